@@ -188,7 +188,7 @@ def compare_words(
     (number, other_number), first = places[differing[0]], differing[0]
     shown = _shown(trees[first].words, others[first].words, side, other_side)
     numbered = "sentence" if number == other_number else f"sentences {number:,} and"
-    verb = "sentence has" if len(differing) == 1 else "sentences have"
+    verb = "sentences has" if len(differing) == 1 else "sentences have"
     warnings.warn(
         InputWarning(
             f"{side.source} and {other_side.source}: {len(differing):,} of {len(trees):,} {verb} other words at most"
@@ -238,7 +238,8 @@ def _no_match(
     place = next((place for place in range(shorter) if len(trees[place]) != len(gold.trees[place])), shorter)
     words, gold_words = (of[place].words if place < len(of) else None for of in (trees, gold.trees))
     shown = _shown(words, gold_words, side, gold_side)
-    number, sentence = found.places[place] if place < len(found.places) else (place + 1, place)
+    full = [*(sentence for sentence, kept in enumerate(gold.kept) if any(kept)), len(gold.kept)]
+    sentence, number = full[place], found.places[place][0] if place < len(found.places) else place + 1
     gold_number = gold.numbers[sentence] if sentence < len(gold.numbers) else sentence + 1
     if predictions not in (len(gold.kept), len(gold.trees)):
         emptied = len(gold.kept) - len(gold.trees)
