@@ -1,3 +1,5 @@
+import pickle
+
 import pytest
 
 from syntaxlm.core.errors import InputError
@@ -8,6 +10,7 @@ from syntaxlm.trees.preprocessing import (
     clean_all,
     find_preprocessing,
     plain_label,
+    preprocess,
 )
 from syntaxlm.trees.tree import format_brackets, parse_brackets
 
@@ -93,7 +96,8 @@ def test_a_sentence_without_words_left_is_none_and_its_index_is_missing():
 @pytest.mark.parametrize(
     ("text", "name", "message"),
     [
-        ("(S (NOUN a) (VERB b))" * 3, "ptb-keep", "drops every word of 3 of 3 sentences"),
+        ("(S (NOUN a) (VERB b))" * 3, "ptb-keep", "6 of 6 words have tags"),
+        ("(S (. a) (, b))" * 3, "ptb-keep", "drops every word of 3 of 3 sentences"),
         ("(S (X a (X b c)))", "ptb-keep", "(none) 3"),
         ("(S (NOUN a) (VERB b) (PUNCT .) (CD 1))", "ptb-keep", "3 of 4 words have tags"),
         ("(S (NOUN a) (VERB b) (PUNCT .))", "ptb-drop", "3 of 3 words have tags"),
@@ -172,3 +176,83 @@ def test_an_unknown_preprocessing_is_reported_with_the_closest_match_and_all_nam
         find_preprocessing(tmp_path / "none.yaml")
     with pytest.raises(InputError, match="cannot be read: Is a directory"):
         find_preprocessing(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("tag", "word", "kept"),
+    [
+        ("RB|RP", "up", True), ("NNS|NN", "data", True), ("JJ|VBN", "lost", True), ("JJ|NN|VBG", "x", True),
+        ("NN|,", ",", True), (",|:", ",", False), (".|FOO", ".", False), (".|FOO", "x", True), ("FOO|BAR", "x", True),
+        ("FOO|BAR", "-", False), ("|NN|", "x", True), ("|", "|", False), ("$|#", "$", False),
+        ("NN-SBJ", "x", True), (",-1", ",", False), ("NN-SBJ|JJ=2", "x", True),
+        ("nn", "dog", True), ("-lrb-", "(", False), ("ADD", "www.example.org", True), ("ADD", "@", False),
+        ("AFX", "pre", True), ("XX", "hm", True), ("GW", "ever", False), ("HYPH", "-", False), ("NFP", ":-)", False),
+        ("-NONE-", "*T*", False), ("", "dog", True), ("", ",", False),
+    ],
+)  # fmt: skip
+def test_ptb_keep_decides_alternatives_functions_and_unknown_tags(tag, word, kept):
+    assert PREPROCESSINGS["ptb-keep"].keeps(word, tag) is kept
+
+
+@pytest.mark.parametrize("name", ["ptb-drop", "ud"])
+def test_other_rules_by_tag_decide_alternatives_and_unknown_tags_too(name):
+    rule, dropped, kept = PREPROCESSINGS[name], *{"ptb-drop": (":", "NN"), "ud": ("PUNCT", "NOUN")}[name]
+    assert rule.keeps("x", f"{kept}|{dropped}")
+    assert not rule.keeps("x", f"{dropped}|{dropped}-1")
+    assert rule.keeps("x", "FOO")
+    assert not rule.keeps("--", "FOO")
+    for tag in ("AFX", "ADD", "GW", "XX"):
+        assert PREPROCESSINGS["ptb-drop"].keeps("x", tag)
+
+
+def test_a_rule_without_known_tags_knows_every_tag():
+    drop, keep = GoldPreprocessing("d", drop_tags=frozenset({"PU"})), GoldPreprocessing("k", keep_tags=frozenset({"A"}))
+    assert drop.keeps(".", "ANY")
+    assert not drop.keeps("x", "PU|PU")
+    assert drop.keeps("x", "PU|A")
+    assert not keep.keeps("x", "B")
+    assert keep.keeps("x", "B|A")
+    assert pickle.loads(pickle.dumps(keep)) == keep
+
+
+def test_the_remarks_count_dropped_words_and_unknown_tags():
+    trees = parse_brackets(
+        "(S (NP-SBJ (PRP It)) (VP (VBD came) (PRT (RB|RP up)) (PP (IN at) (ADD www.example.org))) (. .))"
+        "(S (NP (AFX pre) (HYPH -) (NN war) (NNS cars)) (VP (VBP run)) (NFP ...) (. !))"
+        "(S (NP (PRP We)) (VP (VBP use) (NP ($ $) (CD 5) (-NONE- *U*))) (, ,) (, ,))"
+        "(S (. !))"
+    )
+    done = preprocess(trees, PREPROCESSINGS["ptb-keep"], "x.mrg")
+    assert [" ".join(tree.words) for tree in done.trees] == [
+        "It came up at www.example.org", "pre war cars run", "We use 5"
+    ]  # fmt: skip
+    assert [str(remark) for remark in done.remarks] == [
+        "2 words with tags that ptb-keep does not know: ADD 1, AFX 1, 2 kept because of a letter or digit:"
+        " 'www.example.org', 'pre'",
+        "8 words dropped by preprocessing ptb-keep: '.' 3, ',' 2, HYPH 1, NFP 1, '$' 1",
+        "1 empty node dropped",
+        "1 sentence without a word after preprocessing",
+    ]
+    assert [len(flags) for flags in done.kept] == [6, 7, 6, 1]
+    assert preprocess(trees, PREPROCESSINGS["none"], "x.mrg").remarks[0].what == "empty nodes dropped"
+
+
+@pytest.mark.parametrize("unknown", [4, 5, 6])
+def test_unknown_tags_are_reported_up_to_half_of_the_words_and_refused_above(unknown):
+    words = [f"({'FOO' if place < unknown else 'NN'} w{place})" for place in range(10)]
+    trees = parse_brackets(f"(S {' '.join(words)})")
+    if unknown > 5:
+        with pytest.raises(InputError, match=f"{unknown} of 10 words have tags that preprocessing ptb-keep does not"):
+            preprocess(trees, PREPROCESSINGS["ptb-keep"], "x.mrg")
+        return
+    done = preprocess(trees, PREPROCESSINGS["ptb-keep"], "x.mrg")
+    assert len(done.trees[0]) == 10
+    assert done.remarks[0].count == unknown
+    assert f"does not know: FOO {unknown}" in done.remarks[0].what
+
+
+def test_gold_trees_without_tags_are_refused_with_a_rule_that_reads_characters():
+    trees = parse_brackets("((the dog) (slept .))")
+    with pytest.raises(InputError, match=r"have no tags.*use preprocessing letters"):
+        preprocess(trees, PREPROCESSINGS["ptb-keep"], "x.mrg")
+    assert preprocess(trees, PREPROCESSINGS["letters"], "x.mrg").trees[0].words == ("the", "dog", "slept")

@@ -124,6 +124,7 @@ class LanguageModel(ModelBundle):
         best: number of trees of each sentence, in `alternatives` of the parse; samples, sample_seed: samples instead.
         punctuation, contractions: how words are split before the model reads them, by default "auto", as its vocabulary
         requires; see `TextReader.of`. "keep" for text that is tokenised like the model's training text.
+        pretokenised: whether each string between white space is one word of the tree, whatever the model reads.
         Raises InputError if the model does not parse, or does not support this decoder, layer or labels.
 
         >>> parse = nlp.parse("The old man the boats.")

@@ -43,22 +43,20 @@ from syntaxlm.data.corpora import (
 from syntaxlm.text.normaliser import TAG_MARK, Normaliser, split_tag, split_words
 from syntaxlm.trees import bounds
 from syntaxlm.trees.conllu import NO_HEAD, iterate_dependencies, iterate_sentences
+from syntaxlm.trees.matching import SAME_SENTENCE
 from syntaxlm.trees.preprocessing import (
     EMPTY_TAG,
     PREPROCESSINGS,
     GoldPreprocessing,
-    clean_all,
     dropped_marks,
     find_preprocessing,
     kept_words,
+    preprocess,
     without_lemmas,
 )
 from syntaxlm.trees.spans import Integers, SpanSets, format_spans
 from syntaxlm.trees.tree import DependencyTree, Tree, bracket_file, read_bracket_file
 
-# Two versions of a treebank may write a few words differently (brackets, quotes, slashes). Two sentences count as
-# different if a smaller share of their words is equal.
-SAME_SENTENCE = 0.5
 MAXIMUM_COMMENTS = 2**26  # approximate limit of the memory for the comments before the first sentence, in bytes
 _ROW = 64  # bytes of memory per line in addition to its characters
 _EXPORT = re.compile(r"#(FORMAT|BOS|BOT)\b")
@@ -111,12 +109,14 @@ class Treebank:
     source: the path that was read, for messages.
     emptied: the numbers of the sentences that have no word after preprocessing.
     reading: how the files were read: form, counts, and what was dropped or is odd; also announced
+    kept: for each sentence that was read, emptied ones too, whether preprocessing keeps each word; without empty nodes.
     """
 
     sentences: tuple[TreebankSentence, ...]
     source: str
     emptied: tuple[int, ...] = ()
     reading: ReadingReport | None = None
+    kept: tuple[tuple[bool, ...], ...] = ()
 
     def __len__(self) -> int:
         return len(self.sentences)
@@ -187,31 +187,18 @@ def _treebank(
     if preprocessing.lemma_after:
         plain = without_lemmas([sentence.words for sentence in read], preprocessing)
         read = [replace(sentence, words=tree) for sentence, tree in zip(read, plain, strict=True)]
-    cleaned, indices = clean_all([sentence.words for sentence in read], preprocessing, source_name(path))
+    done = preprocess([sentence.words for sentence in read], preprocessing, source_name(path))
     sentences = []
-    for tree, index in zip(cleaned, indices, strict=True):
+    for tree, index in zip(done.trees, done.indices, strict=True):
         before, arcs_of = read[index].words, read[index].dependencies
         heads, labels = (None, ()) if arcs_of is None else _projected(before, arcs_of, preprocessing)
         gold, name = (tree if read[index].has_tree else None), (arcs_of.name if arcs_of else "")
         marks, place = dropped_marks(before, preprocessing), read[index].place
         sentences.append(TreebankSentence(tree.words, tree.tags, gold, heads, labels, index + 1, name, marks, place))
-    emptied = tuple(sorted({*range(1, len(read) + 1)} - {index + 1 for index in indices}))
-    reading = _with_dropped_words(reading, [sentence.words for sentence in read], cleaned, preprocessing)
+    emptied = tuple(sorted({*range(1, len(read) + 1)} - {index + 1 for index in done.indices}))
+    reading = replace(reading, remarks=(*reading.remarks, *done.remarks))
     announce(reading)
-    return Treebank(tuple(sentences), source_name(path), emptied, reading)
-
-
-def _with_dropped_words(
-    reading: ReadingReport, trees: Sequence[Tree], cleaned: Sequence[Tree], preprocessing: GoldPreprocessing
-) -> ReadingReport:
-    """Return the report with the words that preprocessing dropped, and their most frequent tags."""
-    before, after = (Counter(chain.from_iterable(tree.tags for tree in of)) for of in (trees, cleaned))
-    dropped = before - after
-    if not dropped:
-        return reading
-    tags = tuple(tag for tag, _ in dropped.most_common(LINES_NAMED))
-    remark = Remark(f"words dropped by preprocessing {preprocessing.name}, with the tags", dropped.total(), (), tags)
-    return replace(reading, remarks=(*reading.remarks, remark))
+    return Treebank(tuple(sentences), source_name(path), emptied, reading, tuple(done.kept))
 
 
 def _merged(path: str | Path, reports: Sequence[ReadingReport]) -> ReadingReport:

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, Field, NonNegativeInt
 
-from syntaxlm.core.errors import InputError
+from syntaxlm.core.errors import InputError, shortened
 from syntaxlm.core.files import parse_json
 from syntaxlm.core.tables import PERCENT, Column, Columns, HasReport, Report, ReportTable, format_value
 from syntaxlm.core.text_files import read_lines
@@ -32,6 +32,7 @@ BOOTSTRAP_SAMPLES = 10_000
 RIGHT_BRANCHING = "right-branching"
 """Stands for the second model: right-branching trees of the same sentences."""
 
+_ITEM_SHOWN = 100  # characters of an item in a message
 _NORMAL_QUANTILE = 1.959963984540054  # of 97.5%
 
 Credits = npt.NDArray[np.float64]
@@ -261,12 +262,13 @@ def compare_details(
                     f"{other.source}: {other.measure}; expected {files[0].measure}, as in {files[0].source}"
                 )
             pairs = enumerate(zip_longest(files[0].items, other.items), 1)
-            line = next((number for number, (item, its_item) in pairs if item != its_item), None)
-            if line is not None:
+            differing = next(((number, *both) for number, both in pairs if both[0] != both[1]), None)
+            if differing is not None:
+                line, item, its_item = differing
                 raise InputError(
                     f"{other.source}, line {line}: found another item than in {files[0].source}"
                     f" ({len(other.items):,} and {len(files[0].items):,} items); expected the same items in the same"
-                    " order"
+                    f" order\n  {files[0].source}: {_shown(item)}\n  {other.source}: {_shown(its_item)}"
                 )
             if other.trees and other.names != of_model[0].names:
                 raise InputError(
@@ -285,6 +287,11 @@ def compare_details(
     known = np.logical_and.reduce([file.known.all(0) for file in (*files, *others) if file.known is not None])
     of_known = compared(known) if np.ndim(known) and known.any() and not known.all() else None
     return Significance(files[0].measure, len(files[0].items), first_runs, second_runs, compared(slice(None)), of_known)
+
+
+def _shown(item: Sequence[object] | None) -> str:
+    """Return an item for a message; None: there is none."""
+    return "(no item)" if item is None else shortened(" ".join(map(str, item)), _ITEM_SHOWN)
 
 
 def read_details(path: str | Path) -> DetailedScores:

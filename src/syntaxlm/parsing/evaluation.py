@@ -30,8 +30,8 @@ from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.doubts import unknown_words
 from syntaxlm.trees.bounds import right
 from syntaxlm.trees.marks import Marks, MarkSide
-from syntaxlm.trees.matching import GOLD_ADVICE, gold_sides, mismatch, read_matching
-from syntaxlm.trees.preprocessing import GoldPreprocessing, clean_all, find_preprocessing
+from syntaxlm.trees.matching import GOLD_ADVICE, GoldWords, gold_sides, match_predictions
+from syntaxlm.trees.preprocessing import GoldPreprocessing, find_preprocessing
 from syntaxlm.trees.scoring import PROTOCOLS, ParsingScores, Protocol, label_mapping, score
 from syntaxlm.trees.significance import baseline_scores, paired_bootstrap
 from syntaxlm.trees.spans import SpanSets
@@ -300,45 +300,41 @@ def evaluate_trees(
         trees of one line each, if the numbers of sentences then agree.
     gold: gold trees, a bracket file or a treebank (file, folder or pattern).
     protocol: the evaluation protocol, a name or an object.
-    preprocessing: the gold-tree preprocessing: a name, a YAML file or a rule. It is applied to both sides, except to
-        predicted trees that already have the same lengths as the preprocessed gold trees.
+    preprocessing: the gold-tree preprocessing: a name, a YAML file or a rule. If a prediction has all words of its
+        sentence, it loses those that are dropped from the gold tree; see `match_predictions`.
     labelled: whether brackets start with a label; None: decided for each file, see `parse_brackets`.
     failed: leave out sentences with a failed parse, as EVALB does (skip), or score them without brackets (zero).
-    Raises InputError if the sentences differ in number or length. Warns of failed parses.
+    Warns of failed parses, and of sentences of which fewer than half of the words agree.
+    Raises InputError if the sentences differ in number or length.
 
     >>> report = syntaxlm.evaluate_trees("corpus/test.mrg", "corpus/test.mrg")
     >>> report.scores["predicted"].f1
     1.0
     """
     rule = find_preprocessing(preprocessing)
-    read = read_treebank(gold, rule, labelled=labelled)
+    treebank = read_treebank(gold, rule, labelled=labelled)
     file = read_bracket_file(predicted, labelled)
     announce(file.reading)
-    trees, read = _with_failed_parses(file, read, str(predicted), failed)
-    gold_side = gold_trees_of(read, rule)
-    parsed = [tree for tree in trees if len(tree)]
-    expected = gold_side.trees
-    has_failed = len(parsed) < len(trees)
-    if has_failed:
-        expected = [tree for tree, of in zip(expected, trees, strict=True) if len(of)]
-    if list(map(len, parsed)) != list(map(len, expected)):
-        sides = gold_sides(source_name(predicted), gold_side.source)
-        advice = GOLD_ADVICE
-        if file.blank_lines:
-            lines = listed([str(place.line) for place in file.blank_lines], LINES_NAMED)
-            advice += f" Blank lines among the predictions: {lines}."
-        try:
-            cleaned = clean_all(parsed, rule, source_name(predicted))[0]
-        except InputError:
-            if len(parsed) != len(expected):  # report a wrong number of trees before wrong tags
-                raise mismatch(parsed, expected, *sides, advice) from None
-            raise
-        parsed = list(read_matching(cleaned, expected, *sides, advice))
+    trees, read = _with_failed_parses(file, treebank, str(predicted), failed)
+    gold_side, advice = gold_trees_of(read, rule), GOLD_ADVICE
+    if file.blank_lines:
+        lines = listed([str(place.line) for place in file.blank_lines], LINES_NAMED)
+        advice += f" Blank lines among the predictions: {lines}."
+
+    words = GoldWords(gold_side.trees, treebank.kept, range(1, len(treebank.kept) + 1), rule)
+    has_failed = not all(map(len, trees))
+    if has_failed or read is not treebank:  # each prediction has its gold sentence
+        pairs = zip(gold_side.trees, gold_side.numbers, trees, strict=True)
+        parsed = [(tree, number) for tree, number, prediction in pairs if len(prediction)]
+        kept = [treebank.kept[number - 1] for _, number in parsed]
+        words = GoldWords([tree for tree, _ in parsed], kept, [number for _, number in parsed], rule)
+    sides = gold_sides(source_name(predicted), gold_side.source)
+    matched = match_predictions([tree for tree in trees if len(tree)], words, *sides, advice)
     if has_failed:  # failed parses have no brackets
-        rest = iter(parsed)
-        pairs = zip(trees, gold_side.trees, strict=True)
-        parsed = [next(rest) if len(tree) else Tree(of.words, of.tags, ()) for tree, of in pairs]
-    return _report({"predicted": SpanSets.of(parsed)}, "predicted", gold_side, find_protocol(protocol))
+        rest = iter(matched)
+        both = zip(trees, gold_side.trees, strict=True)
+        matched = [next(rest) if len(tree) else Tree(of.words, of.tags, ()) for tree, of in both]
+    return _report({"predicted": SpanSets.of(matched)}, "predicted", gold_side, find_protocol(protocol))
 
 
 def _with_failed_parses(

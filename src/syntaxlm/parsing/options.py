@@ -59,15 +59,24 @@ class ParseOptions(DecodingOptions, TextOptions):
         requires a single model with probabilities of trees (a PCFG, a span parser, a combination of these, ccm) and
         the decoder mbr
     sample_seed: random seed of the samples
+    pretokenised: each string between white space is one word of the tree, as in evaluate parse; for text that was
+        written by data words or by a tokeniser. No word is split or left out: one that the model would split or not
+        read, such as cannot or =, is an unknown word unless the vocabulary has it
     """
 
     labels: bool = False
     best: Best = 1
     samples: Samples = 0
     sample_seed: Seed = 0
+    pretokenised: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.pretokenised:
+            given = {"punctuation": self.punctuation, "contractions": self.contractions}
+            for name, value in given.items():
+                if value in ("split", "drop"):
+                    raise InputError(f"pretokenised: found together with {name} {value}; expected one of them")
         if self.samples and self.best > 1:
             raise InputError("samples: found together with best; expected one of them")
         if self.labels and self.several:
@@ -98,3 +107,4 @@ class ParseKeywords(DecodingKeywords, TextKeywords, total=False):
     best: int
     samples: int
     sample_seed: int
+    pretokenised: bool

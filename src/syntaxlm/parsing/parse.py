@@ -28,7 +28,7 @@ from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.doubts import warn_of_doubts
 from syntaxlm.text.lines import ReadLines
 from syntaxlm.text.normaliser import marks_of, without_tags
-from syntaxlm.text.options import TextOptions
+from syntaxlm.text.pretokenised import PretokenisedReader
 from syntaxlm.text.reader import TextReader, each_line
 from syntaxlm.trees.averaging import RankedTree
 from syntaxlm.trees.decoding import Scores
@@ -437,7 +437,7 @@ def parse_lines(
         bundles[0].require(LabelsSpans, "parsing with labels")
     chosen, is_average = decodings(bundles, options), len(bundles) > 1
     check_several(bundles, chosen, options)
-    reader = TextReader.of(bundles[0].parser_normaliser, bundles[0].vocabulary, options)
+    reader = reader_of(bundles[0], options)
     side = trained_side(bundles) if options.marks == "auto" else None if options.marks == "none" else options.marks
     readings = _readings(bundles, lines, options, first, names) if is_average else [_reading(reader, lines, first)]
     batch = readings[0]
@@ -468,19 +468,26 @@ def parse_lines(
     )
 
 
+def reader_of(bundle: ModelBundle, options: ParseOptions) -> TextReader:
+    """Return the reader of the text that a model parses."""
+    if options.pretokenised:
+        return PretokenisedReader(bundle.parser_normaliser, bundle.vocabulary)
+    return TextReader.of(bundle.parser_normaliser, bundle.vocabulary, options)
+
+
 def _readings(
     bundles: Sequence[ModelBundle],
     lines: Sequence[str],
-    options: TextOptions,
+    options: ParseOptions,
     first: int,
     names: Sequence[str],
 ) -> list[ParseBatch]:
     """Return what each of several models reads of the lines. Raises InputError if their words differ."""
     bundle, *others = bundles
-    reader = TextReader.of(bundle.parser_normaliser, bundle.vocabulary, options)
+    reader = reader_of(bundle, options)
     names = names or [f"model {number}" for number in range(1, len(bundles) + 1)]
     tagged = any(model.parser_normaliser.units == "tags" for model in bundles)
-    if tagged:
+    if tagged and not options.pretokenised:
         reader = TextReader(bundle.parser_normaliser, bundle.vocabulary)
 
     def lines_for(bundle: ModelBundle, lines: Sequence[str]) -> Sequence[str]:
@@ -494,8 +501,8 @@ def _readings(
     expected = _reading(reader.without_splitting(), lines_for(bundle, split), first).words
     for name, other in zip(names[1:], others, strict=True):
         its_reader = TextReader(other.parser_normaliser, other.vocabulary)
-        if not tagged:
-            its_reader = TextReader.of(other.parser_normaliser, other.vocabulary, options).without_splitting()
+        if options.pretokenised or not tagged:
+            its_reader = reader_of(other, options).without_splitting()
         readings.append(_reading(its_reader, lines_for(other, split), first))
         for number, (words, its_words) in enumerate(zip(expected, readings[-1].words, strict=True), first):
             if words != its_words:

@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from syntaxlm.core.errors import InputError
+from syntaxlm.core.reading import ReadingReport, keeps_readings
 from syntaxlm.core.tables import PERCENT, ReportTable, aligned
 from syntaxlm.trees.bounds import left, right
 from syntaxlm.trees.charts import (
@@ -30,7 +31,7 @@ from syntaxlm.trees.charts import (
 )
 from syntaxlm.trees.decoding import Scores, SpanTable
 from syntaxlm.trees.marks import Marks
-from syntaxlm.trees.matching import Side, read_matching
+from syntaxlm.trees.matching import Side, match_files, without_empty_nodes
 from syntaxlm.trees.scoring import Fractions, Protocol, score
 from syntaxlm.trees.spans import Integers, SpanSets, format_spans, span_keys, spans_of_keys
 from syntaxlm.trees.tree import Tree, read_brackets
@@ -264,7 +265,10 @@ class AveragedTrees:
     spans, words: the averaged trees, over the words of the first file.  sources, weights: of the predictions.
     agreement: pairwise; with_average: (k,) F1 of each prediction with the average, 0 to 1.
     ties: how ties between splits were broken, see `average`.
+    readings: how the files were read.
     """
+
+    readings: ClassVar[tuple[ReadingReport, ...]] = ()
 
     spans: SpanSets
     words: Sequence[Sequence[str]]
@@ -286,6 +290,7 @@ class AveragedTrees:
             "trees": len(self.spans),
             **self.agreement.to_dict(),
             "with_average": self.with_average.tolist(),
+            **({"readings": [reading.to_dict() for reading in self.readings]} if self.readings else {}),
         }
 
     def __str__(self) -> str:
@@ -297,6 +302,7 @@ class AveragedTrees:
         return f"{head}   ties {self.ties}\n\n{aligned(self.agreement.table(names, {'average': self.with_average}))}"
 
 
+@keeps_readings
 def average_files(
     paths: Sequence[str | Path],
     protocol: Protocol,
@@ -308,6 +314,7 @@ def average_files(
 
     weights, ties: see `average`.
     labelled: whether brackets start with a label; None: decided for each file, see `parse_brackets`.
+    Empty nodes are dropped. Warns of sentences of which fewer than half of the words agree with the first file.
     Raises InputError naming file and sentence if sentences differ in number or length, and naming file and line of a
     tree without words (a failed parse).
 
@@ -317,13 +324,14 @@ def average_files(
     """
     if len(paths) < 2:
         raise InputError(f"found {len(paths)} file of trees, expected at least two")
-    first = read_brackets(paths[0], labelled)
+    first = list(map(without_empty_nodes, read_brackets(paths[0], labelled)))
     reference = Side(str(paths[0]), "file 1", "the tree")
     advice = "All files must have one tree per sentence, with the same number of words."
     trees: list[Sequence[Tree]] = [first]
     for number, path in enumerate(paths[1:], 2):
         side = Side(str(path), f"file {number}", f"that of {path}")
-        trees.append(read_matching(read_brackets(path, labelled), first, side, reference, advice))
+        trees.append(list(map(without_empty_nodes, read_brackets(path, labelled))))
+        match_files(trees[-1], first, side, reference, advice)
     predictions = [SpanSets.of(file_trees) for file_trees in trees]
     spans = average(predictions, weights, ties)
     return AveragedTrees(

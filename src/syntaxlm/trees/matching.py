@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import unicodedata
+import warnings
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
-from syntaxlm.core.errors import InputError
-from syntaxlm.trees.preprocessing import PREPROCESSINGS
+from syntaxlm.core.errors import InputError, InputWarning, shortened
+from syntaxlm.core.reading import ReadingReport, Remarks, announce
+from syntaxlm.trees.preprocessing import EMPTY_TAG, PREPROCESSINGS, GoldPreprocessing, clean, text_words
 from syntaxlm.trees.significance import BootstrapResult, RunScores, compare_runs
 from syntaxlm.trees.tree import DependencyTree, Tree
 
+# Two versions of a sentence may write a few words differently (brackets, quotes, numbers, unknown words). Two sentences
+# count as different if a smaller share of their words is equal.
+SAME_SENTENCE = 0.5
 _SHOWN = 12  # number of words of a sentence in a message
+_EXAMPLE = 60  # characters of a sentence in a reading report
 GOLD_ADVICE = (
-    "Expected one predicted tree for each gold tree, with the same number of words as after gold-tree preprocessing."
+    "Expected one predicted tree for each gold tree, with the same number of words as before or after gold-tree"
+    " preprocessing. syntaxlm parse --pretokenised gives each word of its text one leaf, whatever the model reads."
 )
 
 
@@ -37,37 +45,231 @@ def gold_sides(predicted_source: str, gold_source: str) -> tuple[Side, Side]:
     return Side(predicted_source, "predicted", "the prediction"), Side(gold_source, "gold", "the tree")
 
 
-def read_matching(
-    trees: Sequence[Tree], others: Sequence[Tree], side: Side, other_side: Side, advice: str
-) -> Sequence[Tree]:
-    """Return `trees` if there are equally many others, with the same numbers of words; the words may differ.
+@dataclass(frozen=True)
+class GoldWords:
+    """The words of gold trees, with which predictions are matched.
 
-    side, other_side: the sources, for messages; side.source is the file of `trees`.  advice: the end of messages.
-    Raises InputError as in `mismatch` otherwise.
+    trees: the trees after preprocessing
+    kept: for each sentence, whether preprocessing keeps each of its words; without empty nodes. Sentences that lose all
+        words have no tree
+    numbers: the number of each sentence in its file, from 1
+    rules: the preprocessing
     """
-    lengths = [len(tree) for tree in others]
-    if [len(tree) for tree in trees] == lengths:
-        return trees
-    raise mismatch(trees, others, side, other_side, advice)
+
+    trees: Sequence[Tree]
+    kept: Sequence[Sequence[bool]]
+    numbers: Sequence[int]
+    rules: GoldPreprocessing
+
+
+def match_predictions(
+    predicted: Sequence[Tree], gold: GoldWords, side: Side, gold_side: Side, advice: str = GOLD_ADVICE
+) -> list[Tree]:
+    """Return the predicted trees over the words of the gold trees, one for each.
+
+    A prediction with all words of its sentence loses those that preprocessing drops from the gold tree, whatever its
+    own tags are, as in EVALB. A prediction with as many words as the preprocessed gold tree is not changed. Any other
+    prediction is preprocessed by its own tags. Empty nodes never count. What was done is announced.
+    advice: the end of messages.
+    Warns of sentences whose words differ, see `compare_words`.
+    Raises InputError with the first sentence that does not fit.
+    """
+    found = _matches(predicted, gold)
+    if list(map(len, found.trees)) != list(map(len, gold.trees)):
+        raise _no_match(found, gold, len(predicted), side, gold_side, advice)
+
+    remarks = Remarks()
+    if found.dropped:
+        remarks.add("words dropped at the positions that preprocessing drops from the gold trees", count=found.dropped)
+    for text in found.by_own_tags:
+        what = "trees with another number of words, from which words were dropped by their own tags"
+        remarks.add(what, example=shortened(text, _EXAMPLE))
+    places = [(place, gold.numbers[sentence]) for place, sentence in found.places]
+    compare_words(found.trees, gold.trees, side, gold_side, places, remarks)
+    if remarks:
+        counts = {"sentences": len(found.trees)}
+        announce(ReadingReport(side.source, f"trees of {gold_side.source}", counts, remarks=remarks.all()))
+    return found.trees
+
+
+@dataclass
+class _Matches:
+    """Predicted trees over the words of gold trees, where they fit.
+
+    trees: the predictions.  places: for each, its number among all predictions, from 1, and the index of its sentence
+    dropped: number of words at positions that preprocessing drops from the gold trees
+    by_own_tags: sentences from which words were dropped by the tags of the prediction
+    """
+
+    trees: list[Tree] = field(default_factory=list)
+    places: list[tuple[int, int]] = field(default_factory=list)
+    dropped: int = 0
+    by_own_tags: list[str] = field(default_factory=list)
+
+    def add(self, tree: Tree, kept: Sequence[bool], rules: GoldPreprocessing) -> None:
+        """Add a prediction over the words that are kept, if it has these or all words of its sentence."""
+        size = sum(kept)
+        if len(tree) == len(kept) > size:
+            self.dropped += len(kept) - size
+            self.trees.append(clean(tree, rules, kept) or tree)
+        elif len(tree) == size:
+            self.trees.append(tree)
+        else:
+            self.trees.append(clean(tree, rules) or tree)
+            if len(self.trees[-1]) == size:
+                self.by_own_tags.append(" ".join(tree.words))
+
+
+def _matches(predicted: Sequence[Tree], gold: GoldWords) -> _Matches:
+    """Return the predictions over the words of the gold trees; those of other numbers of words as they are."""
+    trees = []
+    for tree in predicted:
+        in_text = text_words(tree, gold.rules)
+        trees.append(tree if all(in_text) else clean(tree, gold.rules, in_text) or tree)
+    full = [sentence for sentence, kept in enumerate(gold.kept) if any(kept)]  # sentences that have a gold tree
+    sentences = range(len(gold.kept)) if len(trees) == len(gold.kept) else full
+    if len(trees) != len(sentences):  # sentences of punctuation only are in one of the files
+        cleaned = [left for tree in trees if (left := clean(tree, gold.rules)) is not None]
+        if list(map(len, cleaned)) == list(map(len, gold.trees)):
+            places = list(enumerate(full, 1))
+            return _Matches(cleaned, places, by_own_tags=[" ".join(tree.words) for tree in cleaned])
+
+    matches = _Matches()
+    for place, (tree, sentence) in enumerate(zip(trees, sentences, strict=False), 1):
+        if any(gold.kept[sentence]):
+            matches.add(tree, gold.kept[sentence], gold.rules)
+            matches.places.append((place, sentence))
+    matches.trees += trees[len(sentences) :]
+    return matches
+
+
+def without_empty_nodes(tree: Tree) -> Tree:
+    """Return a tree without its empty nodes (the tag -NONE-); the same tree if it has none or nothing else."""
+    if EMPTY_TAG not in tree.tags:
+        return tree
+    return clean(tree, PREPROCESSINGS["none"]) or tree
+
+
+def match_files(trees: Sequence[Tree], others: Sequence[Tree], side: Side, other_side: Side, advice: str) -> None:
+    """Check that two files have trees of the same sentences. What is odd is announced.
+
+    side, other_side: the sources, for messages.  advice: the end of messages.
+    Warns of sentences whose words differ, see `compare_words`. Raises InputError as in `mismatch` for different numbers
+    of trees or words.
+    """
+    if list(map(len, trees)) != list(map(len, others)):
+        raise mismatch(trees, others, side, other_side, advice)
+    remarks = Remarks()
+    compare_words(trees, others, side, other_side, [(place, place) for place in range(1, len(trees) + 1)], remarks)
+    if remarks:
+        counts = {"sentences": len(trees)}
+        announce(ReadingReport(side.source, f"trees of {other_side.source}", counts, remarks=remarks.all()))
+
+
+def compare_words(
+    trees: Sequence[Tree],
+    others: Sequence[Tree],
+    side: Side,
+    other_side: Side,
+    places: Sequence[tuple[int, int]],
+    remarks: Remarks,
+) -> None:
+    """Warn if fewer than half of the words of a sentence agree, with the first such pair of sentences.
+
+    trees, others: of equal lengths.  places: the number of each pair's tree in the two files, from 1.
+    remarks: get the number of these sentences
+    """
+    pairs = enumerate(zip(trees, others, strict=True))
+    differing = [place for place, (tree, other) in pairs if not is_same_sentence(tree.words, other.words)]
+    if not differing:
+        return
+    what = f"sentences of which fewer than half of the words agree with {other_side.source}"
+    remarks.add(what, example=shortened(" ".join(trees[differing[0]].words), _EXAMPLE), count=len(differing))
+    (number, other_number), first = places[differing[0]], differing[0]
+    shown = _shown(trees[first].words, others[first].words, side, other_side)
+    numbered = "sentence" if number == other_number else f"sentences {number:,} and"
+    verb = "sentences has" if len(differing) == 1 else "sentences have"
+    warnings.warn(
+        InputWarning(
+            f"{side.source} and {other_side.source}: {len(differing):,} of {len(trees):,} {verb} other words at most"
+            f" positions. The first is {numbered} {other_number:,}:\n{shown}\n"
+            f"{_likely_order(trees, others, differing)}Trees are compared by their position in the files."
+        ),
+        stacklevel=3,
+    )
+
+
+def is_same_sentence(words: Sequence[str], others: Sequence[str]) -> bool:
+    """Return whether at least half of the words of two sentences agree, whatever their case."""
+    if words == others:
+        return True
+    pairs = zip(words, others, strict=True)
+    return sum(word == other or word.lower() == other.lower() for word, other in pairs) >= SAME_SENTENCE * len(words)
+
+
+def _likely_order(trees: Sequence[Tree], others: Sequence[Tree], differing: Sequence[int]) -> str:
+    """Describe how the sentences of two files are ordered, if that explains the differing pairs; otherwise ""."""
+    words, expected = ([tree.words for tree in of_file] for of_file in (trees, others))
+    if Counter(words) == Counter(expected):
+        return "Both files have the same sentences, in different orders. "
+    for shift, direction in ((1, "later"), (-1, "earlier")):
+        shifted = (0 <= place + shift < len(words) and words[place + shift] == expected[place] for place in differing)
+        if sum(shifted) >= SAME_SENTENCE * len(differing):
+            return f"Most of these sentences are one tree {direction} in the first file. "
+    return ""
+
+
+def _shown(words: Sequence[str] | None, others: Sequence[str] | None, side: Side, other_side: Side) -> str:
+    """Return the beginnings of two sentences, one per line; None: there is no tree."""
+    width = max(len(side.name), len(other_side.name)) + 1
+    pairs = ((other_side.name, others), (side.name, words))
+    lines = [
+        f"  {name + ':':{width}} {'(no tree)' if of_side is None else beginning(of_side)}" for name, of_side in pairs
+    ]
+    return "\n".join(lines)
+
+
+def _no_match(
+    found: _Matches, gold: GoldWords, predictions: int, side: Side, gold_side: Side, advice: str
+) -> InputError:
+    """Return the error for predictions that do not fit the gold trees.  predictions: their number."""
+    trees, rule = found.trees, gold.rules.name
+    shorter = min(len(trees), len(gold.trees))
+    place = next((place for place in range(shorter) if len(trees[place]) != len(gold.trees[place])), shorter)
+    words, gold_words = (of[place].words if place < len(of) else None for of in (trees, gold.trees))
+    shown = _shown(words, gold_words, side, gold_side)
+    full = [*(sentence for sentence, kept in enumerate(gold.kept) if any(kept)), len(gold.kept)]
+    sentence, number = full[place], found.places[place][0] if place < len(found.places) else place + 1
+    gold_number = gold.numbers[sentence] if sentence < len(gold.numbers) else sentence + 1
+    if predictions not in (len(gold.kept), len(gold.trees)):
+        emptied = len(gold.kept) - len(gold.trees)
+        more = f" ({emptied:,} more have no word after preprocessing {rule})" if emptied else ""
+        return InputError(
+            f"{side.source}: found {predictions:,} trees, expected {len(gold.trees):,} as in {gold_side.source}{more}."
+            f"\nFirst difference: sentence {gold_number:,}\n{shown}\n{advice}"
+        )
+    before, after = len(gold.kept[sentence]), len(gold.trees[place])
+    raw = f" ({before} before preprocessing {rule})" if before != after else ""
+    return InputError(
+        f"{gold_side.source}, sentence {gold_number}: the tree has {after} words{raw}, but {side.subject} has"
+        f" {len(trees[place])}.\n{shown}   ({side.source}, tree {number})\n{advice}"
+    )
 
 
 def mismatch(trees: Sequence[Tree], others: Sequence[Tree], side: Side, other_side: Side, advice: str) -> InputError:
     """Return the error for files with trees of different numbers or lengths: the first sentence that differs."""
     pairs = enumerate(zip(trees, others, strict=False))
     place = next((place for place, (tree, other) in pairs if len(tree) != len(other)), min(len(trees), len(others)))
-    width = max(len(side.name), len(other_side.name)) + 1
-    shown = []
-    for name, source in ((other_side.name, others), (side.name, trees)):
-        sentence = beginning(source[place].words) if place < len(source) else "(no tree)"
-        shown.append(f"  {name + ':':{width}} {sentence}")
+    words, expected = (of_file[place].words if place < len(of_file) else None for of_file in (trees, others))
+    shown = _shown(words, expected, side, other_side)
     if len(trees) != len(others):
         return InputError(
             f"{side.source}: found {len(trees):,} trees, expected {len(others):,} as in {other_side.source}.\n"
-            f"First difference: sentence {place + 1}\n" + "\n".join([*shown, advice])
+            f"First difference: sentence {place + 1}\n{shown}\n{advice}"
         )
     return InputError(
         f"{other_side.source}, sentence {place + 1}: the tree has {len(others[place])} words, but {side.subject} has"
-        f" {len(trees[place])}.\n" + "\n".join(shown) + f"   ({side.source}, tree {place + 1})\n{advice}"
+        f" {len(trees[place])}.\n{shown}   ({side.source}, tree {place + 1})\n{advice}"
     )
 
 

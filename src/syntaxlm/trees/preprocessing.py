@@ -7,17 +7,20 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import accumulate, chain
+from itertools import accumulate, chain, compress
 from pathlib import Path
 from typing import Literal
 
 from syntaxlm.core.errors import InputError, closest_match
+from syntaxlm.core.reading import Remark, Remarks
 from syntaxlm.core.settings import read_settings, read_yaml
 from syntaxlm.trees.marks import is_mark
 from syntaxlm.trees.tree import Constituent, Tree
 
 EMPTY_TAG = "-NONE-"  # tag of empty nodes, whose leaves are always dropped
 WRAPPERS = frozenset({"", "ROOT", "TOP"})  # labels of an outermost bracket around the tree
+BETWEEN_ALTERNATIVES = "|"  # in a tag such as RB|RP
+TAGS_SHOWN = 12  # in a reading report
 
 
 def _tags(listed: str) -> frozenset[str]:
@@ -29,9 +32,10 @@ _KEPT = _tags(
     "VB VBD VBG VBN VBP VBZ WDT WP WP$ WRB"
 )
 _PUNCTUATION = _tags(", . : '' `` -LRB- -RRB-")
-# Used in treebanks after the WSJ: other brackets; hyphen, other punctuation, affix, address, "goes with", unknown.
-_LATER = _tags("( ) -LCB- -RCB- -LSB- -RSB- HYPH NFP AFX ADD GW XX")
-_PENN = _KEPT | _PUNCTUATION | _LATER | frozenset({"$", "#", EMPTY_TAG})
+# Used in treebanks after the WSJ: other brackets; hyphen, other punctuation.
+_LATER_PUNCTUATION = _tags("( ) -LCB- -RCB- -LSB- -RSB- HYPH NFP")
+_LATER_WORDS = _tags("AFX ADD GW XX")  # affix, address, part of a word that goes with another part, unknown
+_PENN = _KEPT | _PUNCTUATION | _LATER_PUNCTUATION | frozenset({"GW", "$", "#", EMPTY_TAG})
 _UNIVERSAL = _tags("ADJ ADP ADV AUX CCONJ DET INTJ NOUN NUM PART PRON PROPN PUNCT SCONJ SYM VERB X")
 
 # Parsed corpora of historical languages: nodes that are not text, and empty categories.
@@ -46,6 +50,8 @@ class GoldPreprocessing:
     """Rules for the words and labels of gold trees.  A word is dropped if any rule drops it.
 
     These are also the settings of a preprocessing file. Words are as in the sentence: ( instead of -LRB-.
+    A tag with alternatives, RB|RP, is kept if one of them is. Functions and indices of an unlisted tag are ignored, so
+    NN-SBJ is an NN. A word with a tag that is not among the known tags is dropped if it has no letter or digit.
     """
 
     name: str  # name in reports; if a file has none, the file's name
@@ -53,28 +59,67 @@ class GoldPreprocessing:
     drop_tags: frozenset[str] = frozenset()  # tags of words that are dropped
     drop_words: frozenset[str] = frozenset()  # words that are dropped, for example empty leaves such as *0*
     punctuation: Literal["by tag", "unicode"] = "by tag"  # unicode: words without a letter or digit are dropped as well
-    known_tags: frozenset[str] = frozenset()  # supported tags, other tags are rejected; empty: any
+    known_tags: frozenset[str] = frozenset()  # tags of the treebank, others are reported, most are refused; empty: any
     drop_nodes: frozenset[str] = frozenset()  # labels of constituents that are dropped with their words, as METADATA
     drop_traces: bool = False  # whether empty categories such as *T*-1, *con* and 0 are dropped, whatever their tag
     lemma_after: str = ""  # a lemma follows the word after this character, if nearly all words have one: hún-hún
     function_after: str = "-="  # functions and indices of a label follow one of these characters: NP-SBJ is an NP
     function_before: str = ""  # or they precede one of these: with "+", SUBJ+np is an np
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_kept_tags", _KeptTags(self))  # no setting, and therefore no field
+
     def keeps(self, word: str, tag: str) -> bool:
         """Return whether a word is scored."""
-        if tag == EMPTY_TAG or tag in self.drop_tags or word in self.drop_words:
+        memory: _KeptTags = self._kept_tags  # type: ignore[attr-defined]
+        is_kept = memory[tag]
+        if is_kept is False or word in self.drop_words:
             return False
-        if self.drop_traces and _TRACE.fullmatch(word) and not (word == "0" and tag.startswith(_NUMERALS)):
+        if self.drop_traces and _is_trace(word, tag):
             return False
-        if self.keep_tags is not None and tag not in self.keep_tags:
-            return False
-        return self.punctuation == "by tag" or any(map(str.isalnum, word))
+        return (is_kept and self.punctuation == "by tag") or any(map(str.isalnum, word))
+
+    def keeps_tag(self, tag: str) -> bool | None:
+        """Return whether words with a tag are kept; None if the tag is not known, and the word decides."""
+        memory: _KeptTags = self._kept_tags  # type: ignore[attr-defined]
+        return memory[tag]
 
 
-# ptb-keep: the list of tags that PRPN and ON-LSTM keep; $ and # are dropped with the punctuation.
+class _KeptTags(dict[str, bool | None]):
+    """Tag -> what `GoldPreprocessing.keeps_tag` returns. Each tag is decided once."""
+
+    def __init__(self, rules: GoldPreprocessing) -> None:
+        super().__init__()
+        self._rules = rules
+        self[EMPTY_TAG] = False
+
+    def __reduce__(self) -> tuple[type[_KeptTags], tuple[GoldPreprocessing]]:
+        return _KeptTags, (self._rules,)
+
+    def __missing__(self, tag: str) -> bool | None:
+        alternatives = [part for part in tag.split(BETWEEN_ALTERNATIVES) if part] or [tag]
+        decisions = [self._of_one(part) for part in alternatives]
+        self[tag] = True if True in decisions else None if None in decisions else False
+        return self[tag]
+
+    def _of_one(self, tag: str) -> bool | None:
+        rules = self._rules
+        for form in dict.fromkeys((tag, plain_label(tag, rules.function_after, rules.function_before))):
+            if form in rules.drop_tags:
+                return False
+            if rules.keep_tags is not None and form in rules.keep_tags:
+                return True
+            if form in rules.known_tags:
+                return rules.keep_tags is None
+        return None if rules.known_tags else rules.keep_tags is None
+
+
+# ptb-keep: the list of tags that PRPN and ON-LSTM keep; $ and # are dropped with the punctuation. So is GW, of later
+#   treebanks, which is part of the word beside it. Other tags that the WSJ does not have, such as ADD (addresses), AFX
+#   (affixes) and XX, are not known: these words are kept if they have a letter or digit.
 # ptb-keep-currency: the same plus $ and #, as in PaLM's supervision trees.
 # ptb-drop: as in compound-pcfg, drops punctuation tags: , . : '' `` -LRB- -RRB-, and the brackets, hyphens and other
-#   punctuation of later treebanks (-LCB- -RCB- -LSB- -RSB- ( ) HYPH NFP); $ and # are kept.
+#   punctuation of later treebanks (-LCB- -RCB- -LSB- -RSB- ( ) HYPH NFP); $ and # are kept, and AFX, ADD, GW and XX.
 # ud: drops PUNCT and SYM of Universal Dependencies.
 # letters: drops words without a letter or digit, whatever their tag, and *0* (the empty subjects of Spanish trees).
 # letters-only: the same, but keeps *0*, which contains a digit.
@@ -89,7 +134,7 @@ PREPROCESSINGS = {
     for rules in (
         GoldPreprocessing("ptb-keep", keep_tags=_KEPT, known_tags=_PENN),
         GoldPreprocessing("ptb-keep-currency", keep_tags=_KEPT | {"$", "#"}, known_tags=_PENN),
-        GoldPreprocessing("ptb-drop", drop_tags=_PUNCTUATION | _LATER - {"AFX", "ADD", "GW", "XX"}, known_tags=_PENN),
+        GoldPreprocessing("ptb-drop", drop_tags=_PUNCTUATION | _LATER_PUNCTUATION, known_tags=_PENN | _LATER_WORDS),
         GoldPreprocessing("ud", drop_tags=frozenset({"PUNCT", "SYM"}), known_tags=_UNIVERSAL | {EMPTY_TAG}),
         GoldPreprocessing("letters", drop_words=frozenset({"*0*"}), punctuation="unicode"),
         GoldPreprocessing("letters-only", punctuation="unicode"),
@@ -143,13 +188,15 @@ def plain_label(label: str, function_after: str = "-=", function_before: str = "
     return label[: min((end for end in ends if end > 0), default=len(label))]
 
 
-def clean(tree: Tree, preprocessing: GoldPreprocessing) -> Tree | None:
+def clean(tree: Tree, preprocessing: GoldPreprocessing, kept: Sequence[bool] | None = None) -> Tree | None:
     """Return the tree over the words that are scored; None if every word is dropped.
 
+    kept: whether each word is scored; by default, the preprocessing decides.
     Constituents without words are dropped too; labels lose functions and indices; an outermost ROOT, TOP or unlabelled
     bracket is removed.  Unary chains are kept (scoring collapses them).
     """
-    kept = kept_words(tree, preprocessing)
+    if kept is None:
+        kept = kept_words(tree, preprocessing)
     before = [0, *accumulate(map(int, kept))]  # words kept before each position
     if not before[-1]:
         return None
@@ -166,9 +213,7 @@ def clean(tree: Tree, preprocessing: GoldPreprocessing) -> Tree | None:
         for label, start, end in spans[wrappers:]
         if before[start] < before[end]
     ]
-    words = tuple(word for word, stays in zip(tree.words, kept, strict=True) if stays)
-    tags = tuple(tag for tag, stays in zip(tree.tags, kept, strict=True) if stays)
-    return Tree(words, tags, tuple(constituents))
+    return Tree(tuple(compress(tree.words, kept)), tuple(compress(tree.tags, kept)), tuple(constituents))
 
 
 def kept_words(tree: Tree, preprocessing: GoldPreprocessing) -> list[bool]:
@@ -196,6 +241,11 @@ def without_lemmas(trees: Sequence[Tree], preprocessing: GoldPreprocessing) -> l
     return [replace(tree, words=tuple(forms.get(word, word) for word in tree.words)) for tree in trees]
 
 
+def _is_trace(word: str, tag: str) -> bool:
+    """Return whether a word is an empty category of the treebanks that write these as words: *T*-1, *con*, 0."""
+    return _TRACE.fullmatch(word) is not None and not (word == "0" and tag.startswith(_NUMERALS))
+
+
 def _is_text(word: str, tag: str) -> bool:
     return tag not in _NOT_TEXT and not _TRACE.fullmatch(word)
 
@@ -213,25 +263,121 @@ def dropped_marks(tree: Tree, preprocessing: GoldPreprocessing) -> tuple[bool, .
     return tuple(marks)
 
 
+@dataclass(frozen=True)
+class PreprocessedTrees:
+    """Trees after preprocessing.
+
+    trees: the trees that have words left
+    indices: their indices among all trees, from 0
+    kept: for each of all trees, whether each of its words stays; without empty nodes and nodes that are not text
+    remarks: which words were dropped, by their tags, and which tags are not known
+    """
+
+    trees: list[Tree]
+    indices: list[int]
+    kept: list[tuple[bool, ...]]
+    remarks: tuple[Remark, ...]
+
+
 def clean_all(trees: Sequence[Tree], preprocessing: GoldPreprocessing, source: str) -> tuple[list[Tree], list[int]]:
-    """Return the preprocessed trees that have words left, and their indices in `trees` (from 0).
+    """Return the preprocessed trees that have words left, and their indices in `trees` (from 0); see `preprocess`."""
+    done = preprocess(trees, preprocessing, source)
+    return done.trees, done.indices
+
+
+def preprocess(trees: Sequence[Tree], preprocessing: GoldPreprocessing, source: str) -> PreprocessedTrees:
+    """Preprocess the trees of a file.
 
     source: origin of the trees, for messages.  Raises InputError with the tags found and expected if the rules do not
     fit: more than half of the sentences lose every word, or most words' tags are not in the tag set.
     """
-    cleaned = [clean(tree, preprocessing) for tree in trees]
+    kept = [kept_words(tree, preprocessing) for tree in trees]
+    cleaned = [clean(tree, preprocessing, flags) for tree, flags in zip(trees, kept, strict=True)]
     counts = Counter(chain.from_iterable(tree.tags for tree in trees))
+    empty = counts.pop(EMPTY_TAG, 0)
     indices = [index for index, tree in enumerate(cleaned) if tree is not None]
+
+    # Rules that do not fit the treebank.
     if 2 * len(indices) < len(trees):
         lost = f"{len(trees) - len(indices)} of {len(trees)} sentences"
         raise _foreign(
             counts, preprocessing, f"{source}: preprocessing {preprocessing.name} drops every word of {lost}"
         )
-    foreign = sum(count for tag, count in counts.items() if tag not in preprocessing.known_tags)
-    if preprocessing.known_tags and 2 * foreign > counts.total():
+    unknown = Counter({tag: count for tag, count in counts.items() if preprocessing.keeps_tag(tag) is None})
+    if 2 * unknown.total() > counts.total():
         unsupported = f"have tags that preprocessing {preprocessing.name} does not support"
-        raise _foreign(counts, preprocessing, f"{source}: {foreign} of {counts.total()} words {unsupported}")
-    return [tree for tree in cleaned if tree is not None], indices
+        raise _foreign(counts, preprocessing, f"{source}: {unknown.total()} of {counts.total()} words {unsupported}")
+
+    in_text = kept
+    if empty or preprocessing.drop_nodes or preprocessing.drop_traces:
+        texts = (text_words(tree, preprocessing) for tree in trees)
+        in_text = [list(compress(flags, text)) for flags, text in zip(kept, texts, strict=True)]
+    return PreprocessedTrees(
+        [tree for tree in cleaned if tree is not None],
+        indices,
+        list(map(tuple, in_text)),
+        _remarks(trees, kept, preprocessing, unknown),
+    )
+
+
+def text_words(tree: Tree, preprocessing: GoldPreprocessing) -> list[bool]:
+    """Return whether each word is in the text of the sentence: no empty node, and no node that is not text."""
+    if preprocessing.drop_nodes or preprocessing.drop_traces:
+        return kept_words(tree, _text_rules(preprocessing))
+    return [tag != EMPTY_TAG for tag in tree.tags]
+
+
+@lru_cache
+def _text_rules(preprocessing: GoldPreprocessing) -> GoldPreprocessing:
+    """Return the rules without those about tags, words and punctuation."""
+    none = frozenset[str]()
+    return replace(
+        preprocessing, keep_tags=None, drop_tags=none, drop_words=none, punctuation="by tag", known_tags=none
+    )
+
+
+def _remarks(
+    trees: Sequence[Tree], kept: Sequence[Sequence[bool]], preprocessing: GoldPreprocessing, unknown: Counter[str]
+) -> tuple[Remark, ...]:
+    """Return which words preprocessing dropped, and which tags it does not know.
+
+    kept: whether each word stays
+    unknown: the tags that the rules do not know, with their numbers of words
+    """
+    dropped: Counter[str] = Counter()
+    examples: dict[str, str] = {}  # a word of each unknown tag
+    kept_unknown = 0
+    for tree, flags in zip(trees, kept, strict=True):
+        if not all(flags):
+            words = zip(tree.words, tree.tags, flags, strict=True)
+            dropped.update(tag or word for word, tag, stays in words if not stays)
+        if unknown and not unknown.keys().isdisjoint(tree.tags):
+            for word, tag, stays in zip(tree.words, tree.tags, flags, strict=True):
+                if tag in unknown:
+                    examples.setdefault(tag, word)
+                    kept_unknown += stays
+
+    remarks, empty = Remarks(), dropped.pop(EMPTY_TAG, 0)
+    if unknown:
+        of_them = f"{kept_unknown:,} kept because of a letter or digit"
+        what = f"words with tags that {preprocessing.name} does not know: {_by_tag(unknown)}, {of_them}"
+        for place, word in enumerate(examples.values()):
+            remarks.add(what, example=word, count=0 if place else unknown.total())
+    if dropped:
+        remarks.add(f"words dropped by preprocessing {preprocessing.name}: {_by_tag(dropped)}", count=dropped.total())
+    if empty:
+        remarks.add("empty nodes dropped", count=empty)
+    if emptied := sum(not any(flags) for flags in kept):
+        remarks.add("sentences without a word after preprocessing", count=emptied)
+    return remarks.all()
+
+
+def _by_tag(counts: Counter[str]) -> str:
+    """Return tags with their numbers of words, the most frequent first: "ADD 8, AFX 4"; marks are in quotes."""
+    names = {tag: tag if any(map(str.isalnum, tag)) else repr(tag) if tag else "(no tag)" for tag in counts}
+    shown = ", ".join(f"{names[tag]} {count:,}" for tag, count in counts.most_common(TAGS_SHOWN))
+    rest = len(counts) - TAGS_SHOWN
+    return f"{shown} and {rest:,} more tags" if rest > 0 else shown
 
 
 def _foreign(counts: Counter[str], preprocessing: GoldPreprocessing, found: str) -> InputError:
@@ -240,7 +386,10 @@ def _foreign(counts: Counter[str], preprocessing: GoldPreprocessing, found: str)
     expected = preprocessing.keep_tags or preprocessing.known_tags
     tags = f"tags: {' '.join(sorted(expected))}" if expected else "words that contain a letter or digit"
     if 2 * sum(count for tag, count in counts.items() if not tag) > counts.total():
-        advice = "The words have no tags, as in the trees of a parser: use preprocessing none, which keeps all words"
+        advice = (
+            "The words have no tags, as in the trees of a parser: use preprocessing letters, which drops words without"
+            " a letter or digit, or none, which keeps all words"
+        )
     else:
         others = ", ".join(name for name in PREPROCESSINGS if name != preprocessing.name)
         advice = (

@@ -25,7 +25,9 @@ from syntaxlm.parsing.options import DecodingOptions, ParseOptions
 
 def draw(
     model: Annotated[ModelOptions, PARSES],
-    options: Annotated[ParseOptions, Only(("decoder", "layer", "marks", "punctuation", "contractions"))],
+    options: Annotated[
+        ParseOptions, Only(("decoder", "layer", "marks", "punctuation", "contractions", "pretokenised"))
+    ],
     sentence: Annotated[str, Argument("SENTENCE", use="value")] | None = None,
     output: Annotated[Path, Shown("FILE", ("-o", "--output"), "output")] | None = None,
     gold: Annotated[str, Shown("TREE", use="input")] | None = None,
