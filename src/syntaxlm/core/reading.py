@@ -149,13 +149,16 @@ def announce(report: ReadingReport) -> None:
 
 
 @contextmanager
-def collected(show: Callable[[ReadingReport], None] | None = None) -> Iterator[list[ReadingReport]]:
+def collected(
+    show: Callable[[ReadingReport], None] | None = None, isolated: bool = False
+) -> Iterator[list[ReadingReport]]:
     """Return the list of the reports that are announced in the block.
 
     show: called with each of them at once
+    isolated: whether blocks around this one do not get the reports
     """
     reports: list[ReadingReport] = [] if show is None else _Shown(show)
-    token = _collections.set((*_collections.get(), reports))
+    token = _collections.set((reports,) if isolated else (*_collections.get(), reports))
     try:
         yield reports
     finally:
