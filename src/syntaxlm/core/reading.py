@@ -78,10 +78,15 @@ class ReadingReport:
     remarks: tuple[Remark, ...] = ()
     sample: tuple[str, ...] = ()
 
+    @property
+    def contents(self) -> str:
+        """The counts with their nouns: "3 sentences, 25 words"."""
+        return ", ".join(map(_amount, self.counts, self.counts.values()))
+
     def __str__(self) -> str:
         """Return the report on one line, without evidence and sample."""
-        parts = [f"{self.source}: {self.form}", *map(_amount, self.counts, self.counts.values())]
-        return "; ".join([", ".join(parts), *map(str, self.remarks)])
+        read = ", ".join(filter(None, [self.form, self.contents]))
+        return "; ".join([f"{self.source}: {read}", *map(str, self.remarks)])
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report for JSON."""

@@ -1,7 +1,7 @@
 """What a file is and how commands would read it: its form, its counts, its first sentences or rows, and what is odd.
 
-The readers of the commands read the file, so that what is shown is what the commands do. A file may be read in more than
-one way: a table of words and counts is also a frequency list.
+The readers of the commands read the file, so that what is shown is what the commands do. A file may be read in several
+ways: a table of words and counts is also a frequency list.
 """
 
 from __future__ import annotations
