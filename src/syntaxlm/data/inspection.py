@@ -24,7 +24,7 @@ from syntaxlm.data.corpora import TREEBANK_SUFFIXES, read_sentences, treebank_su
 from syntaxlm.data.frequencies import Frequencies, is_frequency_list
 from syntaxlm.data.pairs import read_pairs
 from syntaxlm.data.suites import read_suites
-from syntaxlm.data.tables import find_separator, open_table
+from syntaxlm.data.tables import open_table, refuse_table
 from syntaxlm.data.treebanks import is_treebank, read_treebank
 from syntaxlm.storage.arpa import DATA, read_arpa
 from syntaxlm.text.normaliser import Normaliser
@@ -183,12 +183,12 @@ def _readers(file: str | Path) -> Iterable[_Reader]:
     elif is_treebank(file):
         yield _TREEBANK
     else:
-        is_list = is_frequency_list(file)
-        if content_suffix(file) in (".csv", ".tsv") or (not is_list and find_separator(start) is not None):
+        is_list, is_a_table = is_frequency_list(file), _is_table(file)
+        if is_a_table:
             yield _TABLE
         if is_list:
             yield _FREQUENCIES
-        elif find_separator(start) is None:
+        if not (is_list or is_a_table):
             yield _TEXT
 
 
@@ -199,6 +199,15 @@ def _is_suite(file: str | Path) -> bool:
     except (ValueError, RecursionError):
         return False
     return isinstance(content, dict) and "items" in content
+
+
+def _is_table(file: str | Path) -> bool:
+    """Return whether a file is a table, which commands refuse as a text."""
+    try:
+        refuse_table(file, "")
+    except InputError:
+        return True
+    return content_suffix(file) in (".csv", ".tsv")
 
 
 def _read_text(file: str | Path) -> None:
