@@ -32,7 +32,7 @@ from syntaxlm.text.normaliser import Normaliser
 _LINES_COMPARED = 50  # at the start of a file whose name does not say what it is
 _CHARACTERS_SHOWN = 200  # of a sentence or row
 
-COLUMNS = Columns(
+FILES_READ = Columns(
     "files",
     "way of reading a file",
     {
@@ -68,7 +68,7 @@ class Inspection:
     problem: str = ""
 
     def row(self) -> dict[str, Any]:
-        """Return the columns of `COLUMNS`; a missing value is None."""
+        """Return the columns of `FILES_READ`; a missing value is None."""
         report = self.report or ReadingReport(self.file, "")
         sample = [shortened(printable(text), _CHARACTERS_SHOWN) for text in report.sample[:2]]
         first, second, *_ = [*sample, None, None]
@@ -101,7 +101,7 @@ class InspectionReport(HasReport):
         rows: list[Row] = [inspection.row() for inspection in self.inspections]
         tables = [_table(inspection, row) for inspection, row in zip(self.inspections, rows, strict=True)]
         figures = {"schema_version": 1, "files": list(map(_json_of, self.inspections))}
-        return Report(COLUMNS, rows, figures, tables=tables)
+        return Report(FILES_READ, rows, figures, tables=tables)
 
 
 def _table(inspection: Inspection, row: Row) -> ReportTable:
