@@ -17,7 +17,7 @@ WRITTEN = Path(__file__).parents[1] / "commands"
 # The list of commands: names for each purpose, then those that begin with a word.
 _USE = ["parse", "score", "items", "generate", "draw", "serve", "grammar"]
 _TRAIN = ["quickstart", "train", "compare", "focus", "combine", "report", "tune cache", "tune stops"]
-_GROUPS = {"Evaluate": "evaluate ", "Prepare data": "data ", "Models and recipes": ("models ", "recipes ")}
+_GROUPS = {"Evaluate": "evaluate ", "Prepare data": ("inspect", "data "), "Models and recipes": ("models ", "recipes ")}
 
 
 @cache

@@ -80,10 +80,15 @@ class ReadingReport:
     sample: tuple[str, ...] = ()
     shown: str = ""
 
+    @property
+    def contents(self) -> str:
+        """The counts with their nouns: "3 sentences, 25 words"."""
+        return ", ".join(map(_amount, self.counts, self.counts.values()))
+
     def __str__(self) -> str:
         """Return the report on one line, without evidence, and of the sample only what is to be shown."""
-        parts = [f"{self.source}: {self.form}", *map(_amount, self.counts, self.counts.values())]
-        return "; ".join(filter(None, [", ".join(parts), *map(str, self.remarks), self.shown]))
+        read = ", ".join(filter(None, [self.form, self.contents]))
+        return "; ".join(filter(None, [f"{self.source}: {read}", *map(str, self.remarks), self.shown]))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report for JSON."""
@@ -151,13 +156,16 @@ def announce(report: ReadingReport) -> None:
 
 
 @contextmanager
-def collected(show: Callable[[ReadingReport], None] | None = None) -> Iterator[list[ReadingReport]]:
+def collected(
+    show: Callable[[ReadingReport], None] | None = None, isolated: bool = False
+) -> Iterator[list[ReadingReport]]:
     """Return the list of the reports that are announced in the block.
 
     show: called with each of them at once
+    isolated: whether blocks around this one do not get the reports
     """
     reports: list[ReadingReport] = [] if show is None else _Shown(show)
-    token = _collections.set((*_collections.get(), reports))
+    token = _collections.set((reports,) if isolated else (*_collections.get(), reports))
     try:
         yield reports
     finally:

@@ -17,6 +17,7 @@ from string import ascii_lowercase
 from typing import NamedTuple
 
 from syntaxlm.core.errors import InputError, shortened
+from syntaxlm.core.reading import ReadingReport, announce
 from syntaxlm.core.text_files import content_suffix, no_sentence, read_lines, source_name
 from syntaxlm.text.normaliser import split_words
 from syntaxlm.trees.conllu import read_conllu
@@ -101,10 +102,14 @@ def read_questions(
             f"{source_name(answers)}: {len(given):,} answers for the {len(groups):,} questions of"
             f" {source_name(questions)}{beyond}; expected one for each"
         )
-    return [
+    read = [
         _question(group, answer, _name(groups, place), str(questions if parses is None else parses))
         for place, (group, answer) in enumerate(zip(groups, given, strict=True))
     ]
+    counts = {"questions": len(read), "candidates": len(asked)}
+    first = tuple(sentence.text for sentence in asked[:2])
+    announce(ReadingReport(source_name(questions), "completion questions", counts, sample=first))
+    return read
 
 
 def _read(path: str | Path) -> list[_Sentence]:

@@ -230,6 +230,18 @@ def _no_word(source: str) -> InputError:
     return InputError(f"{source}: found no word; expected a text, or a list with one word and its count per line")
 
 
+def is_frequency_list(path: str | Path) -> bool:
+    """Return whether a file is a frequency list that `Frequencies.read` reads. Raises InputError as `read_lines` does.
+
+    Only the start of the file is read.
+    """
+    first = list(islice(((number, line) for number, line in read_lines(path) if line.strip()), _LINES_COMPARED))
+    try:
+        return bool(first) and _find_layout(first, source_name(path), None) is not None
+    except InputError:
+        return False
+
+
 # ---- texts
 
 

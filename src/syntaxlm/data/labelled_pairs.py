@@ -22,11 +22,12 @@ from dataclasses import asdict, dataclass
 from functools import cache
 from itertools import compress
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import make_folder, write_text
 from syntaxlm.core.progress import Progress, working
+from syntaxlm.core.reading import ReadingReport, announce
 from syntaxlm.core.settings import LARGEST_SEED, check_number
 from syntaxlm.core.text_files import read_lines, source_name
 from syntaxlm.text.normaliser import Normaliser
@@ -83,7 +84,7 @@ def read_labelled_pairs(
                 f"{place}: found the label {label!r}; expected one of the training file's: {', '.join(labels)}"
             )
         pairs.append(LabelledPair(left, right, label))
-    return pairs or _no_pair(path, PAIR_COLUMNS)
+    return _announced(pairs, path, PAIR_COLUMNS)
 
 
 def _rows(path: str | Path) -> Iterator[tuple[int, str, list[str]]]:
@@ -94,8 +95,15 @@ def _rows(path: str | Path) -> Iterator[tuple[int, str, list[str]]]:
             yield number, f"{source}, line {number}", [cell.strip() for cell in line.split("\t")]
 
 
-def _no_pair(path: str | Path, columns: Sequence[str]) -> NoReturn:
-    raise InputError(f"{source_name(path)}: found no pair; expected lines of {', '.join(columns)}, separated by tabs")
+def _announced(pairs: list[LabelledPair], path: str | Path, columns: Sequence[str]) -> list[LabelledPair]:
+    """Return pairs and announce their number. Raises InputError if there is none."""
+    source = source_name(path)
+    if not pairs:
+        raise InputError(f"{source}: found no pair; expected lines of {', '.join(columns)}, separated by tabs")
+    counts = {"pairs": len(pairs), "labels": len({pair.label for pair in pairs})}
+    first = tuple(f"{pair.label}: {pair.left} | {pair.right}" for pair in pairs[:2])
+    announce(ReadingReport(source, "labelled pairs of sentences, separated by tabs", counts, sample=first))
+    return pairs
 
 
 def _write_rows(path: str | Path, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
@@ -385,7 +393,7 @@ def read_formula_pairs(path: str | Path) -> list[LabelledPair]:
         if sign not in RELATIONS:
             raise InputError(f"{place}: found the relation {sign!r}; expected one of {' '.join(RELATIONS)}")
         pairs.append(LabelledPair(left, right, sign, max(_operators_of(left, place), _operators_of(right, place))))
-    return pairs or _no_pair(path, columns)
+    return _announced(pairs, path, columns)
 
 
 def _operators_of(formula: str, place: str) -> int:

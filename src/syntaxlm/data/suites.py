@@ -23,6 +23,7 @@ from pydantic import BaseModel, BeforeValidator, Field, ValidationError, model_v
 
 from syntaxlm.core.errors import InputError, closest_match, shortened
 from syntaxlm.core.files import parse_json
+from syntaxlm.core.reading import ReadingReport, announce
 from syntaxlm.core.text_files import check_encodable, content_suffix, read_whole_text, source_name, uncompressed_name
 from syntaxlm.data.table_form import NA_ADVICE, Missing, text_of, warn_of_missing
 from syntaxlm.data.tables import find_column, open_table
@@ -258,6 +259,7 @@ def read_suites(paths: Sequence[str | Path], formulas: Sequence[str] = ()) -> li
     for file in files:
         suite = _read_table(file, formulas) if _is_table(file) else _read_json(file)
         _check_references(suite)
+        _announce(suite, file)
         if suite.name in suites:
             other = suites[suite.name].source
             raise InputError(f"{suite.source}: {suite.name!r} is also the name of {other}; expected different names")
@@ -265,6 +267,15 @@ def read_suites(paths: Sequence[str | Path], formulas: Sequence[str] = ()) -> li
     if not suites:
         raise InputError("no file of a test suite given; expected at least one")
     return list(suites.values())
+
+
+def _announce(suite: Suite, file: str | Path) -> None:
+    """Announce a suite, with the first item as a sample."""
+    sentences = [condition for item in suite.items for condition in item.conditions.values()]
+    counts = {"items": len(suite.items), "sentences": len(sentences), "predictions": len(suite.predictions)}
+    first = tuple(" | ".join(condition.regions.values()) for condition in sentences[:2])
+    form = f"test suite {suite.name}, {'a table' if _is_table(file) else 'JSON'}"
+    announce(ReadingReport(suite.source, form, counts, f"suffix {content_suffix(file)}", sample=first))
 
 
 def _is_table(path: str | Path) -> bool:

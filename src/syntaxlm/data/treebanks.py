@@ -422,6 +422,14 @@ def treebank_files(path: str | Path) -> list[Path]:
     return files
 
 
+def is_treebank(path: str | Path) -> bool:
+    """Return whether a file is a treebank, by its name or its content. Raises InputError if it cannot be read."""
+    try:
+        return _file(Path(path)).suffix in TREEBANK_SUFFIXES
+    except InputError:
+        return False
+
+
 def _files(path: str | Path) -> list[_File]:
     """Return the files of a treebank with their formats. Raises InputError if the files are of different types."""
     files = list(map(_file, treebank_files(path)))

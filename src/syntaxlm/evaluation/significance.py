@@ -20,8 +20,9 @@ from pydantic import BaseModel, Field, NonNegativeInt
 
 from syntaxlm.core.errors import InputError, shortened
 from syntaxlm.core.files import parse_json
+from syntaxlm.core.reading import ReadingReport, announce
 from syntaxlm.core.tables import PERCENT, Column, Columns, HasReport, Report, ReportTable, format_value
-from syntaxlm.core.text_files import read_lines
+from syntaxlm.core.text_files import read_lines, source_name
 from syntaxlm.trees.bounds import right
 from syntaxlm.trees.scoring import PROTOCOLS, Fractions, score
 from syntaxlm.trees.significance import BootstrapResult, RunScores, SeedScores, compare_runs
@@ -300,6 +301,7 @@ def read_details(path: str | Path) -> DetailedScores:
     if not rows:
         raise InputError(f"{path}: the file is empty; expected the lines that --details writes")
     parsed = {place: parse_json(line, place) for place, line in rows.items()}
+    announce(ReadingReport(source_name(path), "details of an evaluation", {"lines": len(rows)}))
     place, first = next(iter(parsed.items()))
     trees: dict[str, TreeDetails] = {}
     try:

@@ -520,15 +520,14 @@ def _readings(
 def check_text_of(
     models: Sequence[ModelBundle],
     lines: Sequence[str],
-    options: TextOptions,
+    options: ParseOptions,
     names: Sequence[str] = (),
     place: str = "",
 ) -> None:
     """Warn of text that is probably not what the models should read, see `warn_of_doubts`."""
     for model, name in zip(models, names or [""] * len(models), strict=True):
         if model.parser_normaliser.units == "words":
-            reader = TextReader.of(model.parser_normaliser, model.vocabulary, options)
-            warn_of_doubts(reader, lines, name, place)
+            warn_of_doubts(reader_of(model, options), lines, name, place)
 
 
 def _reading(reader: TextReader, lines: Sequence[str], first: int) -> ParseBatch:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import io
 import os
+import re
+import shlex
 import signal
 import sys
 import threading
@@ -20,7 +22,7 @@ from typing import Any, NoReturn
 import syntaxlm
 from syntaxlm.app.cli import data, draw, evaluate, generate, models, parse, score, serve, train
 from syntaxlm.app.cli.completion_scripts import completion
-from syntaxlm.app.cli.output import print_reading
+from syntaxlm.app.cli.output import WRONG_INPUT, print_reading
 from syntaxlm.app.cli.parser import Group, Parser, Run, call
 from syntaxlm.core.errors import InputError, InputWarning
 from syntaxlm.core.files import system_error
@@ -39,7 +41,9 @@ EVALUATIONS = (
     evaluate.classifier,
 )  # fmt: skip
 COMMANDS: Mapping[str, Run | Group] = {  # in the order of the help
-    **named(parse.parse, score.score, score.items, generate.generate, draw.draw, serve.serve, draw.report),
+    **named(
+        parse.parse, score.score, score.items, generate.generate, draw.draw, serve.serve, draw.report, data.inspect
+    ),
     "evaluate": Group(
         "evaluate a model or a file of trees",
         "syntaxlm evaluate parse MODEL treebank.mrg",
@@ -78,7 +82,6 @@ COMMANDS: Mapping[str, Run | Group] = {  # in the order of the help
     **named(train.quickstart, completion),
 }
 
-WRONG_INPUT = 2
 INTERRUPTED = 128 + signal.SIGINT
 
 
@@ -98,6 +101,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _flush()
     except InputError as error:
         print(f"syntaxlm: error: {error}", file=sys.stderr)
+        if hint := inspection_hint(str(error), words):
+            print(f"syntaxlm: {hint}", file=sys.stderr)
         return WRONG_INPUT
     except KeyboardInterrupt:
         print("syntaxlm: interrupted", file=sys.stderr)
@@ -114,6 +119,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     return code
+
+
+_DATA_PLACE = re.compile(r"(?P<file>.+?)(?:, (?:line|sentence|row) [\d,]+|: found )", re.DOTALL)
+_NOT_INSPECTED = (".yaml", ".yml", ".safetensors", ".svg", ".png", ".html")  # recipes, weights and pictures
+
+
+def inspection_hint(message: str, arguments: Sequence[str]) -> str:
+    """Return the advice to look at a file of data that an error names; "" if it names none.
+
+    message: an error, which starts with the place of the fault.  arguments: the words of the command, which has the
+    name of the file among them.
+    """
+    place = _DATA_PLACE.match(message)
+    name = place["file"] if place else ""
+    is_data = name in arguments and os.path.isfile(name) and not name.endswith(_NOT_INSPECTED)
+    if not is_data or arguments[0] == "inspect":
+        return ""
+    return f"to see how this file is read: syntaxlm inspect {shlex.quote(name)}"
 
 
 def _flush() -> None:

@@ -8,7 +8,15 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from syntaxlm.app.cli.options import Brackets, MaxWords, Preprocessing, SentencesFile, Share, has_labels
-from syntaxlm.app.cli.output import OutputFile, SummaryFormat, formatted, output_path, print_summary
+from syntaxlm.app.cli.output import (
+    WRONG_INPUT,
+    OutputFile,
+    ReportOutput,
+    SummaryFormat,
+    formatted,
+    output_path,
+    print_summary,
+)
 from syntaxlm.app.cli.parser import Folder
 from syntaxlm.core.files import to_json
 from syntaxlm.core.options import Argument, Count, Name, Seed, Shown
@@ -45,6 +53,28 @@ class WordExtraction:
             treebank = read_treebank(self.treebank, self.preprocessing, labelled=has_labels(self.brackets))
             summary = write_words(treebank, path, self.max_words, with_tags)
         print_summary(summary, self.format, self.output, f"{self.output or 'standard output'}: ")
+
+
+def inspect(
+    files: Annotated[Sequence[str], Argument("FILE")],
+    output: ReportOutput,
+) -> int:
+    """Show what files are and how commands would read them.
+
+    Show the form of each file and the evidence for it, the numbers of sentences, words or rows, the first two of them
+    as read, and with line numbers what would be dropped or is odd. Files are read by the readers of the commands. Reads
+    text, tagged text, trees, dependency trees, tables, minimal pairs, test suites, frequency lists, n-grams and model
+    folders. The exit code is 2 if a file cannot be read.
+
+    files: any files
+    example: syntaxlm inspect treebank.mrg stimuli.csv
+    """
+    from syntaxlm.data.inspection import inspect
+
+    with status("reading"):
+        report = inspect(*files)
+    output.write(report)
+    return WRONG_INPUT if report.problems else 0
 
 
 def toy(

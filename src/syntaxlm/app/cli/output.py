@@ -18,6 +18,7 @@ from syntaxlm.core.reading import ReadingReport, readings
 if TYPE_CHECKING:
     from syntaxlm.core.tables import HasReport, Report
 
+WRONG_INPUT = 2  # exit code
 ROW_FORMATS = ("tsv", "csv", "parquet")  # without JSON, of which some results have more than their rows
 OutputFile = Annotated[
     Path,

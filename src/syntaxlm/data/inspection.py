@@ -1,0 +1,232 @@
+"""What a file is and how commands would read it: its form, its counts, its first sentences or rows, and what is odd.
+
+The readers of the commands read the file, so that what is shown is what the commands do. A file may be read in several
+ways: a table of words and counts is also a frequency list.
+"""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from syntaxlm.core.errors import InputError, InputWarning, printable, shortened
+from syntaxlm.core.files import holds_model
+from syntaxlm.core.reading import ReadingReport, collected
+from syntaxlm.core.tables import Column, Columns, HasReport, Report, ReportTable, Row
+from syntaxlm.core.text_files import STANDARD_INPUT, content_suffix, read_lines
+from syntaxlm.data.corpora import TREEBANK_SUFFIXES, read_sentences, treebank_suffix
+from syntaxlm.data.frequencies import Frequencies, is_frequency_list
+from syntaxlm.data.pairs import read_pairs
+from syntaxlm.data.suites import read_suites
+from syntaxlm.data.tables import open_table, refuse_table
+from syntaxlm.data.treebanks import is_treebank, read_treebank
+from syntaxlm.storage.arpa import DATA, read_arpa
+from syntaxlm.text.normaliser import Normaliser
+
+_LINES_COMPARED = 50  # at the start of a file whose name does not say what it is
+_CHARACTERS_SHOWN = 200  # of a sentence or row
+
+FILES_READ = Columns(
+    "files",
+    "way of reading a file",
+    {
+        "file": Column("text", "the file as it was named"),
+        "form": Column("text", "what the file is; missing if it cannot be read"),
+        "evidence": Column("text", "why it is taken to be of this form"),
+        "contents": Column("text", "numbers of what was read"),
+        "first": Column("text", "the first sentence or row, as read"),
+        "second": Column("text", "the second one"),
+        "remarks": Column("text", "what was dropped, changed or is odd, with line numbers"),
+        "warnings": Column("text", "warnings of the reader"),
+        "commands": Column("text", "commands that read such a file"),
+        "problem": Column("text", "why the file cannot be read, and what to do"),
+    },
+)
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """One way of reading a file.
+
+    file: as it was named
+    report: how it was read; None if it cannot be read
+    commands: examples of commands that read such a file
+    warnings: messages of the reader about a file that it read
+    problem: the message of the reader that refused it; "" if it was read
+    """
+
+    file: str
+    report: ReadingReport | None
+    commands: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    problem: str = ""
+
+    def row(self) -> dict[str, Any]:
+        """Return the columns of `FILES_READ`; a missing value is None."""
+        report = self.report or ReadingReport(self.file, "")
+        sample = [shortened(printable(text), _CHARACTERS_SHOWN) for text in report.sample[:2]]
+        first, second, *_ = [*sample, None, None]
+        return {
+            "file": self.file,
+            "form": report.form or None,
+            "evidence": report.evidence or None,
+            "contents": report.contents or None,
+            "first": first,
+            "second": second,
+            "remarks": "; ".join(map(str, report.remarks)) or None,
+            "warnings": "\n".join(self.warnings) or None,
+            "commands": "; ".join(self.commands) or None,
+            "problem": self.problem or None,
+        }
+
+
+@dataclass(frozen=True)
+class InspectionReport(HasReport):
+    """How files would be read."""
+
+    inspections: tuple[Inspection, ...]
+
+    @property
+    def problems(self) -> int:
+        """The number of files that cannot be read."""
+        return sum(bool(inspection.problem) for inspection in self.inspections)
+
+    def report(self) -> Report:
+        rows: list[Row] = [inspection.row() for inspection in self.inspections]
+        tables = [_table(inspection, row) for inspection, row in zip(self.inspections, rows, strict=True)]
+        figures = {"schema_version": 1, "files": list(map(_json_of, self.inspections))}
+        return Report(FILES_READ, rows, figures, tables=tables)
+
+
+def _table(inspection: Inspection, row: Row) -> ReportTable:
+    """Return what the terminal shows of a file: a line for each column that has a value, and for each remark."""
+    lines = [[name, row[name]] for name in ("form", "evidence", "contents", "first", "second") if row[name]]
+    for remark in inspection.report.remarks if inspection.report else ():
+        lines.append(["remark", str(remark)])
+    lines += [["warning", line] for warning in inspection.warnings for line in warning.splitlines()]
+    lines += [["read by", command] for command in inspection.commands]
+    lines += [["problem", line] for line in inspection.problem.splitlines()]
+    return ReportTable({"": "", " ": ""}, lines, inspection.file)
+
+
+def _json_of(inspection: Inspection) -> dict[str, Any]:
+    return {
+        "file": inspection.file,
+        "reading": None if inspection.report is None else inspection.report.to_dict(),
+        "commands": list(inspection.commands),
+        "warnings": list(inspection.warnings),
+        "problem": inspection.problem or None,
+    }
+
+
+def inspect(*files: str | Path) -> InspectionReport:
+    """Show what files are, and how the commands of the package would read them.
+
+    files: files or folders of text, trees, tables, minimal pairs, test suites, frequency lists or n-grams
+    Returns a result with one row per way of reading a file; a file that no reader accepts has a problem instead.
+    Raises InputError if no file is named.
+
+    >>> syntaxlm.inspect("corpus/test.mrg").inspections[0].report.counts["sentences"]
+    3
+    """
+    if not files:
+        raise InputError("inspect: found no file; expected at least one")
+    return InspectionReport(tuple(found for file in files for found in _inspections(file)))
+
+
+def _inspections(file: str | Path) -> list[Inspection]:
+    """Return the ways of reading a file."""
+    name = str(file)
+    if name == STANDARD_INPUT:
+        raise InputError("inspect: standard input can be read only once; expected files")
+    if Path(file).is_dir() and holds_model(Path(file)):
+        report = ReadingReport(name, "folder of a model or a training run")
+        return [Inspection(name, report, (f"syntaxlm models info {name}",))]
+    found = []
+    try:
+        for read, commands in _readers(file):
+            with collected(isolated=True) as reports, warnings.catch_warnings(record=True) as warned:
+                warnings.simplefilter("always", InputWarning)
+                read(file)
+            report = reports[-1] if reports else ReadingReport(name, "")
+            messages = tuple(str(each.message) for each in warned if issubclass(each.category, InputWarning))
+            found.append(Inspection(name, report, tuple(command.format(name) for command in commands), messages))
+    except InputError as error:
+        found.append(Inspection(name, None, problem=str(error)))
+    return found
+
+
+_Reader = tuple[Callable[[str | Path], object], tuple[str, ...]]
+
+
+def _readers(file: str | Path) -> Iterable[_Reader]:
+    """Yield the readers that a file is for, each with examples of commands. Raises InputError as they do."""
+    suffix, known = treebank_suffix(file), set(TREEBANK_SUFFIXES) - {".txt"}
+    if Path(file).is_dir():
+        suffixes = set(map(treebank_suffix, Path(file).iterdir()))
+        yield (_SUITES if ".json" in suffixes and not suffixes & known else _TREEBANK)
+        return
+    if suffix in known:
+        yield _TREEBANK
+        return
+    start = list(islice((line for _, line in read_lines(file) if line.strip()), _LINES_COMPARED))
+    if suffix == ".arpa" or (start and start[0].strip() == DATA):
+        yield _ARPA
+    elif suffix in (".json", ".jsonl") or (start and start[0].lstrip().startswith(("{", "["))):
+        yield _SUITES if suffix != ".jsonl" and _is_suite(file) else _PAIRS
+    elif is_treebank(file):
+        yield _TREEBANK
+    else:
+        is_list, is_a_table = is_frequency_list(file), _is_table(file)
+        if is_a_table:
+            yield _TABLE
+        if is_list:
+            yield _FREQUENCIES
+        if not (is_list or is_a_table):
+            yield _TEXT
+
+
+def _is_suite(file: str | Path) -> bool:
+    """Return whether a JSON file is a test suite: an object with items and predictions."""
+    try:
+        content = json.loads("\n".join(line for _, line in read_lines(file)))
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(content, dict) and "items" in content
+
+
+def _is_table(file: str | Path) -> bool:
+    """Return whether a file is a table, which commands refuse as a text."""
+    try:
+        refuse_table(file, "")
+    except InputError:
+        return True
+    return content_suffix(file) in (".csv", ".tsv")
+
+
+def _read_text(file: str | Path) -> None:
+    deque(read_sentences(file, Normaliser()), 0)
+
+
+def _read_table(file: str | Path) -> None:
+    deque(open_table(file).rows, 0)
+
+
+def _files_of(read: Callable[[Sequence[str | Path]], object]) -> Callable[[str | Path], object]:
+    """Return a reader of one file, from a reader of several."""
+    return lambda file: read([file])
+
+
+_TREEBANK: _Reader = (read_treebank, ("syntaxlm evaluate parse MODEL {}", "syntaxlm data words {} -o FILE"))
+_TEXT: _Reader = (_read_text, ("syntaxlm parse MODEL {}", "syntaxlm score MODEL {}", "syntaxlm train RECIPE ... {}"))
+_TABLE: _Reader = (_read_table, ("syntaxlm items MODEL {}", "syntaxlm score MODEL {} --column NAME"))
+_FREQUENCIES: _Reader = (Frequencies.read, ("syntaxlm score MODEL --words FILE --frequencies {}",))
+_PAIRS: _Reader = (_files_of(read_pairs), ("syntaxlm evaluate pairs MODEL {}",))
+_SUITES: _Reader = (_files_of(read_suites), ("syntaxlm evaluate suites MODEL {}",))
+_ARPA: _Reader = (read_arpa, ("syntaxlm ngram from-arpa {} -o FOLDER",))
