@@ -481,7 +481,7 @@ def _read_list(lines: Iterable[tuple[int, str]], layout: _Layout, source: str) -
         rows += 1
         largest = max(largest, count)
         if len(sample) < 2:
-            sample.append(f"{word}: {count:g}")
+            sample.append(f"{word}: {count:.15g}")
         if " " in word:
             remarks.add("rows of several words, which no displayed word matches", number, word)
         bare = bare_word(word)

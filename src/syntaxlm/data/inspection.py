@@ -10,14 +10,15 @@ import json
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from itertools import islice
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
 from syntaxlm.core.errors import InputError, InputWarning, printable, shortened
 from syntaxlm.core.files import holds_model
-from syntaxlm.core.reading import ReadingReport, collected
+from syntaxlm.core.reading import ReadingReport, Remark, collected
 from syntaxlm.core.tables import Column, Columns, HasReport, Report, ReportTable, Row
 from syntaxlm.core.text_files import STANDARD_INPUT, content_suffix, read_lines
 from syntaxlm.data.corpora import TREEBANK_SUFFIXES, read_sentences, treebank_suffix
@@ -149,17 +150,30 @@ def _inspections(file: str | Path) -> list[Inspection]:
         report = ReadingReport(name, "folder of a model or a training run")
         return [Inspection(name, report, (f"syntaxlm models info {name}",))]
     found = []
-    try:
-        for read, commands in _readers(file):
-            with collected(isolated=True) as reports, warnings.catch_warnings(record=True) as warned:
-                warnings.simplefilter("always", InputWarning)
-                read(file)
-            report = reports[-1] if reports else ReadingReport(name, "")
-            messages = tuple(str(each.message) for each in warned if issubclass(each.category, InputWarning))
-            found.append(Inspection(name, report, tuple(command.format(name) for command in commands), messages))
-    except InputError as error:
-        found.append(Inspection(name, None, problem=str(error)))
+    with collected(isolated=True):
+        try:
+            for read, commands in _readers(file):
+                found.append(_inspected(name, partial(read, file), commands))
+        except InputError as error:
+            found.append(Inspection(name, None, problem=str(error)))
     return found
+
+
+def _inspected(name: str, read: Callable[[], object], commands: Sequence[str]) -> Inspection:
+    """Read a file, and return what its reader announced and warned of. Raises InputError as the reader does."""
+    with collected() as reports, warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", InputWarning)
+        counts = read()
+    messages = tuple(str(each.message) for each in caught if issubclass(each.category, InputWarning))
+
+    # The last report is that of the whole file; an earlier one may be of its line ends.
+    *earlier, report = reports or [ReadingReport(name, "")]
+    line_ends = [Remark(each.form, each.counts["lines"]) for each in earlier if "lines" in each.counts]
+    remarks = chain(line_ends, *(each.remarks for each in (*earlier, report)))
+    report = replace(report, remarks=tuple(remarks))
+    if isinstance(counts, dict):
+        report = replace(report, counts={**report.counts, **counts})
+    return Inspection(name, report, tuple(command.format(name) for command in commands), messages)
 
 
 _Reader = tuple[Callable[[str | Path], object], tuple[str, ...]]
@@ -180,10 +194,10 @@ def _readers(file: str | Path) -> Iterable[_Reader]:
         yield _ARPA
     elif suffix in (".json", ".jsonl") or (start and start[0].lstrip().startswith(("{", "["))):
         yield _SUITES if suffix != ".jsonl" and _is_suite(file) else _PAIRS
-    elif is_treebank(file):
+    elif not (is_list := is_frequency_list(file)) and is_treebank(file):
         yield _TREEBANK
     else:
-        is_list, is_a_table = is_frequency_list(file), _is_table(file)
+        is_a_table = _is_table(file)
         if is_a_table:
             yield _TABLE
         if is_list:
@@ -210,8 +224,9 @@ def _is_table(file: str | Path) -> bool:
     return content_suffix(file) in (".csv", ".tsv")
 
 
-def _read_text(file: str | Path) -> None:
-    deque(read_sentences(file, Normaliser()), 0)
+def _read_text(file: str | Path) -> dict[str, int]:
+    """Read a text, and return the number of its words."""
+    return {"words": sum(len(line.split()) for _, line in read_sentences(file, Normaliser()))}
 
 
 def _read_table(file: str | Path) -> None:
