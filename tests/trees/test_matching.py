@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import unicodedata
 import warnings
 
 import pytest
@@ -191,6 +192,11 @@ def test_other_words_are_reported_with_the_first_pair(predicted, parts, files):
 )
 def test_words_that_are_written_in_another_way_are_the_same_sentence(predicted, files):
     assert f1(*files(predicted, THREE), "none") == 1
+
+
+def test_unicode_forms_are_the_same_word(files):
+    gold = THREE.replace("We", "été").replace("left", "à").replace("the", "où")
+    assert f1(*files(unicodedata.normalize("NFD", gold), gold), "none") == 1
 
 
 def test_the_command_warns_before_the_table(files, capsys):

@@ -200,11 +200,15 @@ def compare_words(
 
 
 def is_same_sentence(words: Sequence[str], others: Sequence[str]) -> bool:
-    """Return whether at least half of the words of two sentences agree, whatever their case."""
+    """Return whether at least half of the words of two sentences agree, whatever their case and Unicode form."""
     if words == others:
         return True
     pairs = zip(words, others, strict=True)
-    return sum(word == other or word.lower() == other.lower() for word, other in pairs) >= SAME_SENTENCE * len(words)
+    return sum(word == other or _plain(word) == _plain(other) for word, other in pairs) >= SAME_SENTENCE * len(words)
+
+
+def _plain(word: str) -> str:
+    return unicodedata.normalize("NFKC", word).lower()
 
 
 def _likely_order(trees: Sequence[Tree], others: Sequence[Tree], differing: Sequence[int]) -> str:
