@@ -299,7 +299,7 @@ def test_a_treebank_says_how_it_was_read(tmp_path):
     assert remarks == {
         "trees without words (failed parses)": (1, ("a.mrg, line 2",)),
         "brackets without words": (1, ("b.mrg, line 2",)),
-        "words dropped by preprocessing ptb-keep, with the tags": (2, (".",)),
+        "words dropped by preprocessing ptb-keep: '.' 2": (2, ()),
     }
 
 

@@ -188,11 +188,10 @@ def compare_words(
     (number, other_number), first = places[differing[0]], differing[0]
     shown = _shown(trees[first].words, others[first].words, side, other_side)
     numbered = "sentence" if number == other_number else f"sentences {number:,} and"
-    verb = "sentences has" if len(differing) == 1 else "sentences have"
     warnings.warn(
         InputWarning(
-            f"{side.source} and {other_side.source}: {len(differing):,} of {len(trees):,} {verb} other words at most"
-            f" positions. The first is {numbered} {other_number:,}:\n{shown}\n"
+            f"{side.source} and {other_side.source}: fewer than half of the words agree in {len(differing):,} of"
+            f" {len(trees):,} sentences. The first is {numbered} {other_number:,}:\n{shown}\n"
             f"{_likely_order(trees, others, differing)}Trees are compared by their position in the files."
         ),
         stacklevel=3,
@@ -200,11 +199,15 @@ def compare_words(
 
 
 def is_same_sentence(words: Sequence[str], others: Sequence[str]) -> bool:
-    """Return whether at least half of the words of two sentences agree, whatever their case."""
+    """Return whether at least half of the words of two sentences agree, whatever their case and Unicode form."""
     if words == others:
         return True
     pairs = zip(words, others, strict=True)
-    return sum(word == other or word.lower() == other.lower() for word, other in pairs) >= SAME_SENTENCE * len(words)
+    return sum(word == other or _plain(word) == _plain(other) for word, other in pairs) >= SAME_SENTENCE * len(words)
+
+
+def _plain(word: str) -> str:
+    return unicodedata.normalize("NFKC", word).lower()
 
 
 def _likely_order(trees: Sequence[Tree], others: Sequence[Tree], differing: Sequence[int]) -> str:

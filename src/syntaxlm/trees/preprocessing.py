@@ -367,7 +367,7 @@ def _remarks(
         remarks.add(f"words dropped by preprocessing {preprocessing.name}: {_by_tag(dropped)}", count=dropped.total())
     if empty:
         remarks.add("empty nodes dropped", count=empty)
-    if emptied := sum(not any(flags) for flags in kept):
+    if emptied := sum(len(flags) > 0 and not any(flags) for flags in kept):
         remarks.add("sentences without a word after preprocessing", count=emptied)
     return remarks.all()
 

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from syntaxlm.core.errors import InputError
+from syntaxlm.core.reading import ReadingReport, announce
 from syntaxlm.data.treebanks import dependency_trees
 from syntaxlm.drawing.sentence import Analysis, SentenceMaps
 from syntaxlm.models.abilities import HasMaps
@@ -20,7 +21,7 @@ from syntaxlm.parsing.structure import decodings, structure_of
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.options import AS_WRITTEN
 from syntaxlm.trees.dependencies import paths_of
-from syntaxlm.trees.preprocessing import clean_all, find_preprocessing
+from syntaxlm.trees.preprocessing import find_preprocessing, preprocess
 from syntaxlm.trees.spans import trees_of
 from syntaxlm.trees.tree import DependencyTree, Tree, parse_brackets, read_brackets
 
@@ -47,7 +48,11 @@ def read_gold(
     number = 1 if number is None else number
     if not 1 <= number <= len(trees):
         raise InputError(f"{source}: there is no tree {number}; the file has trees 1 to {len(trees)}")
-    (tree,), _ = clean_all([trees[number - 1]], find_preprocessing(preprocessing), source)
+    rule = find_preprocessing(preprocessing)
+    done = preprocess([trees[number - 1]], rule, source)
+    (tree,) = done.trees
+    if done.remarks:
+        announce(ReadingReport(source, f"words of tree {number}", {"words": len(tree)}, remarks=done.remarks))
     return tree
 
 
