@@ -23,6 +23,8 @@ from tests.models.variants import ragged
 from tests.tree_models import tree_model
 from tests.turns import THREADS, in_threads
 
+pytestmark = pytest.mark.filterwarnings("ignore::syntaxlm.core.errors.InputWarning")  # most words are unknown
+
 CALLS = 2  # of each method in each thread
 OF_TEXT = [name for name, kind in MODELS.items() if kind.reads != "trees"]
 OF_TREES = [name for name, kind in MODELS.items() if kind.reads == "trees"]
