@@ -12,8 +12,8 @@ SHOWN_NAMES = 20  # in a message
 _COMPARED = 10_000  # known words, which are compared with an unknown one
 LONGEST_NAME = 80  # characters of a name in a message
 _LONGEST_LINE = 4_000  # characters of a line of a message, whatever it quotes from a file
-_CONTROLS = re.compile(  # of a terminal, and marks that reorder the text around them
-    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]"
+_CONTROLS = re.compile(  # of a terminal, marks that reorder the text around them, and halves of surrogate pairs
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 )
 _CONTROL_PICTURES = {**{code: 0x2400 + code for code in range(0x20)}, 0x7F: 0x2421}
 
