@@ -202,6 +202,18 @@ def test_displayed_words_have_the_number_of_their_subtokens(name, folders, direc
         assert scores.token_counts.max() > 1
 
 
+@pytest.mark.parametrize(("between", "joined"), [("|", "tree."), (" | ", "tree ."), ("| ", "tree .")])
+def test_a_region_of_punctuation_is_scored_as_written(folders, tmp_path, between, joined):
+    """`tree|.` is the word `tree.`, which has other sub-tokens than `tree .`."""
+    path = tmp_path / "items.tsv"
+    regions = between.join(["The apple", "fell", "from the tree", "."])
+    path.write_text(f"item\tcondition\tsentence\n1\ta\t{regions}\n")
+    nlp = syntaxlm.load(f"hf:{folders['bytes']}")
+    rows = nlp.evaluate_items(path).to_dataframe()
+    expected = -nlp.log_prob(f"The apple fell from the {joined}") / math.log(2)
+    assert rows["surprisal"].sum() == pytest.approx(expected, abs=1e-4)
+
+
 def test_batches_give_what_single_sentences_give(models, monkeypatch):
     nlp = models["characters"]
     texts = [text for text in TEXTS if text] * 3

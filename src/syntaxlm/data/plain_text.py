@@ -93,7 +93,8 @@ def examined(
             remarks.add("blank lines", count=blank)
         if html > _FEW * sentences:
             _warn(f"{source}: {html:,} of {sentences:,} lines have HTML such as &quot; or <p>, which is read as words")
-        sample = tuple(shortened(line.strip(), _SAMPLE) for _, line in given[:2])
+        start = [_MARKS_AT_ENDS.sub("", line) if marks else line for _, line in given[:2]]
+        sample = tuple(shortened(line.strip(), _SAMPLE) for line in start)
         announce(
             ReadingReport(source, f"{form}, one sentence per line", {"sentences": sentences}, "", remarks.all(), sample)
         )
@@ -194,5 +195,5 @@ def _lacks_spaces(given: Sequence[tuple[int, str]], source: str) -> str:
         return ""
     return (
         f"{source}: {without:,} of the first {len(given):,} lines have no spaces. Words are separated by spaces, so"
-        " each line is one word: separate the words first, or use a model of characters"
+        " each line is one word: separate the words first, or use a character-level model"
     )

@@ -14,7 +14,7 @@ import warnings
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, islice, pairwise
+from itertools import accumulate, chain, islice, pairwise
 from pathlib import Path
 from typing import Any, Literal
 
@@ -194,6 +194,7 @@ class DisplayedWords:
     sentences: number of its sentence, from 0, ascending; a sentence is within one group.
     columns: names of the table's columns that are repeated for every word.
     group_column, sentence_column: the columns that were given; several names of groups are joined.
+    attached: (n,) whether each word follows the word before it without a space; None: no word does.
     """
 
     table: InputTable
@@ -204,9 +205,23 @@ class DisplayedWords:
     columns: tuple[str, ...]
     group_column: str | None = None
     sentence_column: str | None = None
+    attached: Flags | None = None
 
     def __len__(self) -> int:
         return len(self.words)
+
+    def line(self, first: int, end: int, attaches: bool = False) -> tuple[str, list[int]]:
+        """Return the text of the words [first, end), and where each of them begins in it.
+
+        attaches: whether `attached` words have no space before them
+        """
+        words = self.words[first:end]
+        if self.attached is None or not attaches:
+            return " ".join(words), list(accumulate((len(word) + 1 for word in words[:-1]), initial=0))
+        spaces = ["", *("" if is_attached else " " for is_attached in self.attached[first + 1 : end])]
+        begins = accumulate(map(len, chain.from_iterable(zip(words, spaces[1:], strict=False))), initial=0)
+        text = "".join(chain.from_iterable(zip(spaces, words, strict=True)))
+        return text, list(begins)[::2][: len(words)]
 
     def spans(self, of: Integers) -> list[tuple[int, int]]:
         """Return the (first, end) of the words of each group or sentence."""
@@ -522,16 +537,16 @@ def score_words(
         raise InputError(f"displayed words: a {bundle.name} model reads dependency trees; expected a model of text")
     longest = LONGEST if bundle.model.reads == "sentences" else len(words)
     spans = list(pairwise([*_firsts(words, longest), len(words)]))
-    lines = [" ".join(words.words[first:end]) for first, end in spans]
-    warn_of_doubts(TextReader.of(bundle.normaliser, bundle.vocabulary, options), lines, name, words.table.source)
+    reader = TextReader.of(bundle.normaliser, bundle.vocabulary, options)
+    lines, begins_of = zip(*(_line(words, first, end, reader, options) for first, end in spans), strict=True)
+    warn_of_doubts(reader, lines, name, words.table.source)
     carries = options.context == "carry"
     texts = words.groups[[first for first, _ in spans]] if carries else np.zeros(len(spans), np.int64)
     bits, known, tokens = np.zeros(len(words)), np.ones(len(words), bool), [""] * len(words)
     token_counts = np.zeros(len(words), np.int64)
     starts_text = np.diff(texts, prepend=-1) != 0 if carries else np.ones(len(spans), bool)
     scored, model = _scored(bundle, lines, texts, options), bundle.require(ScoresTokens, "scoring of tokens")
-    for (first, end), starts, rows in zip(spans, starts_text.tolist(), scored, strict=True):
-        begins = list(accumulate((len(word) + 1 for word in words.words[first : end - 1]), initial=0))
+    for (first, _), begins, starts, rows in zip(spans, begins_of, starts_text.tolist(), scored, strict=True):
         for row in rows:
             if row.word and row.surprisal is not None:
                 place = first + bisect_right(begins, row.begin) - 1
@@ -557,6 +572,21 @@ def score_words(
             stacklevel=2,
         )
     return WordScores(np.where(is_read, bits, np.nan), known, tuple(tokens), token_counts, carries, long_sentences)
+
+
+def _line(
+    words: DisplayedWords, first: int, end: int, reader: TextReader, options: ScoreOptions
+) -> tuple[str, list[int]]:
+    """Return the text of the words [first, end) for a reader, and where each of them begins in it.
+
+    A word that is attached to the word before it is written so if the reader does not split it off. A reader that does
+    gives it its own surprisal, and reads the same tokens.
+    """
+    spaced = words.line(first, end)
+    if words.attached is None or options.punctuation == "keep":
+        return spaced
+    attached = words.line(first, end, attaches=True)
+    return spaced if len(reader.tokens(attached[0])) == len(reader.tokens(spaced[0])) else attached
 
 
 def _firsts(words: DisplayedWords, longest: int) -> list[int]:

@@ -7,8 +7,10 @@ sentence are separated in its text ("The old man | the boats"), or they are colu
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,6 +34,8 @@ SEPARATOR = "|"
 COLUMN = "sentence"
 _BETWEEN = " / "  # the values of several condition columns
 _LONGEST_SAMPLE = 200  # characters
+# The start of a region that follows the word before it without a space: closing punctuation, or a contraction.
+_CLOSING = re.compile(r"[,;:!?…)\]}%”»]|\.(?!\d)|['’](?:s|re|ve|ll|d|m)\b|n['’]t\b", re.IGNORECASE)
 
 
 class StimulusRegion(NamedTuple):
@@ -117,7 +121,8 @@ class Stimuli:
                     f"{read.place(whole[0])}: found no {sign!r} between regions, which other sentences have;"
                     " expected it in every sentence"
                 )
-        stimuli = cls._of_texts(read, texts, regions, items, conditions, are_words)
+        attached = _attached(texts, remarks, read) if not are_words else frozenset()
+        stimuli = cls._of_texts(read, texts, regions, items, conditions, are_words, attached)
         check_conditions(read, levels, conditions, items, remarks)
         check_columns(read, regions, (item, *condition))
         check_sentences(read, stimuli.sentences, items, conditions, regions)
@@ -133,8 +138,12 @@ class Stimuli:
         items: Sequence[str],
         conditions: Sequence[str],
         are_words: bool,
+        attached: Set[tuple[int, int]],
     ) -> Stimuli:
-        """Return the stimuli with the regions `texts` of each row.  names: of the regions' columns, if any."""
+        """Return the stimuli with the regions `texts` of each row.
+
+        names: of the regions' columns, if any.  attached: rows and places of regions without a space before them.
+        """
         words: list[str] = []
         rows: list[int] = []
         found: list[tuple[StimulusRegion, ...]] = []
@@ -150,7 +159,9 @@ class Stimuli:
                 raise InputError(f"{table.place(row)}: the sentence has no words; expected a sentence in every row")
             found.append(tuple(own))
         places = np.array(rows, np.int64)
-        displayed = DisplayedWords(table, tuple(words), places, places, places, table.names)
+        firsts = [found[row][place].first for row, place in attached]
+        flags = np.isin(np.arange(len(words)), firsts) if firsts else None
+        displayed = DisplayedWords(table, tuple(words), places, places, places, table.names, attached=flags)
         return cls(displayed, tuple(found), tuple(items), tuple(conditions), are_words)
 
     def check_plot(self) -> None:
@@ -192,6 +203,23 @@ class Stimuli:
         evidence = "columns that the options name" if regions else f"{separator!r} in the sentences"
         shown = f"first sentence: {sample[0]}"
         return ReadingReport(table.source, form, counts, evidence, remarks.all(), tuple(sample), shown)
+
+
+def _attached(texts: Sequence[Sequence[str]], remarks: Remarks, table: InputTable) -> frozenset[tuple[int, int]]:
+    """Return the rows and places of regions that follow the region before them without a space.
+
+    These are regions that start with closing punctuation or a contraction, and have no space before them as written.
+    All other regions are separated by spaces.
+    remarks: where the regions are counted.
+    """
+    attached = []
+    for row, of_row in enumerate(texts):
+        for place, (before, after) in enumerate(pairwise(of_row), 1):
+            if before.strip() and _CLOSING.match(after) and not before[-1].isspace():
+                attached.append((row, place))
+                line = table.row_numbers[row] if table.unit == "line" else None
+                remarks.add("regions that start with punctuation, joined to the word before", line, after)
+    return frozenset(attached)
 
 
 def _without_spaces(table: InputTable, columns: dict[str, str], remarks: Remarks) -> InputTable:

@@ -42,7 +42,7 @@ def value_faults(module: nn.Module, tensors: Mapping[str, Tensor]) -> list[str]:
         if not tensor.numel() or not (tensor.is_floating_point() or name in ranges):
             continue
         least, most = ranges.get(name, WEIGHTS)
-        low, high = (float(value) for value in tensor.aminmax())  # NaN if any value is NaN
+        low, high = (float(value) for value in tensor.detach().aminmax())  # NaN if any value is NaN
         if math.isnan(low):
             faults.append(f"{name} has NaN values")
         elif math.isinf(high) or low == -math.inf != least:

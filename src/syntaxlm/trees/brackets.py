@@ -204,7 +204,7 @@ class _Parser(Generic[TreeType]):
             odd = len(self.bare) + self.wide_roots + len(self.leaves)
             tagged = self.words - len(self.leaves)
             if 4 * odd < tagged and 2 * self.words >= 3 * len(self.trees):
-                return True, f"{tagged:,} words have a tag, and only {odd:,} words or brackets have none"
+                return True, f"{tagged:,} words have a tag, {odd:,} words or brackets have none"
         tags, words, labels, others = (Counter(map(itemgetter(group), self.tokens)) for group in (0, 1, 3, 4))
         firsts, words = tags + labels, words + others
         for counts, structure in ((firsts, ("",)), (words, ("", ")"))):
