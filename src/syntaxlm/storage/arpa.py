@@ -1,16 +1,21 @@
 """ARPA files, the exchange format of n-gram models: text, with a section per order and a line per n-gram.
 
 A line has log10 p(last word | the others), the words and, except in the highest order, the log10 back-off weight: the
-probability mass left to shorter contexts. Words are separated by spaces, the three fields by tabs.
+probability mass left to shorter contexts. Words are separated by spaces, the three fields by tabs. Programs differ in
+details: what KenLM reads is read, and fields that are separated by spaces only, as by the CMU toolkit.
 """
 
 from __future__ import annotations
 
 import math
 import re
+import sys
 import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass
+from array import array
+from codecs import BOM_UTF8
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +23,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from syntaxlm.core.errors import InputError, InputWarning
-from syntaxlm.core.files import replaced, split_lines
-from syntaxlm.core.text_files import read_whole_text, source_name
+from syntaxlm.core.errors import InputError, InputWarning, amount, shortened
+from syntaxlm.core.files import decode_text, memory_size, replaced
+from syntaxlm.core.reading import ReadingReport, Remarks, announce
+from syntaxlm.core.text_files import open_bytes, source_name
+from syntaxlm.core.threads import no_collection
 from syntaxlm.models.batches import TextMode
+from syntaxlm.models.layers import LOG_PROBS
 from syntaxlm.models.ngram import NEVER, Level, NGramConfig, NGramModel
 from syntaxlm.ops.kneser_ney import Integers, Numbers
 from syntaxlm.storage.folder import ModelBundle, ModelSettings
@@ -33,9 +41,24 @@ UNKNOWN = "<unk>", "<UNK>"  # the usual spellings
 # BOS and EOS, by how the text was read.
 MARKS = {TextMode(carry_state=False): ("<s>", "</s>"), TextMode(carry_state=True): ("<eos>", "<eos>")}
 
-_COUNT = re.compile(r"ngram +([0-9]{1,4}) *= *([0-9]{1,15})")
+_SENTENCE_START = MARKS[TextMode(carry_state=False)][0]
+_COUNT = re.compile(r"ngram[ \t]+([0-9]{1,4})[ \t]*=[ \t]*([0-9]{1,15})", re.ASCII)
+_NUMERIC = "0123456789.+-einfatyEINFATY"  # characters of numbers; Python also reads 1_0 and digits of other scripts
+_HIGHEST_ORDER = 20  # of the models, see `NGramConfig`
+_VALUE_BYTES = 8  # of each word, log-probability and back-off weight
+_SPACED, _CHANGED = "words with white space", "words changed by the normaliser"
 _SHOWN = 60  # characters of a faulty line
-MAXIMUM_ARPA = 2**32  # bytes after decompression
+_PIECE = 2**18  # bytes read at a time
+_LONGEST_LINE = 2**20  # bytes
+_LONGEST_START = 2**18  # characters before the line \data\
+_OTHER_FORMATS = {  # first characters of other n-gram files, and what to do
+    "iARPA": "an intermediate file of IRSTLM; expected ARPA. Convert it with compile-lm --text=yes",
+    "qARPA": "a quantised file of IRSTLM; expected ARPA. Convert it with compile-lm --text=yes",
+    "blmt": "a binary file of IRSTLM; expected ARPA. Convert it with compile-lm --text=yes",
+    "Qblmt": "a binary file of IRSTLM; expected ARPA. Convert it with compile-lm --text=yes",
+    "mmap lm http://kheafield.com": "a binary file of KenLM; expected ARPA, the text from which it was built",
+    "SRILM_BINARY_NGRAM": "a binary file of SRILM; expected ARPA. Convert it with ngram -lm FILE -write-lm ARPA",
+}
 
 
 @dataclass(frozen=True)
@@ -92,24 +115,30 @@ def _written(values: Tensor) -> list[str]:
 
 
 def read_arpa(path: str | Path, normaliser: Normaliser | None = None) -> ModelBundle:
-    """Read an ARPA file, optionally compressed (.gz, .xz, .zst), of up to 4 GiB of text; "-" is standard input.
+    """Read an ARPA file, optionally compressed (.gz, .xz, .zst); "-" is standard input.
 
     The vocabulary has the words of the 1-grams, in their order. Sentences are enclosed in `<s>` and `</s>`, or a stream
     has `<eos>` after each sentence; `<s>` is never predicted, whatever its probability in the file. A missing `<unk>`
-    is added with an InputWarning and is never predicted either.
-    normaliser: the normalisation of the model's training text; None: words are not changed.
-    Raises InputError with the line number if something is missing, duplicated or not a number, or if a probability is
-    above 1.
+    is added with an InputWarning and is never predicted either. Words that no text can contain, because they contain
+    white space or are changed by the normaliser, are counted in an InputWarning.
+    normaliser: the normalisation of the model's training text; None: words are not changed, except to the form NFC.
+    Raises InputError with the line number if something is missing, duplicated or not a number, if a probability is
+    above 1, and if the n-grams are fewer or more than the header declares.
     """
-    file = _ArpaFile(split_lines(read_whole_text(path, MAXIMUM_ARPA)), source_name(path))
+    with no_collection():
+        return _bundle(_ArpaFile(path), normaliser or Normaliser())
+
+
+def _bundle(file: _ArpaFile, normaliser: Normaliser) -> ModelBundle:
     counts = file.read_counts()
     log_probs, back_offs, _ = file.read_section(1, counts[0], has_back_offs=len(counts) > 1)
+    sample = tuple(" ".join(gram) for gram in zip(map(repr, log_probs[:2].tolist()), file.words, strict=False))
     tokens = list(file.words)
     unknown = next((token for token in UNKNOWN if token in file.words), None)
     if unknown is None:
         tokens.append(unknown := UNKNOWN[0])
         rate = f"unknown words get the lowest probability, 1e{NEVER:.0f}"
-        warnings.warn(InputWarning(f"{path}: {unknown} is missing among the 1-grams: {rate}"), stacklevel=2)
+        warnings.warn(InputWarning(f"{file.source}: {unknown} is missing among the 1-grams: {rate}"), stacklevel=3)
         log_probs, back_offs = np.append(log_probs, NEVER), np.append(back_offs, [0.0] * (len(counts) > 1))
     mode = next((mode for mode, marks in MARKS.items() if all(mark in file.words for mark in marks)), None)
     if mode is None:
@@ -120,92 +149,215 @@ def read_arpa(path: str | Path, normaliser: Normaliser | None = None) -> ModelBu
     vocabulary = Vocabulary(tokens, unknown, *MARKS[mode])
     if not mode.carry_state:
         log_probs[vocabulary.begin_id] = NEVER
+    file.remark_unreachable(normaliser, {unknown, *MARKS[mode]})
+
     levels = [Level(torch.arange(len(tokens)), torch.from_numpy(log_probs), torch.from_numpy(back_offs))]
     for order, number in enumerate(counts[1:], 2):
         levels.append(file.read_level(order, number, levels, is_last=order == len(counts)))
     file.skip_title(END)
+    file.remark_rest()
+
     model = NGramModel(NGramConfig(order=len(levels)), len(tokens))
     model.levels = nn.ModuleList(levels)
-    settings = ModelSettings(model.config, normaliser or Normaliser(), mode.carry_state, mode.predict_eos)
+    form, evidence = f"n-grams of order {len(counts)}, ARPA", f"line {file.start}: {DATA}"
+    numbers = {f"{order}-grams": number for order, number in enumerate(counts, 1)}
+    announce(ReadingReport(file.source, form, numbers, evidence, file.remarks.all(), sample))
+    settings = ModelSettings(model.config, normaliser, mode.carry_state, mode.predict_eos)
     return ModelBundle(model.eval(), settings, vocabulary)
 
 
 class _ArpaFile:
-    """A file that is read from its first line to its last. words: the 1-grams, with their indices."""
+    """A file that is read from its first line to its last.
 
-    def __init__(self, lines: list[str], source: str) -> None:
-        self.lines, self.source = lines, source
+    words: the 1-grams, with their indices
+    start: number of the line that starts the header
+    line: the next line, None after the last one
+    number: of this line, from 1
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.source = source_name(path)
         self.words: dict[str, int] = {}
-        self._place = 0
+        self.remarks = Remarks()
+        self.start = 0
+        self.number = 0
+        self.line: str | None = None
+        self._lines = _lines(path)
+        self._declared: list[int] = []  # lines of the header
+        self._read = ""  # what the header declares about the last section
+        self._places = _Places(0)  # of the n-grams of the last section
+        self._advance()
 
-    def fault(self, place: int, expected: str) -> InputError:
-        """Return an error at a line, counted from 0; the index after the last line is the end of the file."""
-        if place >= len(self.lines):
-            return InputError(f"{self.source}: the file ends after line {len(self.lines)}; expected {expected}")
-        line = self.lines[place]
-        shown = repr(line if len(line) <= _SHOWN else line[:_SHOWN] + " ...")
-        return InputError(f"{self.source}, line {place + 1}: found {shown}; expected {expected}")
+    def _advance(self) -> None:
+        self.line = next(self._lines, None)
+        self.number += 1
+
+    def fault(self, expected: str, why: str = "", line: str | None = None, number: int = 0) -> InputError:
+        """Return an error at the next line, or at another one.
+
+        expected: what the line should contain
+        why: what is wrong with it, if this is not obvious
+        line, number: the other line
+        """
+        if number == 0:
+            line, number = self.line, self.number
+        if line is None:
+            return InputError(f"{self.source}: the file ends after line {number - 1}; expected {expected}")
+        return InputError(
+            f"{self.source}, line {number}: found {shortened(line, _SHOWN)!r}{why and f', {why}'}; expected {expected}"
+        )
 
     def read_counts(self) -> list[int]:
         """Read the header. Return the numbers of n-grams of 1, 2, ... words."""
-        start = next((place for place, line in enumerate(self.lines) if line.strip() == DATA), None)
-        if start is None:
-            raise InputError(f"{self.source}: not an ARPA file: the line {DATA} is missing")
-        self._place = start + 1
+        self._find_header()
         counts: list[int] = []
         while declared := _COUNT.fullmatch(self._next_line()):
-            if int(declared[1]) != len(counts) + 1:
-                raise self.fault(self._place, f"ngram {len(counts) + 1}=...")
-            if int(declared[2]) > len(self.lines):
-                raise self.fault(self._place, f"at most as many n-grams as the file has lines, {len(self.lines):,}")
+            order = len(counts) + 1
+            if int(declared[1]) != order:
+                raise self.fault(f"ngram {order}=...")
+            if order > _HIGHEST_ORDER:
+                raise self.fault(f"n-grams of at most {_HIGHEST_ORDER} words")
+            if order == 1 and int(declared[2]) == 0:
+                raise self.fault("at least one 1-gram")
             counts.append(int(declared[2]))
-            self._place += 1
+            if sum(number * (order + 2) * _VALUE_BYTES for order, number in enumerate(counts, 1)) > memory_size():
+                raise self.fault(f"n-grams that fit into the memory, {memory_size() / 2**30:,.1f} GiB")
+            self._declared.append(self.number)
+            self._advance()
         if not counts:
-            raise self.fault(self._place, "ngram 1=...")
+            raise self.fault("ngram 1=...")
         return counts
+
+    def _find_header(self) -> None:
+        """Skip what other programs write before the header. Text without a header is not read to its end."""
+        length = 0
+        while self.line is not None and self.line.strip() != DATA:
+            line = self.line.strip()
+            remedy = next((remedy for start, remedy in _OTHER_FORMATS.items() if line.startswith(start)), None)
+            if remedy is not None:
+                raise InputError(f"{self.source}, line {self.number}: found {remedy}")
+            length += len(self.line) + 1
+            if length > _LONGEST_START:
+                self.line = None
+                break
+            if line:
+                self.remarks.add(f"lines before {DATA}, ignored", self.number)
+            self._advance()
+        if self.line is None:
+            raise InputError(
+                f"{self.source}: not an ARPA file: the line {DATA} is missing (searched for in"
+                f" {amount(self.number - 1, 'line')})"
+            )
+        self.start = self.number
+        self._advance()
 
     def _next_line(self) -> str:
         """Skip empty lines. Return the line that follows, "" at the end of the file."""
-        while self._place < len(self.lines) and not self.lines[self._place].strip():
-            self._place += 1
-        return self.lines[self._place].strip() if self._place < len(self.lines) else ""
+        while self.line is not None and not self.line.strip():
+            self._advance()
+        return "" if self.line is None else self.line.strip()
 
     def skip_title(self, title: str) -> None:
         """Skip a title. Raises InputError if another line follows."""
         if self._next_line() != title:
-            raise self.fault(self._place, f"{title}, as declared in the header")
-        self._place += 1
+            raise self.fault(f"{title}, as declared in the header{self._read and f' ({self._read})'}")
+        self._advance()
+
+    def remark_rest(self) -> None:
+        """Count the lines after the end, which are not part of the model."""
+        while self._next_line():
+            self.remarks.add(f"lines after {END}, ignored", self.number)
+            self._advance()
+
+    def remark_unreachable(self, normaliser: Normaliser, symbols: set[str]) -> None:
+        """Count the words that no text contains after normalisation, so that the model never uses them.
+
+        symbols: words that do not come from a text
+        """
+        if normaliser.units != "words":
+            return
+        fresh, remarks = replace(normaliser), Remarks()  # its cache of words is dropped with it
+        for word, index in self.words.items():
+            if word not in symbols and fresh.tokens(word) != [word]:
+                what = _SPACED if len(word.split()) != 1 else _CHANGED
+                for every in (remarks, self.remarks):
+                    every.add(what, self._places.line(index), word)
+        for remark in remarks.all():
+            reason = "text is split there" if remark.what == _SPACED else "text has only their normalised forms"
+            message = f"{self.source}: found {remark}; never matched in a text, because {reason}"
+            warnings.warn(InputWarning(message), stacklevel=4)
 
     def read_section(self, order: int, number: int, has_back_offs: bool) -> tuple[Numbers, Numbers, Integers]:
-        """Read the n-grams of one order: their log-probabilities, back-off weights and words, (number, order)."""
+        """Read the n-grams of one order: their log-probabilities, back-off weights and words, (number, order).
+
+        Empty lines are skipped. Memory grows with the n-grams that are read, whatever number is declared.
+        """
         self.skip_title(f"\\{order}-grams:")
-        first, log_probs, back_offs = self._place, np.zeros(number), np.zeros(number if has_back_offs else 0)
-        words: list[int] = []
-        expected = f"log10 of a probability, {order} word{'s' * (order > 1)}"
-        if has_back_offs:
-            expected += ", an optional back-off weight"
-        for index, place in enumerate(range(first, first + number)):
-            if place >= len(self.lines) or not self.lines[place].strip() or self.lines[place].startswith("\\"):
-                raise self.fault(place, f"{number:,} {order}-grams, not only {index:,}")
-            fields = self.lines[place].replace("\t", " ").split(" ")
-            fields = [field for field in fields if field] if "" in fields else fields
+        log_probs, back_offs, words, ids = array("d"), array("d"), array("q"), self.words
+        most = Level.value_ranges["back_offs"][1] if has_back_offs else 0.0
+        least = -sys.float_info.max if has_back_offs else 0.0
+        places = self._places = _Places(self.number)
+        lines = chain([self.line], self._lines) if number and self.line is not None else ()
+        index, self.line = 0, None if number else self.line
+        for line in lines:
+            # Usual lines have a tab before and after the words, and single spaces between them.
+            parts = line.split("\t")
+            fields = parts[1].split(" ") if 1 < len(parts) < 4 else []
+            value, weight = parts[0], parts[2] if len(parts) == 3 else ""
+            is_odd = len(fields) != order or "" in fields
+            if is_odd or (("_" in line or not line.isascii()) and (value + weight).strip(_NUMERIC)):
+                if not line.strip():
+                    places.skip(index)
+                    continue
+                if line.startswith("\\"):
+                    self.line = line
+                    break
+                value, fields, weight = self._fields(line, places.line(index), order, has_back_offs)
+
             try:
-                log_prob = log_probs[index] = float(fields[0])
-                back_off = float(fields.pop()) if len(fields) == order + 2 and has_back_offs else 0.0
+                log_prob, back_off = float(value), float(weight) if weight else 0.0
             except ValueError:
-                raise self.fault(place, expected) from None
-            if len(fields) != order + 1 or not (-math.inf < log_prob <= 0 and math.isfinite(back_off)):
-                raise self.fault(place, expected)
-            if has_back_offs:
-                back_offs[index] = back_off
-            if order == 1 and self.words.setdefault(fields[1], index) < index:
-                raise self.fault(place, f"each word once; it is also on line {first + self.words[fields[1]] + 1}")
+                log_prob = back_off = math.nan
+            if log_prob == -math.inf and fields == [_SENTENCE_START]:
+                log_prob = NEVER
+            if not (LOG_PROBS[0] <= log_prob <= 0 and least <= back_off <= most):
+                raise self.fault(
+                    _expected(order, has_back_offs), _problem(value, weight, has_back_offs), line, places.line(index)
+                )
+            if order == 1 and self.words.setdefault(fields[0], index) < index:
+                earlier = places.line(self.words[fields[0]])
+                raise self.fault(f"each word once; it is also on line {earlier}", "", line, places.line(index))
             try:
-                words += [self.words[word] for word in fields[1:]]
+                words.extend([ids[word] for word in fields])
             except KeyError as error:
-                raise self.fault(place, f"words that are 1-grams, which {error.args[0]!r} is not") from None
-        self._place += number
-        return log_probs, back_offs, np.array(words, np.int64).reshape(number, order)
+                expected = f"words that are 1-grams, which {error.args[0]!r} is not"
+                raise self.fault(expected, "", line, places.line(index)) from None
+
+            log_probs.append(log_prob)
+            if has_back_offs:
+                back_offs.append(back_off)
+            index += 1
+            if index == number:
+                self.line = next(self._lines, None)
+                break
+
+        self.number, declared = places.line(index), self._declared[order - 1]
+        if index < number:
+            raise self.fault(f"{number:,} {order}-grams, not only {index:,}, because line {declared} declares them")
+        self._read = f"line {declared} declares {amount(number, f'{order}-gram')}"
+        numbers = np.array(log_probs, np.float64), np.array(back_offs, np.float64)
+        return *numbers, np.array(words, np.int64).reshape(number, order)
+
+    def _fields(self, line: str, number: int, order: int, has_back_offs: bool) -> tuple[str, list[str], str]:
+        """Return log-probability, words and back-off weight ("" if there is none) of a line with unusual separators or
+        numbers.
+        """
+        value, *words = re.findall(r"[^ \t]+", line) or [""]
+        weight = words.pop() if len(words) == order + 1 else ""
+        is_apart = not weight or "\t" not in line.strip(" \t") or re.search(r"\t *[^ \t]+[ \t]*$", line)
+        if len(words) != order or not is_apart or (value + weight).strip(_NUMERIC):
+            raise self.fault(_expected(order, has_back_offs), "", line, number)
+        return value, words, weight
 
     def read_level(self, order: int, number: int, levels: Sequence[Level], is_last: bool) -> Level:
         """Read the n-grams of one order, and sort them by their keys.  levels: those of the lower orders.
@@ -213,17 +365,107 @@ class _ArpaFile:
         Raises InputError for an n-gram without its context or given twice.
         """
         log_probs, back_offs, ids = self.read_section(order, number, has_back_offs=not is_last)
-        first, words = self._place - number, torch.from_numpy(ids)
+        words = torch.from_numpy(ids)
         keys = words[:, 0]
         for place, level in enumerate(levels):
             contexts = keys if place == 0 else level.find(keys)
             keys = contexts * len(levels[0].keys) + words[:, place + 1]
         lost = torch.nonzero(keys < 0)
         if len(lost):
-            raise self.fault(first + int(lost[0]), "an n-gram that, without its last word, is also listed")
+            index = int(lost[0])
+            raise self._fault_of(index, ids, "an n-gram that, without its last word, is also listed")
         keys, places = torch.sort(keys, stable=True)
         twice = torch.nonzero(keys[1:] == keys[:-1])
         if len(twice):
-            earlier, later = (first + index for index in places[twice[0, 0] : twice[0, 0] + 2].tolist())
-            raise self.fault(later, f"each n-gram once; it is also on line {earlier + 1}")
+            earlier, later = places[twice[0, 0] : twice[0, 0] + 2].tolist()
+            expected = f"each n-gram once; it is also on line {self._places.line(earlier)}"
+            raise self._fault_of(later, ids, expected)
         return Level(keys, torch.from_numpy(log_probs)[places], torch.from_numpy(back_offs)[places[: len(back_offs)]])
+
+    def _fault_of(self, index: int, ids: Integers, expected: str) -> InputError:
+        """Return an error at an n-gram of the last section.  ids: the words of its n-grams."""
+        tokens = list(self.words)
+        gram = " ".join(tokens[word] for word in ids[index])
+        return self.fault(expected, "", gram, self._places.line(index))
+
+
+class _Places:
+    """Line numbers of the n-grams of a section, between which there may be empty lines.  first: of the section."""
+
+    def __init__(self, first: int) -> None:
+        self.first = first
+        self._skipped: dict[int, int] = {}  # number of empty lines before an n-gram
+
+    def skip(self, index: int) -> None:
+        """Count an empty line before an n-gram."""
+        self._skipped[index] = self._skipped.get(index, 0) + 1
+
+    def line(self, index: int) -> int:
+        """Return the line of an n-gram."""
+        return self.first + index + sum(number for place, number in self._skipped.items() if place <= index)
+
+
+def _expected(order: int, has_back_offs: bool) -> str:
+    """Return the description of a line in messages."""
+    expected = f"log10 of a probability, {amount(order, 'word')}"
+    return expected + ", an optional back-off weight" if has_back_offs else expected
+
+
+def _problem(value: str, weight: str, has_back_offs: bool) -> str:
+    """Return what is wrong with the numbers of a line, "" if they are not numbers.
+
+    value, weight: the log-probability and the back-off weight, as written
+    """
+    try:
+        log_prob, back_off = float(value), float(weight or 0)
+    except ValueError:
+        return ""
+    if math.isnan(log_prob) or math.isnan(back_off):
+        return "where nan is not a number"
+    if log_prob > 0:
+        return f"where {value} is above 0, as IRSTLM may write"
+    if log_prob == -math.inf:
+        return f"where {value} is possible only for <s>"
+    if log_prob < LOG_PROBS[0]:
+        return f"where {value} is below {LOG_PROBS[0]:.0e}"
+    if not has_back_offs and back_off != 0:
+        return f"where {weight} is a back-off weight other than 0 in the highest order"
+    if has_back_offs and not -math.inf < back_off <= Level.value_ranges["back_offs"][1]:
+        return f"where {weight} is no possible back-off weight"
+    return ""
+
+
+def _lines(path: str | Path) -> Iterator[str]:
+    """Yield the lines of a UTF-8 file without their ends. At most a few MiB are held in memory.
+
+    Lines end with \\n or \\r\\n; with \\r, if the first piece of the file has no \\n, except perhaps at its end.
+    Raises InputError as `open_bytes` does, for what is not UTF-8 text, and for a line that is too long.
+    """
+    source, number, offset, rest, line_end = source_name(path), 1, 0, b"", b""
+    with open_bytes(path) as file:
+        while piece := file.read(_PIECE):
+            content = rest + piece
+            line_end = line_end or (b"\r" if b"\r" in piece and b"\n" not in piece.rstrip() else b"\n")
+            end = content.rfind(line_end) + 1
+            block, rest = content[:end], content[end:]
+            # Binary files may have no line ends.
+            text = _decoded(content if b"\0" in content else block, source, number, offset)
+            lines = text.split(line_end.decode())[:-1]
+            yield from [line.removesuffix("\r") for line in lines] if "\r" in text else lines
+            number, offset = number + len(lines), offset + len(block)
+            if len(rest) > _LONGEST_LINE:
+                raise InputError(
+                    f"{source}, line {number}: more than {_LONGEST_LINE / 2**20:.0f} MiB in one line; expected an ARPA"
+                    " file, with a line per n-gram"
+                )
+        if rest.strip():
+            yield _decoded(rest, source, number, offset)
+
+
+def _decoded(content: bytes, source: str, number: int, offset: int) -> str:
+    """Return the text of a part of a file, without the byte order mark of the first part.
+
+    number, offset: of the first line, from 1, and of the first byte, from 0
+    """
+    text = decode_text(content, source, number, offset)
+    return text if offset == 0 or not content.startswith(BOM_UTF8) else content.decode()
