@@ -141,7 +141,9 @@ def test_reranked_trees_are_written_and_do_not_overwrite_the_input(tmp_path):
     model, output = tree_model(), tmp_path / "best.conllu"
     report = syntaxlm.rerank(model, candidates, output=output)
     texts: list[str] = []
-    assert report.to_dict() == evaluate_reranking(model, candidates, write=texts.append).to_dict()
+    figures = report.to_dict()
+    assert [reading["source"] for reading in figures.pop("readings")] == [str(candidates)]
+    assert figures == evaluate_reranking(model, candidates, write=texts.append).to_dict()
     assert output.read_text() == "".join(texts)
     with pytest.raises(InputError, match="is also an input"):
         syntaxlm.rerank(model, candidates, output=candidates)

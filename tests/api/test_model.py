@@ -170,6 +170,7 @@ def test_perplexity_of_sentences_is_that_of_their_file(tmp_path):
     for context in (None, "reset", "carry"):
         listed, read = (nlp.perplexity(one, context=context).to_dict() for one in (iter(TEXTS), path))
         assert (listed.pop("source"), read.pop("source")) == ("", str(path))
+        assert [reading["counts"] for reading in read.pop("readings")] == [{"sentences": listed["sentences"]}]
         assert listed == read
     assert nlp.perplexity(str(path)) == evaluate_text(nlp, path)
     with pytest.raises(InputError, match="found no sentence"):
@@ -243,8 +244,10 @@ def test_evaluations_are_those_of_the_modules(toy, prpn, tmp_path):
     expected = evaluate_parsing(
         prpn, treebank, protocol=protocol, preprocessing="none", options=DecodingOptions(decoder="unbiased")
     ).to_dict()
-    assert prpn.evaluate_parsing(treebank, "wsj10", decoder="unbiased", preprocessing="none").to_dict() == expected
-    assert prpn.evaluate_parsing(treebank, protocol, decoder="unbiased", preprocessing="none").to_dict() == expected
+    for chosen in ("wsj10", protocol):
+        figures = prpn.evaluate_parsing(treebank, chosen, decoder="unbiased", preprocessing="none").to_dict()
+        assert [reading["form"] for reading in figures.pop("readings")] == ["labelled trees"]
+        assert figures == expected
     with pytest.raises(InputError, match="max_words: found together with a protocol object"):
         prpn.evaluate_parsing(treebank, protocol, max_words=3)
     pairs = tmp_path / "pairs.jsonl"

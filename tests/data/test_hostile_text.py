@@ -152,7 +152,7 @@ def test_unbalanced_brackets_and_empty_trees_are_refused_by_line(text, found):
 
 
 def test_constituents_without_words_are_dropped():
-    (tree,) = parse_brackets("(S (NP) (VP (A a) (X (Y))))", labelled=True)
+    (tree,) = parse_brackets("(S (NP) (VP (A a) (NP (ADJP))))", labelled=True)
     assert tree.words == ("a",)
     assert [one.label for one in tree.constituents] == ["S", "VP"]
 

@@ -73,7 +73,7 @@ def test_every_line_of_a_changed_table_is_a_row_or_is_counted_or_the_table_is_re
             table = open_table(path)
             rows = list(table.rows)
             assert all(len(cells) in (0, len(table.names)) for _, cells in rows)
-            (report,) = reports
+            *_, report = reports
             empty = sum(remark.count for remark in report.remarks if remark.what == "empty rows")
             ends = content.replace("\r\n", "\n")
             is_old = "\r" in ends.split("\n")[0].rstrip("\r")

@@ -36,7 +36,7 @@ def test_rows_in_the_order_of_reading_are_read(read):
     with collected() as reports:
         words = displayed_words(read(ROWS), group="item")
     assert words.words == tuple(" ".join(SENTENCES).split())
-    assert str(reports[0]).endswith(
+    assert str(reports[-1]).endswith(
         f"words.csv: displayed words, one per row, 26 words, 2 sentences, 2 groups; first sentence: {SENTENCES[0]}"
     )
 

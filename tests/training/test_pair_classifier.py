@@ -186,9 +186,13 @@ def test_the_commands_make_pairs_train_and_evaluate(capsys, tmp_path, monkeypatc
     assert cli.main(["train", "logic/on-lstm-small", "--output", "run", *sizes, "--json"]) == 0
     out, error = capsys.readouterr()
     trained = json.loads(out)
-    assert error.startswith("epoch 1.00  train loss ")
+    read, _, progress = error.partition("epoch 1.00  train loss ")
+    assert read.count("labelled pairs of sentences, separated by tabs") == read.count("\n") > 0
+    assert progress
     assert cli.main(["evaluate", "logic", "run", "logic/test.tsv", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == trained["test"]
+    evaluated = json.loads(capsys.readouterr().out)
+    assert [reading["source"] for reading in evaluated.pop("readings")]
+    assert evaluated == trained["test"]
 
 
 SENTENCES = """model: {{name: {name}, embedding_size: 6, hidden_size: 8, init_range: 1}}
@@ -211,7 +215,9 @@ def test_a_classifier_of_sentence_pairs_is_trained_evaluated_and_parses(capsys, 
     trained = json.loads(capsys.readouterr().out)
     assert trained["test"]["by_label"].keys() == {"no", "yes"}
     assert cli.main(["evaluate", "classifier", "run", "pairs.tsv", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == trained["test"]
+    evaluated = json.loads(capsys.readouterr().out)
+    assert [reading["source"] for reading in evaluated.pop("readings")]
+    assert evaluated == trained["test"]
     assert cli.main(["parse", "run", "The OLD dog sleeps", "--format", "brackets"]) == 0
     assert capsys.readouterr().out.count("(X") == 3
     (tmp_path / "gold.mrg").write_text("(S (NP (DT The) (JJ old) (NN dog)) (VP (VBZ sleeps)))\n")

@@ -162,7 +162,8 @@ def test_the_command_trains_and_prints_figures(toy, folder, result, capsys):
     arguments = "tune", "stops", folder, *files, "--epochs", 1, "--hidden-size", 5
     code, out, said = call(capsys, *arguments, "--json")
     assert code == 0
-    assert said.startswith("epoch 1")
+    assert "\nepoch 1" in said
+    assert said.startswith(f"read {toy / 'train.conllu'}: dependency trees, CoNLL-U, 150 sentences")
     figures = json.loads(out)
     assert figures["test"]["every_word"].keys() == {"add left", "add right", "add next left", "add next right"}
     code, out, _ = call(capsys, *arguments)

@@ -13,7 +13,7 @@ import re
 import warnings
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate, chain, islice, pairwise
 from pathlib import Path
 from typing import Any, Literal
@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from syntaxlm.core.errors import InputError, InputWarning, amount, listed, shortened
 from syntaxlm.core.progress import progress_bar
-from syntaxlm.core.reading import ReadingReport, Remarks, announce
+from syntaxlm.core.reading import ReadingReport, Remarks, announce, collected
 from syntaxlm.core.settings import check_number
 from syntaxlm.core.tables import Column, Columns, HasRows
 from syntaxlm.data.frequencies import Frequencies, FrequencySource
@@ -63,6 +63,7 @@ class InputTable:
     values: the cells as they are copied to a result: numbers and flags of a data frame keep their type.
     is_quoted: whether all text of the file is in quotation marks, so that NA without them is certainly a missing value.
     separator: of the cells of a file.
+    reading: how the table was read, for the report of those who use it; None if it was announced.
     """
 
     source: str
@@ -73,6 +74,22 @@ class InputTable:
     values: tuple[tuple[Any, ...], ...]
     is_quoted: bool = False
     separator: str = "\t"
+    reading: ReadingReport | None = None
+
+    @classmethod
+    def unannounced(cls, table: Any) -> InputTable:
+        """Read a table like `read`, and keep how it was read as `reading`, for a report on what the table holds."""
+        with collected(isolated=True) as reports:
+            read = cls.read(table)
+        for report in reports[:-1]:  # on line ends
+            announce(report)
+        return replace(read, reading=reports[-1])
+
+    def report(self, report: ReadingReport) -> ReadingReport:
+        """Return a report on this table with the remarks on how it was read."""
+        if self.reading is None:
+            return report
+        return replace(report, evidence=self.reading.form, remarks=(*self.reading.remarks, *report.remarks))
 
     @classmethod
     def read(cls, table: Any) -> InputTable:
@@ -299,7 +316,7 @@ def displayed_words(
     columns = tuple(name for name in table.names if not (is_text and name == column))
     joined = ", ".join(groups_by) or None
     displayed = DisplayedWords(table, tuple(words), places, groups, sentences, columns, joined, sentence)
-    announce(_report(displayed, is_text, order))
+    announce(table.report(_report(displayed, is_text, order)))
     return displayed
 
 
@@ -700,7 +717,7 @@ def word_table(
     """
     check_number("spillover", spillover, 0, MOST_SPILLOVER)
     listed = None if frequencies is None else Frequencies.read(frequencies)
-    words = displayed_words(InputTable.read(table), column, group, sentence, is_text, order)
+    words = displayed_words(InputTable.unannounced(table), column, group, sentence, is_text, order)
     scores = score_words(bundle, words, options)
     added: dict[str, Any] = {"word": words.words} if is_text else {}
     added |= positions(words) | {"token": scores.tokens}

@@ -550,7 +550,7 @@ def evaluate_reading_times(
     if not models:
         raise InputError("found no model; expected one model or more")
     require_statsmodels()
-    displayed = displayed_words(InputTable.read(words), word_column, group, sentence, order=order)
+    displayed = displayed_words(InputTable.unannounced(words), word_column, group, sentence, order=order)
     table = None if times is None else InputTable.read(times)
     joined_times = join_times(displayed, table, time_column, key, settings.log, minimum, maximum, word_column)
     listed = Frequencies.read(frequencies)

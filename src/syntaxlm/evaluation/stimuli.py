@@ -85,7 +85,7 @@ class Stimuli:
         without the separator of the others, an empty separator, options that contradict each other, and a table of
         another form, see `syntaxlm.evaluation.stimulus_checks`. Gives InputWarnings for what is doubtful.
         """
-        read = InputTable.read(table)
+        read = InputTable.unannounced(table)
         if not condition:
             raise InputError("condition: found no column; expected one or more")
         if separator == "":
@@ -126,7 +126,7 @@ class Stimuli:
         check_conditions(read, levels, conditions, items, remarks)
         check_columns(read, regions, (item, *condition))
         check_sentences(read, stimuli.sentences, items, conditions, regions)
-        announce(stimuli._report(regions, sign, remarks))
+        announce(read.report(stimuli._report(regions, sign, remarks)))
         return stimuli
 
     @classmethod

@@ -344,7 +344,8 @@ class _Parser(Generic[TreeType]):
                 if not tokens[opening][2]:  # it contains only other brackets without words
                     continue
                 leading, trailing = spaces[opening]
-                is_dropped = not atom or atom in known or (trailing and not leading)
+                is_label = atom in known or (len(atom) > 1 and is_label_like(atom))
+                is_dropped = not atom or is_label or (trailing and not leading)
                 if opening in roots:
                     if not (is_dropped or atom.isupper()):
                         raise _one_atom(opening, atom)

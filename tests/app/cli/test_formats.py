@@ -78,7 +78,9 @@ def test_every_command_that_prints_figures_has_formats_and_a_short_form(command)
         formats = options["--format"].choices
         assert "json" in formats
         assert options["--json"].const == "json"
-        assert ("parquet" in formats) == (command in {*TABLES, "evaluate reading-times", "evaluate significance"})
+        assert ("parquet" in formats) == (
+            command in {*TABLES, "evaluate reading-times", "evaluate significance", "inspect"}
+        )
 
 
 @pytest.mark.parametrize("command", TABLES)

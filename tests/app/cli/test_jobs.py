@@ -57,6 +57,7 @@ def test_a_job_of_processes_writes_the_rows_of_parse_and_continues(trained, text
     assert settings["options"] == {
         "decoder": None, "layer": None, "labels": False, "ties": "random", "marks": "auto",
         "punctuation": "auto", "contractions": "auto", "best": 1, "samples": 0, "sample_seed": 0,
+        "pretokenised": False,
     }  # fmt: skip
     assert cli.main([*words, "--decoder", "unbiased"]) == 2
     assert 'options.decoder: null before, "unbiased" now' in capsys.readouterr().err

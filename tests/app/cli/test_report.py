@@ -21,7 +21,8 @@ def make(trained, tmp_path, run):
 
 def test_report_writes_the_page_and_prints_its_path(make, toy):
     code, path, out, err = make(toy / "test.mrg", "--max-words", 10, "--decoder", "unbiased", "--theme", "light")
-    assert (code, out, err) == (0, f"{path}\n", "")
+    assert (code, out) == (0, f"{path}\n")
+    assert err == f"read {toy / 'test.mrg'}: labelled trees, 15 sentences, 203 words\n"
     page = path.read_text(encoding="utf-8")
     assert "up to 10 words" in page
     assert "unbiased (chosen)" in page

@@ -43,7 +43,8 @@ def root(tree):
 def test_picked_trees_are_written_to_stdout_or_a_file(run, model, files, tmp_path):
     path, gold = files("k")
     code, out, error = run("rerank", model, path)
-    assert (code, error) == (0, "")
+    assert code == 0
+    assert error == f"read {path}: dependency trees, CoNLL-U, 4 sentences, 26 words\n"
     assert out.count("# rerank_log_prob = -") == out.count("# rerank_candidate = ") == out.count("# sent_id") == 2
     code, reported, _ = run("rerank", model, path, "-o", tmp_path / "best.conllu")
     assert code == 0

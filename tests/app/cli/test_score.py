@@ -113,12 +113,16 @@ def test_what_cannot_be_scored_is_reported(score, content, options, said):
 
 
 def test_a_file_of_empty_lines_gives_a_header_alone(score):
-    assert score("\n\n") == (0, "\t".join(COLUMNS) + "\n", "")
+    code, out, error = score("\n\n")
+    assert (code, out) == (0, "\t".join(COLUMNS) + "\n")
+    assert error.endswith("0 sentences; 2 blank lines\n")
 
 
 def test_output_files_are_written_atomically(score, tmp_path):
     out = tmp_path / "out.tsv"
-    assert score("the cat\n", "-o", out) == (0, "", "2 words, 0 unknown (0.0%)\n")
+    code, printed, error = score("the cat\n", "-o", out)
+    assert (code, printed) == (0, "")
+    assert error.endswith("text, one sentence per line, 1 sentence\n2 words, 0 unknown (0.0%)\n")
     whole = out.read_text()
     assert whole == score("the cat\n")[1]
     assert score(b"the cat\n\xff\n", "-o", out)[0] == 2
@@ -135,7 +139,7 @@ def test_score_reads_standard_input(score, trained, monkeypatch, run):
 def test_the_share_of_unknown_words_is_printed_and_punctuation_is_dropped_by_default(score):
     _, out, err = score("The cat, the xyzzy dog.\n")
     assert [(row["word"], row["token"]) for row in table(out)][:2] == [("The", "the"), ("cat,", "cat")]
-    assert err.startswith("5 words, 1 unknown (20.0%), 2 not read (, .). Most frequent: xyzzy.")
+    assert "\n5 words, 1 unknown (20.0%), 2 not read (, .). Most frequent: xyzzy." in err
     _, out, err = score("The cat, the dog.\n", "--punctuation", "keep", "--contractions", "keep")
     assert [row["token"] for row in table(out)][:2] == ["<unk>", "<unk>"]
     assert "'The' is unknown, but 'the' is known: use --punctuation auto --contractions auto" in err

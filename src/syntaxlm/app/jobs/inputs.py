@@ -287,7 +287,8 @@ def open_source(name: str, column: str | None, id_column: str | None) -> Source:
     path = os.path.abspath(name)
     if os.path.exists(path) and not os.path.isfile(path):
         raise InputError(f"{name}: not a regular file; expected text or Parquet")
-    open_bytes(name).close()  # raises InputError
+    if Path(name).suffix.lower() != PARQUET:
+        open_bytes(name).close()  # raises InputError
     status = os.stat(path)
     facts = (name, path, status.st_size, status.st_mtime_ns)
     if Path(name).suffix.lower() == PARQUET:
