@@ -311,3 +311,14 @@ def test_blank_lines_before_the_first_sentence_are_not_kept(tmp_path, monkeypatc
     (tmp_path / "file").write_text("\n" * 5000 + "# a comment\n" * 500)
     with pytest.raises(InputError, match="MiB of comments"):
         read_treebank(tmp_path / "file")
+
+
+def test_ids_of_historical_corpora_are_a_warning_without_their_preset(tmp_path):
+    path = tmp_path / "a.psd"
+    path.write_text("( (IP-MAT (NP-SBJ (PRO-N Hún-hún)) (VBDI fór-fara) (. .-.)) (ID 2001.TEST,.1))\n")
+    with pytest.warns(
+        InputWarning, match=r"1 tree with the node \(ID \.\.\.\).* expected one of icepahc, ppche, keyaki"
+    ):
+        treebank = read_treebank(path, "letters")
+    assert treebank.sentences[0].words == ("Hún-hún", "fór-fara", "2001.TEST,.1")
+    assert read_treebank(path, "icepahc").sentences[0].words == ("Hún", "fór")

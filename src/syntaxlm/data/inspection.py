@@ -20,7 +20,7 @@ from syntaxlm.core.errors import InputError, InputWarning, printable, shortened
 from syntaxlm.core.files import holds_model
 from syntaxlm.core.reading import ReadingReport, Remark, collected
 from syntaxlm.core.tables import Column, Columns, HasReport, Report, ReportTable, Row
-from syntaxlm.core.text_files import STANDARD_INPUT, content_suffix, read_lines
+from syntaxlm.core.text_files import STANDARD_INPUT, content_suffix, no_sentence, read_lines
 from syntaxlm.data.corpora import TREEBANK_SUFFIXES, read_sentences, treebank_suffix
 from syntaxlm.data.frequencies import Frequencies, is_frequency_list
 from syntaxlm.data.pairs import read_pairs
@@ -225,8 +225,11 @@ def _is_table(file: str | Path) -> bool:
 
 
 def _read_text(file: str | Path) -> dict[str, int]:
-    """Read a text, and return the number of its words."""
-    return {"words": sum(len(line.split()) for _, line in read_sentences(file, Normaliser()))}
+    """Read a text, and return the number of its words. Raises InputError if there is none."""
+    words = sum(len(line.split()) for _, line in read_sentences(file, Normaliser()))
+    if not words:
+        raise no_sentence(file)
+    return {"words": words}
 
 
 def _read_table(file: str | Path) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import glob
 import io
 import re
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -18,7 +19,7 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from syntaxlm.core.errors import InputError, amount
+from syntaxlm.core.errors import InputError, InputWarning, amount
 from syntaxlm.core.files import write_text
 from syntaxlm.core.progress import progress_bar
 from syntaxlm.core.reading import LINES_NAMED, ReadingReport, Remark, announce
@@ -60,6 +61,7 @@ from syntaxlm.trees.tree import DependencyTree, Tree, bracket_file, read_bracket
 MAXIMUM_COMMENTS = 2**26  # approximate limit of the memory for the comments before the first sentence, in bytes
 _ROW = 64  # bytes of memory per line in addition to its characters
 _EXPORT = re.compile(r"#(FORMAT|BOS|BOT)\b")
+_ID = "ID"  # tag of the ID of a sentence in historical corpora
 _BY_COLUMNS = {
     3: ".dp",
     4: ".dp",
@@ -187,6 +189,7 @@ def _treebank(
     if preprocessing.lemma_after:
         plain = without_lemmas([sentence.words for sentence in read], preprocessing)
         read = [replace(sentence, words=tree) for sentence, tree in zip(read, plain, strict=True)]
+    _warn_of_ids(read, preprocessing, source_name(path))
     done = preprocess([sentence.words for sentence in read], preprocessing, source_name(path))
     sentences = []
     for tree, index in zip(done.trees, done.indices, strict=True):
@@ -199,6 +202,20 @@ def _treebank(
     reading = replace(reading, remarks=(*reading.remarks, *done.remarks))
     announce(reading)
     return Treebank(tuple(sentences), source_name(path), emptied, reading, tuple(done.kept))
+
+
+def _warn_of_ids(read: Sequence[_Read], preprocessing: GoldPreprocessing, source: str) -> None:
+    """Warn of the IDs of sentences in historical corpora, if the preprocessing reads them as words."""
+    with_ids = sum(_ID in sentence.words.tags for sentence in read)
+    if with_ids and not preprocessing.drop_nodes:
+        presets = ", ".join(name for name, rules in PREPROCESSINGS.items() if rules.drop_nodes)
+        warnings.warn(
+            InputWarning(
+                f"{source}: {amount(with_ids, 'tree')} with the node ({_ID} ...), as in historical corpora."
+                f" {preprocessing.name} reads the ID as a word; expected one of {presets}"
+            ),
+            stacklevel=4,
+        )
 
 
 def _merged(path: str | Path, reports: Sequence[ReadingReport]) -> ReadingReport:
