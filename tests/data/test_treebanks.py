@@ -5,7 +5,7 @@ from itertools import product
 
 import pytest
 
-from syntaxlm.core.errors import InputError
+from syntaxlm.core.errors import InputError, InputWarning
 from syntaxlm.data import treebanks
 from syntaxlm.data.treebanks import (
     TreebankSentence,
