@@ -18,7 +18,8 @@ from syntaxlm.data.pairs import read_pairs
 from syntaxlm.data.parse_candidates import read_candidates
 from syntaxlm.data.running_text import read_paragraphs
 from syntaxlm.data.tables import read_table
-from syntaxlm.data.treebanks import dependency_trees, read_treebank, treebank_files
+from syntaxlm.data.treebank_files import treebank_files
+from syntaxlm.data.treebanks import dependency_trees, read_treebank
 from syntaxlm.storage.arpa import read_arpa
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.vocabulary import Vocabulary

@@ -6,7 +6,7 @@ from itertools import product
 import pytest
 
 from syntaxlm.core.errors import InputError, InputWarning
-from syntaxlm.data import treebanks
+from syntaxlm.data import treebank_files
 from syntaxlm.data.treebanks import (
     TreebankSentence,
     dependency_trees,
@@ -304,7 +304,7 @@ def test_a_treebank_says_how_it_was_read(tmp_path):
 
 
 def test_blank_lines_before_the_first_sentence_are_not_kept(tmp_path, monkeypatch):
-    monkeypatch.setattr(treebanks, "MAXIMUM_COMMENTS", 1000)
+    monkeypatch.setattr(treebank_files, "MAXIMUM_COMMENTS", 1000)
     (tmp_path / "file").write_text("\n" * 5000 + " \n# a\n(S (NN a) (NN b))\n")
     with pytest.raises(InputError, match="line 5002: found '#' outside brackets"):
         read_treebank(tmp_path / "file")

@@ -16,10 +16,10 @@ import pytest
 from syntaxlm.core.errors import InputError, InputWarning
 from syntaxlm.core.tables import format_rows
 from syntaxlm.data.frequencies import Frequencies
+from syntaxlm.data.input_table import InputTable
 from syntaxlm.drawing.files import check_picture
 from syntaxlm.evaluation import displayed_words as words_module
 from syntaxlm.evaluation.displayed_words import (
-    InputTable,
     displayed_words,
     join_times,
     score_words,

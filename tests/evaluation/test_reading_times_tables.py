@@ -11,8 +11,8 @@ import polars as pl
 import pytest
 
 from syntaxlm.core.errors import InputError
+from syntaxlm.data.input_table import InputTable
 from syntaxlm.evaluation.displayed_words import (
-    InputTable,
     WordTable,
     displayed_words,
     join_times,

@@ -18,7 +18,8 @@ import syntaxlm
 from syntaxlm.app import cli
 from syntaxlm.core.errors import InputError
 from syntaxlm.data.corpora import EncodedCorpus
-from syntaxlm.evaluation.displayed_words import InputTable, displayed_words, score_words
+from syntaxlm.data.input_table import InputTable
+from syntaxlm.evaluation.displayed_words import displayed_words, score_words
 from syntaxlm.models.batches import TextMode
 from syntaxlm.scoring.engine import Scorer
 from syntaxlm.scoring.options import ScoreOptions

@@ -33,9 +33,10 @@ from syntaxlm.core.settings import check_number
 from syntaxlm.core.text_files import LINES_TOGETHER
 from syntaxlm.core.threads import core_count
 from syntaxlm.data.frequencies import FrequencySource
+from syntaxlm.data.input_table import InputTable
 from syntaxlm.data.tables import input_columns
 from syntaxlm.evaluation.completion import CompletionReport, evaluate_completion
-from syntaxlm.evaluation.displayed_words import InputTable, WordTable, word_table
+from syntaxlm.evaluation.displayed_words import WordTable, word_table
 from syntaxlm.evaluation.items import ItemsReport, evaluate_items
 from syntaxlm.evaluation.options import RegressionSettings
 from syntaxlm.evaluation.pairs import PairsReport, evaluate_pairs

@@ -26,7 +26,8 @@ from syntaxlm.data.frequencies import Frequencies, is_frequency_list
 from syntaxlm.data.pairs import read_pairs
 from syntaxlm.data.suites import read_suites
 from syntaxlm.data.tables import open_table, refuse_table
-from syntaxlm.data.treebanks import is_treebank, read_treebank
+from syntaxlm.data.treebank_files import is_treebank
+from syntaxlm.data.treebanks import read_treebank
 from syntaxlm.storage.arpa import DATA, read_arpa
 from syntaxlm.text.normaliser import Normaliser
 

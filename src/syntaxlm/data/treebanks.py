@@ -6,44 +6,31 @@ standard input.
 
 from __future__ import annotations
 
-import glob
-import io
-import re
 import warnings
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import accumulate, chain
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
 from syntaxlm.core.errors import InputError, InputWarning, amount
 from syntaxlm.core.files import write_text
-from syntaxlm.core.progress import progress_bar
-from syntaxlm.core.reading import LINES_NAMED, ReadingReport, Remark, announce
+from syntaxlm.core.reading import ReadingReport, announce
 from syntaxlm.core.settings import check_number
 from syntaxlm.core.text_files import (
-    COMPRESSED_SUFFIXES,
-    MAXIMUM_TEXT,
-    STANDARD_INPUT,
     no_sentence,
-    read_lines,
     source_name,
-    uncompressed_name,
 )
 from syntaxlm.data.corpora import (
     DEPENDENCY_SUFFIXES,
-    TAGGED_SUFFIX,
-    TREEBANK_SUFFIXES,
     read_sentences,
-    tagged_lines,
-    treebank_suffix,
 )
-from syntaxlm.text.normaliser import TAG_MARK, Normaliser, split_tag, split_words
+from syntaxlm.data.treebank_files import ReadSentence, TreebankFile, files_of, read_files
+from syntaxlm.text.normaliser import TAG_MARK, Normaliser, split_words
 from syntaxlm.trees import bounds
-from syntaxlm.trees.conllu import NO_HEAD, iterate_dependencies, iterate_sentences
+from syntaxlm.trees.conllu import NO_HEAD, iterate_dependencies
 from syntaxlm.trees.matching import SAME_SENTENCE
 from syntaxlm.trees.preprocessing import (
     EMPTY_TAG,
@@ -56,20 +43,9 @@ from syntaxlm.trees.preprocessing import (
     without_lemmas,
 )
 from syntaxlm.trees.spans import Integers, SpanSets, format_spans
-from syntaxlm.trees.tree import DependencyTree, Tree, bracket_file, read_bracket_file
+from syntaxlm.trees.tree import DependencyTree, Tree
 
-MAXIMUM_COMMENTS = 2**26  # approximate limit of the memory for the comments before the first sentence, in bytes
-_ROW = 64  # bytes of memory per line in addition to its characters
-_EXPORT = re.compile(r"#(FORMAT|BOS|BOT)\b")
 _ID = "ID"  # tag of the ID of a sentence in historical corpora
-_BY_COLUMNS = {
-    3: ".dp",
-    4: ".dp",
-    7: ".conll",
-    8: ".conllx",
-    9: ".conllx",
-    10: ".conllu",
-}  # CoNLL-X with ten is read as CoNLL-U
 
 
 @dataclass(frozen=True)
@@ -132,19 +108,6 @@ class Treebank:
         return iter(self.sentences)
 
 
-@dataclass(frozen=True)
-class _Read:
-    """A sentence of a file.
-
-    words: the words and tags as a tree. It has constituents only if the file has a constituency tree.
-    """
-
-    place: str
-    words: Tree
-    has_tree: bool = False
-    dependencies: DependencyTree | None = None
-
-
 Preprocessing: TypeAlias = GoldPreprocessing | str | Path
 """The words to keep: the name of a preprocessing, a YAML file or the preprocessing itself."""
 
@@ -171,19 +134,19 @@ def read_treebank(
     >>> len(syntaxlm.read_treebank("corpus/test.mrg"))
     3
     """
-    return _treebank(path, _files(path), find_preprocessing(preprocessing), dependencies, labelled)
+    return _treebank(path, files_of(path), find_preprocessing(preprocessing), dependencies, labelled)
 
 
 def _treebank(
     path: str | Path,
-    files: Sequence[_File],
+    files: Sequence[TreebankFile],
     preprocessing: GoldPreprocessing,
     dependencies: str | Path | None = None,
     labelled: bool | None = None,
 ) -> Treebank:
-    read, reading = _read_all(path, files, labelled)
+    read, reading = read_files(path, files, labelled)
     if dependencies is not None:
-        arcs, of_arcs = _read_all(dependencies, _files(dependencies))
+        arcs, of_arcs = read_files(dependencies, files_of(dependencies))
         announce(of_arcs)
         read = _paired(path, read, dependencies, arcs)
     if preprocessing.lemma_after:
@@ -204,7 +167,7 @@ def _treebank(
     return Treebank(tuple(sentences), source_name(path), emptied, reading, tuple(done.kept))
 
 
-def _warn_of_ids(read: Sequence[_Read], preprocessing: GoldPreprocessing, source: str) -> None:
+def _warn_of_ids(read: Sequence[ReadSentence], preprocessing: GoldPreprocessing, source: str) -> None:
     """Warn of the IDs of sentences in historical corpora, if the preprocessing reads them as words."""
     with_ids = sum(_ID in sentence.words.tags for sentence in read)
     if with_ids and not preprocessing.drop_nodes:
@@ -218,33 +181,13 @@ def _warn_of_ids(read: Sequence[_Read], preprocessing: GoldPreprocessing, source
         )
 
 
-def _merged(path: str | Path, reports: Sequence[ReadingReport]) -> ReadingReport:
-    """Return one report on all files of a treebank."""
-    if len(reports) == 1:
-        return replace(reports[0], source=source_name(path))
-    counts: Counter[str] = Counter()
-    remarks: dict[str, Remark] = {}
-    for report in reports:
-        counts.update(report.counts)
-        for remark in report.remarks:
-            so_far = remarks.get(remark.what, Remark(remark.what, 0))
-            place = f"{Path(report.source).name}, line {remark.lines[0]}" if remark.lines else report.source
-            examples = (*so_far.examples, place)[:LINES_NAMED]
-            remarks[remark.what] = Remark(remark.what, so_far.count + remark.count, (), examples)
-    forms = Counter(report.form for report in reports)
-    form = " and ".join(f"{form} in {amount(files, 'file')}" for form, files in forms.items())
-    sample = tuple(chain.from_iterable(report.sample for report in reports[:2]))[:2]
-    evidence = "; ".join(dict.fromkeys(report.evidence for report in reports[:LINES_NAMED]))
-    return ReadingReport(source_name(path), form, dict(counts), evidence, tuple(remarks.values()), sample)
-
-
 def dependency_trees(path: str | Path, preprocessing: Preprocessing = "none") -> Iterator[DependencyTree]:
     """Yield the dependency trees of a file, a folder or a pattern (see `read_treebank`), named by file and sentence.
 
     Without preprocessing, trees are read one at a time and keep all words, so files may be larger than memory.
     Raises InputError like `read_treebank`, and for constituency trees.
     """
-    files, chosen = _files(path), find_preprocessing(preprocessing)
+    files, chosen = files_of(path), find_preprocessing(preprocessing)
     if files[0].suffix not in DEPENDENCY_SUFFIXES:
         raise InputError(
             f"{source_name(files[0].path)}: found {files[0].suffix}; expected dependency trees, in files that end in"
@@ -389,178 +332,9 @@ def write_baseline_trees(text: str | Path, path: str | Path, shape: str, seed: i
     return WrittenSentences(len(sentences), int(lengths.sum()))
 
 
-class _File(NamedTuple):
-    """A file of a treebank.
-
-    suffix: one of TREEBANK_SUFFIXES.
-    lines: the lines of the file if reading has already started, else None.
-    """
-
-    path: Path
-    suffix: str
-    lines: Iterator[tuple[int, str]] | None = None
-
-
-def treebank_files(path: str | Path) -> list[Path]:
-    """Return the sorted files of a path, a folder or a pattern. Raises InputError.
-
-    "-" (standard input) is returned unchanged and not read.
-    """
-    if str(path) == STANDARD_INPUT:
-        return [Path(STANDARD_INPUT)]
-    path = Path(path)
-    if path.is_dir():
-        files = [file for file in sorted(path.iterdir()) if file.is_file()]
-        files = [file for file in files if treebank_suffix(file) in TREEBANK_SUFFIXES]
-        if not files:
-            raise InputError(
-                f"{path}: found no treebank in this folder; expected files that end in {' '.join(TREEBANK_SUFFIXES)},"
-                f" perhaps compressed ({', '.join(COMPRESSED_SUFFIXES)}). To read files with other names, give a"
-                f" pattern such as '{path / '*.xyz'}'"
-            )
-    elif path.exists():
-        files = [path]
-    else:  # a pattern: *.mrg matches a.mrg or, if that is missing, a.mrg.gz
-        pattern = str(path)
-        names = set(glob.glob(pattern, recursive=True))
-        compressed = [
-            name for suffix in COMPRESSED_SUFFIXES for name in sorted(glob.glob(pattern + suffix, recursive=True))
-        ]
-        if glob.escape(pattern) == pattern:
-            hint = f". There is {compressed[0]}" if compressed else ""
-            raise InputError(f"{pattern}: no such file or folder{hint}")
-        names.update(name for name in compressed if str(uncompressed_name(name)) not in names)
-        if not names:
-            raise InputError(f"{pattern}: no such file or folder, and no file matches this pattern")
-        files = sorted(map(Path, names))
-    name, copies = Counter(map(uncompressed_name, files)).most_common(1)[0]
-    if copies > 1:
-        raise InputError(f"{name}: found both compressed and uncompressed; expected it once")
-    return files
-
-
-def is_treebank(path: str | Path) -> bool:
-    """Return whether a file is a treebank, by its name or its content. Raises InputError if it cannot be read."""
-    try:
-        return _file(Path(path)).suffix in TREEBANK_SUFFIXES
-    except InputError:
-        return False
-
-
-def _files(path: str | Path) -> list[_File]:
-    """Return the files of a treebank with their formats. Raises InputError if the files are of different types."""
-    files = list(map(_file, treebank_files(path)))
-    contents = dict.fromkeys(DEPENDENCY_SUFFIXES, "dependency trees") | {TAGGED_SUFFIX: "tagged text"}
-    types = {contents.get(file.suffix, "constituency trees"): source_name(file.path) for file in reversed(files)}
-    if len(types) > 1:
-        listed = ", ".join(f"{content} ({name})" for content, name in sorted(types.items()))
-        pattern = Path(path) / "*.mrg" if Path(path).is_dir() else "*.mrg"
-        raise InputError(
-            f"{path}: found files of different kinds: {listed}; expected one kind. Give a pattern such as '{pattern}',"
-            " and dependencies separately."
-        )
-    return files
-
-
-def _file(path: Path) -> _File:
-    """Return a file with its format.
-
-    The format follows from the name. If the name is ambiguous, it follows from the first line that is neither blank nor
-    a comment.
-    """
-    suffix = treebank_suffix(path)
-    if suffix in TREEBANK_SUFFIXES and suffix != ".txt":
-        return _File(path, suffix)
-    lines = read_lines(path)
-    begun: list[tuple[int, str]] = []  # comments of the first sentence
-    size = 0
-    for number, line in lines:
-        if _EXPORT.match(line):
-            raise InputError(
-                f"{source_name(path)}, line {number}: found the NEGRA export format; expected a treebank: bracketed"
-                " trees, CoNLL-U, CoNLL-X, columns of word, tag and head, or tagged text"
-            )
-        if not line or line.isspace():
-            begun, size = [], 0
-            continue
-        begun.append((number, line))
-        size += len(line) + _ROW
-        if size > MAXIMUM_COMMENTS:
-            raise InputError(
-                f"{source_name(path)}, line {number}: more than {MAXIMUM_COMMENTS / 2**20:,.0f} MiB of comments;"
-                " expected sentences"
-            )
-        if not line.startswith("#"):
-            break
-    else:
-        raise no_sentence(path, "a treebank")
-    columns = line.count("\t") + 1
-    if line.lstrip().startswith("(") and not line.startswith("(\t"):
-        suffix = ".mrg"
-    elif columns in _BY_COLUMNS:
-        suffix = _BY_COLUMNS[columns]
-    elif all(TAG_MARK in token for token in split_words(line)):
-        suffix = TAGGED_SUFFIX
-    else:
-        raise InputError(
-            f"{source_name(path)}, line {number}: found {line[:40]!r}; expected a treebank: bracketed trees, CoNLL-U,"
-            " CoNLL-X, columns of word, tag and head, or tagged text"
-        )
-    # A pipe or standard input cannot be read twice.
-    return _File(path, suffix, None if path.is_file() else chain(begun, lines))
-
-
-def _read_all(
-    path: str | Path, files: Sequence[_File], labelled: bool | None = None
-) -> tuple[list[_Read], ReadingReport]:
-    """Return the sentences of all files, and one report."""
-    reports: list[ReadingReport] = []
-    sentences = [
-        sentence
-        for file in progress_bar(files, "reading, files")
-        for sentence in _read_file(file, reports.append, labelled)
-    ]
-    return sentences, _merged(path, reports)
-
-
-def _read_file(file: _File, report: Callable[[ReadingReport], None], labelled: bool | None = None) -> Iterator[_Read]:
-    path, suffix, lines = file
-    source = source_name(path)
-    if suffix in DEPENDENCY_SUFFIXES:
-        for read in iterate_sentences(path, suffix, lines, report):
-            arcs = read.tree
-            yield _Read(read.place(), Tree(arcs.words, arcs.tags, ()), dependencies=arcs)
-    elif suffix == TAGGED_SUFFIX:
-        counts: Counter[str] = Counter()
-        for number, line in tagged_lines(source, read_lines(path) if lines is None else lines):
-            pairs = [split_tag(token) for token in split_words(line)]
-            if pairs:  # a missing word is replaced by its tag
-                counts.update(sentences=1, words=len(pairs))
-                words, tags = tuple(word or tag for word, tag in pairs), tuple(tag for _, tag in pairs)
-                yield _Read(f"{source}, line {number}", Tree(words, tags, ()))
-        if not counts:
-            raise no_sentence(source, "word_TAG tokens, one sentence per line")
-        report(ReadingReport(source, "tagged text", dict(counts)))
-    else:
-        file_of_trees = (
-            read_bracket_file(path, labelled) if lines is None else bracket_file(_joined(lines), labelled, source)
-        )
-        report(file_of_trees.reading)
-        for number, tree in enumerate(file_of_trees.trees, 1):
-            yield _Read(f"{source}, sentence {number}", tree, has_tree=True)
-
-
-def _joined(lines: Iterable[tuple[int, str]]) -> str:
-    """Join lines into one text. Raises InputError if the text is longer than MAXIMUM_TEXT."""
-    text = io.StringIO()
-    for _, line in lines:
-        text.write(line + "\n")
-        if text.tell() > MAXIMUM_TEXT:
-            raise InputError(f"standard input: more than {MAXIMUM_TEXT / 2**20:,.0f} MiB of trees; split it")
-    return text.getvalue()
-
-
-def _paired(path: str | Path, trees: Sequence[_Read], dependencies: str | Path, arcs: Sequence[_Read]) -> list[_Read]:
+def _paired(
+    path: str | Path, trees: Sequence[ReadSentence], dependencies: str | Path, arcs: Sequence[ReadSentence]
+) -> list[ReadSentence]:
     """Return the trees with the dependency trees of the same sentences. Raises InputError at the first difference."""
     if not trees[0].has_tree or arcs[0].dependencies is None:
         raise InputError(f"{path} and {dependencies}: expected constituency trees first, then dependency trees")

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from syntaxlm.core.errors import InputError, listed
 
 if TYPE_CHECKING:
-    from syntaxlm.evaluation.displayed_words import InputTable
+    from syntaxlm.data.input_table import InputTable
 
 FEWEST_WORDS = 10  # that are in alphabetical order: fewer may be so by chance
 FEWEST_PAIRS = 5  # rows and their next ones that are all in text order: fewer may be so by chance

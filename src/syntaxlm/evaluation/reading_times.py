@@ -29,13 +29,13 @@ from syntaxlm.core.errors import InputError, amount
 from syntaxlm.core.progress import progress_bar
 from syntaxlm.core.tables import RIGHT, Column, Columns, HasReport, Report, ReportTable
 from syntaxlm.data.frequencies import Frequencies, FrequencySource
+from syntaxlm.data.input_table import InputTable
 from syntaxlm.drawing.charts import BinnedMean, binned_means_picture
 from syntaxlm.drawing.files import PageSection, check_picture, html_page, write_picture
 from syntaxlm.drawing.svg import Picture, Theme
 from syntaxlm.evaluation.displayed_words import (
     DisplayedWords,
     Flags,
-    InputTable,
     Integers,
     Numbers,
     Times,

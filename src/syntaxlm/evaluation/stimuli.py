@@ -17,8 +17,9 @@ import numpy as np
 
 from syntaxlm.core.errors import InputError, listed, shortened
 from syntaxlm.core.reading import ReadingReport, Remarks, announce
+from syntaxlm.data.input_table import InputTable
 from syntaxlm.drawing.svg import SERIES
-from syntaxlm.evaluation.displayed_words import DisplayedWords, InputTable
+from syntaxlm.evaluation.displayed_words import DisplayedWords
 from syntaxlm.evaluation.stimulus_checks import (
     check_columns,
     check_conditions,

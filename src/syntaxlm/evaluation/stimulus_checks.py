@@ -15,8 +15,8 @@ from statistics import median
 
 from syntaxlm.core.errors import InputError, InputWarning, amount, listed, shortened
 from syntaxlm.core.reading import Remarks
+from syntaxlm.data.input_table import InputTable
 from syntaxlm.data.table_form import MISSING
-from syntaxlm.evaluation.displayed_words import InputTable
 from syntaxlm.text.doubts import REGION_MARKS
 
 _SHOWN = 60  # characters of a cell in a message

@@ -37,7 +37,7 @@ from syntaxlm.core.files import (
 from syntaxlm.core.reading import keeps_readings
 from syntaxlm.core.settings import parse_yaml
 from syntaxlm.core.text_files import STANDARD_INPUT
-from syntaxlm.data.treebanks import treebank_files
+from syntaxlm.data.treebank_files import treebank_files
 from syntaxlm.models.abilities import TrainsByCounting
 from syntaxlm.storage.folder import WEIGHTS
 from syntaxlm.training.classifiers import PairTask

@@ -22,7 +22,8 @@ from syntaxlm.core.files import open_stored, parse_json, read_stored, to_json, w
 from syntaxlm.core.settings import Finite, Positive, read_settings
 from syntaxlm.core.tables import RIGHT, Column, Columns, HasReport, Report, ReportTable, plain
 from syntaxlm.core.text_files import STANDARD_INPUT
-from syntaxlm.data.treebanks import Treebank, read_treebank, treebank_files
+from syntaxlm.data.treebank_files import treebank_files
+from syntaxlm.data.treebanks import Treebank, read_treebank
 from syntaxlm.models.abilities import ParsesSentences
 from syntaxlm.parsing.evaluation import MOST_UNKNOWN_TAGS, gold_trees_of, sentences_up_to, tokens_for
 from syntaxlm.parsing.options import DecodingOptions

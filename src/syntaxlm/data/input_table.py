@@ -1,0 +1,169 @@
+"""A table of text cells with the numbers of its rows, from a file or from a data frame of pandas or polars."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from syntaxlm.core.errors import InputError
+from syntaxlm.core.reading import ReadingReport, Remarks, announce, collected
+from syntaxlm.data.table_form import MISSING, NA_ADVICE, SPREADSHEET_ERRORS, Missing, text_of, warn_of_missing
+from syntaxlm.data.tables import check_unique, find_column, has_decimal_commas, open_table
+
+LARGEST = 1e9  # number in a table: far above any time in milliseconds, and safe in sums of squares
+
+Numbers = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class InputTable:
+    """A table of text cells.
+
+    source: the file, for messages.  names: of the columns.  rows: their cells.  row_numbers: their numbers, from
+    1: lines of a file, or rows of a data frame.  unit: which of the two.
+    values: the cells as they are copied to a result: numbers and flags of a data frame keep their type.
+    is_quoted: whether all text of the file is in quotation marks, so that NA without them is certainly a missing value.
+    separator: of the cells of a file.
+    reading: how the table was read, for the report of those who use it; None if it was announced.
+    """
+
+    source: str
+    names: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    row_numbers: tuple[int, ...]
+    unit: Literal["line", "row"]
+    values: tuple[tuple[Any, ...], ...]
+    is_quoted: bool = False
+    separator: str = "\t"
+    reading: ReadingReport | None = None
+
+    @classmethod
+    def unannounced(cls, table: Any) -> InputTable:
+        """Read a table like `read`, and keep how it was read as `reading`, for a report on what the table holds."""
+        with collected(isolated=True) as reports:
+            read = cls.read(table)
+        for report in reports[:-1]:  # on line ends
+            announce(report)
+        return replace(read, reading=reports[-1])
+
+    def report(self, report: ReadingReport) -> ReadingReport:
+        """Return a report on this table with the remarks on how it was read."""
+        if self.reading is None:
+            return report
+        return replace(report, evidence=self.reading.form, remarks=(*self.reading.remarks, *report.remarks))
+
+    @classmethod
+    def read(cls, table: Any) -> InputTable:
+        """Read a file (which may be compressed; "-" is standard input), or take a pandas or polars data frame.
+
+        Raises InputError for a table without header or rows, and as `open_table` does.
+        """
+        is_frame = hasattr(table, "columns") and not isinstance(table, str | Path)
+        is_quoted, separator = False, "\t"
+        if is_frame:
+            source, names = "the data frame", tuple(map(str, table.columns))
+            check_unique(names, source)
+            frame = table.iter_rows() if hasattr(table, "iter_rows") else table.itertuples(index=False, name=None)
+            rows = [(number, tuple(map(_value_of, row))) for number, row in enumerate(frame, 1)]
+            filled = [(number, row) for number, row in rows if len(names) == 1 or any(cell is not None for cell in row)]
+            values = [row for _, row in filled]
+            kept = [(number, tuple(map(_cell_of, row))) for number, row in filled]
+            remarks = Remarks()
+            if len(filled) < len(rows):
+                remarks.add("empty rows", count=len(rows) - len(filled))
+            counts = {"rows": len(filled), "columns": len(names)}
+            announce(ReadingReport(source, "data frame", counts, "", remarks.all()))
+        else:
+            source, names, lines, is_quoted, separator = open_table(table)
+            kept = [(number, tuple(cells or [""])) for number, cells in lines if cells or len(names) == 1]
+        if not kept:
+            raise InputError(f"{source}: found only a header; expected at least one row below it")
+        numbers, cells = zip(*kept, strict=True)
+        copied = tuple(values) if is_frame else cells
+        return cls(source, names, cells, numbers, "row" if is_frame else "line", copied, is_quoted, separator)
+
+    def place(self, row: int) -> str:
+        """Return the place of a row (from 0) for messages."""
+        return f"{self.source}, {self.unit} {self.row_numbers[row]}"
+
+    def column(self, name: str, option: str) -> list[str]:
+        """Return the cells of a column of text, "" for NA without quotation marks, with an InputWarning if it may be a
+        word.
+
+        option: how the user chooses the column. Raises InputError if there is none, and for errors of spreadsheets.
+        """
+        cells = self._cells(name, option)
+        if errors := [row for row, cell in enumerate(cells) if cell in SPREADSHEET_ERRORS]:
+            raise InputError(
+                f"{self.place(errors[0])}: found {cells[errors[0]]!r} in column {name}, an error of a spreadsheet;"
+                " expected text. Repair its formula and save the sheet again"
+            )
+        missing = [row for row, cell in enumerate(cells) if isinstance(cell, Missing)]
+        if missing and not self.is_quoted:
+            warn_of_missing(self.place(missing[0]), name, len(missing))
+        return list(map(text_of, cells))
+
+    def _cells(self, name: str, option: str) -> list[str]:
+        place = find_column(self.names, name, self.source, f"Choose one with {option}")
+        return [row[place] for row in self.rows]
+
+    def emptiness(self, row: int, name: str) -> str:
+        """Return the place of a cell without text, and why it has none, for a message."""
+        column = self.names.index(name)
+        if isinstance(self.rows[row][column], Missing):
+            return f"{self.place(row)}: column {name} has NA, a missing value{NA_ADVICE}"
+        if self.values[row][column] is None:
+            return (
+                f"{self.place(row)}: column {name} has a missing value. If it is the word NA, null, nan or None, read"
+                " the table with pandas.read_csv(..., keep_default_na=False)"
+            )
+        return f"{self.place(row)}: column {name} is empty"
+
+    def numbers(self, name: str, option: str, remarks: Remarks | None = None) -> Numbers:
+        """Return the numbers of a column, NaN for missing cells. Raises InputError, with the row, for anything else.
+
+        remarks: where missing numbers, and numbers with decimal commas, are counted.
+        """
+        remarks, cells = Remarks() if remarks is None else remarks, self._cells(name, option)
+        numbers, is_comma = np.full(len(cells), np.nan), has_decimal_commas(cells, self.separator)
+        for row, cell in enumerate(cells):
+            line = self.row_numbers[row] if self.unit == "line" else None
+            if cell.strip() in MISSING:
+                remarks.add(f"rows without a number in column {name}", line)
+                continue
+            try:
+                numbers[row] = float(cell.replace(",", ".") if is_comma else cell)
+            except ValueError:
+                numbers[row] = np.inf
+            if not abs(numbers[row]) <= LARGEST:
+                limit = f" up to {LARGEST:,.0f}" if math.isfinite(numbers[row]) else ""
+                commas = ", with either decimal points or decimal commas, and without separators of thousands"
+                raise InputError(
+                    f"{self.place(row)}: found {cell!r} in column {name}; expected a number{limit}, or NA if it is"
+                    f" missing{commas if ',' in cell or is_comma else ''}"
+                )
+            if is_comma and "," in cell:
+                remarks.add(f"numbers with decimal commas in column {name}", line, cell)
+        return numbers
+
+
+def _value_of(value: Any) -> Any:
+    """Return a value of a data frame: a number, a flag, or text; None if it is missing."""
+    if hasattr(value, "item"):  # a scalar of numpy
+        value = value.item()
+    if value is None or type(value).__name__ in ("NAType", "NaTType") or value != value:  # of pandas, and NaN
+        return None
+    return value if isinstance(value, bool | int | float) else str(value)
+
+
+def _cell_of(value: bool | float | str | None) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))  # an integer column with missing values, which pandas stores as floats
+    return str(value)
