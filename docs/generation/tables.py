@@ -18,7 +18,7 @@ TABLES = {
     "syntaxlm.generation.sentences:SAMPLED_TREES": ["generate --trees"],
     "syntaxlm.generation.trees:GENERATED_TREES": ["generate"],
     "syntaxlm.scoring.perplexity:PERPLEXITIES": ["evaluate perplexity"],
-    "syntaxlm.data.inspection:FILES_READ": ["inspect"],
+    "syntaxlm.evaluation.inspection:FILES_READ": ["inspect"],
     "syntaxlm.parsing.report:PARSING_SCORES": ["evaluate parse", "evaluate trees"],
     "syntaxlm.parsing.dependency_evaluation:DEPENDENCY_SCORES": ["evaluate parse"],
     "syntaxlm.parsing.agreement:MODEL_AGREEMENT": ["evaluate agreement"],

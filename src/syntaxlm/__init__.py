@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from syntaxlm.core.errors import InputError as InputError
     from syntaxlm.core.errors import InputWarning as InputWarning
     from syntaxlm.data.frequencies import Frequencies as Frequencies
-    from syntaxlm.data.inspection import inspect as inspect
     from syntaxlm.data.toy import write_corpus as write_corpus
     from syntaxlm.data.treebanks import read_treebank as read_treebank
+    from syntaxlm.evaluation.inspection import inspect as inspect
     from syntaxlm.evaluation.options import RegressionSettings as RegressionSettings
     from syntaxlm.parsing.evaluation import evaluate_trees as evaluate_trees
     from syntaxlm.parsing.parse import Parse as Parse
@@ -58,7 +58,7 @@ _MODULES = {
     "compare": "api.functions",
     "evaluate_trees": "parsing.evaluation",
     "find_recipe": "training.recipe_files",
-    "inspect": "data.inspection",
+    "inspect": "evaluation.inspection",
     "load": "api.model",
     "read_brackets": "trees.tree",
     "read_recipe": "training.recipe",

@@ -206,7 +206,8 @@ def decode_text(content: bytes, source: str, first_line: int = 1, first_byte: in
         line = first_line + content.count(b"\n", 0, offset)
         found = content[offset : offset + 1].hex()
         raise InputError(
-            f"{source}, line {line}: found byte 0x{found} at offset {first_byte + offset}, expected UTF-8 text"
+            f"{source}, line {line}: found byte 0x{found} at offset {first_byte + offset} of the file, expected UTF-8"
+            " text. Convert text of Windows or Latin-1, for example with: iconv -f WINDOWS-1252 -t UTF-8"
         ) from error
 
 

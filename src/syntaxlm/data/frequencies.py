@@ -40,9 +40,13 @@ _COUNT_NAMES = (
     "tokens", "hits", "freq", "frequency", "freqs", "frequencies",
 )  # fmt: skip
 _WORD_NAMES = ("word", "words", "wordform", "form", "spelling", "ortho", "1ortho", "token", "type", "string", "lemma")
-# In the name of a column, in small letters and digits: logarithms, and numbers of contexts instead of occurrences.
+# In the name of a column, in small letters and digits: logarithms, numbers of contexts instead of occurrences, and what
+# numbers the rows, or measures readers.
 _LOGARITHM = re.compile(r"^(lg|ln|log)|log(10)?$|zipf")
-_CONTEXTS = re.compile(r"^cd|contextualdiversity|^range$|dispersion")
+_NO_COUNT = re.compile(
+    r"^cd|contextualdiversity|^range$|dispersion|^(item|zone|trial|subj|participant|pos|index|id|line|sent|region|order"
+    r"|story|list|rt|time|rank|number|word(number|in|pos))"
+)
 _NUMBER = re.compile(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?")
 _SPACED_NUMBER = re.compile(r"[\u00a0\u202f\u2009' ](?=\d{3}(?!\d))")  # separators of thousands besides , and .
 _WRITTEN_NUMBER = re.compile(r"[-+]?\d[\d.,\u00a0\u202f\u2009']*(?:[eE][-+]?\d+)?")
@@ -392,12 +396,12 @@ def _usual_count_column(
         return _plain(header[place]) if header else ""
 
     counts = [place for place in places if not _is_rank([cells[place] for cells in body])] or list(places)
-    counts = [place for place in counts if not (_LOGARITHM.search(name(place)) or _CONTEXTS.search(name(place)))]
+    counts = [place for place in counts if not (_LOGARITHM.search(name(place)) or _NO_COUNT.search(name(place)))]
     chosen = [place for usual in _COUNT_NAMES for place in counts if name(place) == usual][:1] or counts
     if len(chosen) == 1:
         return chosen[0]
     found = listed(header[place] if header else f"column {place + 1}" for place in chosen or places)
-    problem = "several columns of numbers" if chosen else "only logarithms or numbers of contexts"
+    problem = "several columns of numbers" if chosen else "no counts among the columns of numbers"
     remedy = "Choose one with --frequency-column" if header else "Remove the others, or add a header"
     raise InputError(f"{source}: found {problem}: {found}; expected one column with counts. {remedy}")
 
@@ -497,6 +501,7 @@ def _read_list(lines: Iterable[tuple[int, str]], layout: _Layout, source: str) -
     if layout.header:
         form += f", columns {layout.header[layout.word]} and {layout.header[layout.count]}"
     numbers = {"rows": rows, "different words": len(frequencies.counts)}
-    evidence = f"its lines have {layout.width} cells, of which one is a number"
+    evidence = f"its lines have {layout.width} cells, with a word in cell {layout.word + 1} and its count in"
+    evidence += f" cell {layout.count + 1}"
     announce(ReadingReport(source, form, numbers, evidence, remarks.all(), tuple(sample)))
     return frequencies

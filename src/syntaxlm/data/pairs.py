@@ -28,6 +28,7 @@ _LONGEST_ENTRIES = 200  # characters of entries in a message
 _OPTIONAL = ("UID", "case", *_GROUPINGS)
 _BLANK = re.compile(r"\s*")
 _TABLES = (".tsv", ".csv")
+_LONGEST_SAMPLE = 300  # characters
 _SHOWN = 60  # characters of a faulty entry
 
 # The cases of Marvin & Linzen's files, animate and inanimate together, as in the table of Shen et al. 2019 (ON-LSTM):
@@ -140,10 +141,10 @@ def _items(file: str | Path, source: str) -> Iterator[tuple[int, dict[str, Any]]
                 item[name] = f"{item[name]:.15g}" if isinstance(item[name], float) else str(item[name])
                 remarks.add(f"items with a number for {name}, read as text", number, item[name])
         if count < 2:
-            sample.append(_short(item))
+            sample.append(shortened(json.dumps(item, ensure_ascii=False), _LONGEST_SAMPLE))
         count += 1
         yield number, item
-    form, evidence = ("a JSON array", "[ at the start") if is_array else ("JSON lines", "no suffix .tsv or .csv")
+    form, evidence = ("a JSON array", "[ at the start") if is_array else ("JSON lines", "one JSON object per line")
     announce(ReadingReport(source, f"minimal pairs, {form}", {"items": count}, evidence, remarks.all(), tuple(sample)))
 
 

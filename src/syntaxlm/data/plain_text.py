@@ -35,7 +35,7 @@ _WITHOUT_SPACES = re.compile(r"[\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u3040-\u
 
 # Formats whose files are text, by the first line that is not blank; and, for subtitles, by the second one.
 _FORMATS = {
-    "an HTML or XML document": re.compile(r"<(?:!doctype|\?xml|html|tei|text|corpus)\b.*", re.IGNORECASE),
+    "an HTML or XML document": re.compile(r"<(?:!doctype|\?xml|html|svg|tei|text|corpus)\b.*", re.IGNORECASE),
     "JSON": re.compile(r"\{\s*\".*|\[\s*[\[{].*|[\[{]"),
     "a LaTeX document": re.compile(r"\\(?:documentclass|documentstyle|begin\{document\}).*"),
     "WebVTT subtitles": re.compile(r"WEBVTT\b.*"),

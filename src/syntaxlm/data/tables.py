@@ -71,7 +71,7 @@ def open_table(path: str | Path) -> OpenTable:
     """
     source = source_name(path)
     remarks = Remarks()
-    lines = _table_lines(path, source, remarks)
+    lines = _table_lines(path)
     first = list(islice(lines, LINES_TOGETHER))
     declared = declared_separator(first[0][1]) if first else None
     if declared:
@@ -94,22 +94,10 @@ def open_table(path: str | Path) -> OpenTable:
     )
 
 
-def _table_lines(path: str | Path, source: str, remarks: Remarks) -> Iterator[tuple[int, str]]:
-    """Yield the lines of a table with their numbers. A carriage return in the first one ends lines in the whole file.
-
-    remarks: where lines that end in a carriage return are counted.
-    """
-    lines = read_lines(path)
+def _table_lines(path: str | Path) -> Iterator[tuple[int, str]]:
+    """Yield the lines of a table with their numbers. Raises InputError as `read_lines` does, with advice on UTF-8."""
     try:
-        first = next(lines, None)
-        if first is not None and "\r" in first[1].rstrip("\r"):
-            pieces = (piece for _, text in chain([first], lines) for piece in text.removesuffix("\r").split("\r"))
-            for number, piece in enumerate(pieces, 1):
-                remarks.add("lines that end in CR, as in old spreadsheets")
-                yield number, piece
-        elif first is not None:
-            yield first
-            yield from lines
+        yield from read_lines(path)
     except InputError as error:
         if "expected UTF-8 text" in str(error):
             raise InputError(f"{error}. {_ADVICE_UTF8}") from error
@@ -261,7 +249,8 @@ class _RowReader:
         self._remark_missing()
         counts = {"rows": count, "columns": len(self.names)}
         form = str(self.form) if width > 1 else "table of one column"
-        announce(ReadingReport(self.source, form, counts, self.form.evidence, self.remarks.all(), tuple(self.sample)))
+        evidence = f"{self.form.evidence}: {listed(map(repr, self.names))}"
+        announce(ReadingReport(self.source, form, counts, evidence, self.remarks.all(), tuple(self.sample)))
 
     def _fitted(self, cells: list[str], number: int, before: Sequence[str]) -> list[str]:
         """Return a row with as many cells as there are columns, if it lacks, or has too many, empty ones at its end."""

@@ -170,11 +170,11 @@ def _file(path: Path) -> TreebankFile:
             break
     else:
         raise no_sentence(path, "a treebank")
-    columns = line.count("\t") + 1
+    cells = line.split("\t")
     if line.lstrip().startswith("(") and not line.startswith("(\t"):
         suffix = ".mrg"
-    elif columns in _BY_COLUMNS:
-        suffix = _BY_COLUMNS[columns]
+    elif len(cells) in _BY_COLUMNS and (cells[0][:1].isdecimal() or cells[2].strip().isdecimal()):
+        suffix = _BY_COLUMNS[len(cells)]
     elif all(TAG_MARK in token for token in split_words(line)):
         suffix = TAGGED_SUFFIX
     else:

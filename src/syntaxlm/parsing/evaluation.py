@@ -364,9 +364,10 @@ def _with_failed_parses(
     if not missing:
         return trees, gold
     lines, numbers = (listed(map(str, of), LINES_NAMED) for of in ([place.line for place in places], missing))
+    noun = "line" if len(missing) == 1 else "lines"
     action = "which are left out" if failed == "skip" else "which are scored without brackets"
     warnings.warn(
-        f"{source}: {amount(len(missing), 'failed parse')} (trees without words; line {lines}), of the gold sentences"
+        f"{source}: {amount(len(missing), 'failed parse')} (trees without words; {noun} {lines}), of the gold sentences"
         f" {numbers}, {action}",
         InputWarning,
         stacklevel=3,

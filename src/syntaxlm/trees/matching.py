@@ -13,7 +13,14 @@ import numpy.typing as npt
 
 from syntaxlm.core.errors import InputError, InputWarning, shortened
 from syntaxlm.core.reading import ReadingReport, Remarks, announce
-from syntaxlm.trees.preprocessing import EMPTY_TAG, PREPROCESSINGS, GoldPreprocessing, clean, text_words
+from syntaxlm.trees.preprocessing import (
+    EMPTY_TAG,
+    PREPROCESSINGS,
+    GoldPreprocessing,
+    clean,
+    kept_words,
+    text_words,
+)
 from syntaxlm.trees.significance import BootstrapResult, RunScores, compare_runs
 from syntaxlm.trees.tree import DependencyTree, Tree
 
@@ -215,9 +222,11 @@ def _likely_order(trees: Sequence[Tree], others: Sequence[Tree], differing: Sequ
     words, expected = ([tree.words for tree in of_file] for of_file in (trees, others))
     if Counter(words) == Counter(expected):
         return "Both files have the same sentences, in different orders. "
+    if len(words) != len(expected):
+        return ""
     for shift, direction in ((1, "later"), (-1, "earlier")):
         shifted = (0 <= place + shift < len(words) and words[place + shift] == expected[place] for place in differing)
-        if sum(shifted) >= SAME_SENTENCE * len(differing):
+        if differing and sum(shifted) >= SAME_SENTENCE * len(differing):
             return f"Most of these sentences are one tree {direction} in the first file. "
     return ""
 
@@ -253,10 +262,20 @@ def _no_match(
         )
     before, after = len(gold.kept[sentence]), len(gold.trees[place])
     raw = f" ({before} before preprocessing {rule})" if before != after else ""
+    why = _likely_order(trees, gold.trees, []) or _fitting_rule(trees, gold)
     return InputError(
         f"{gold_side.source}, sentence {gold_number}: the tree has {after} words{raw}, but {side.subject} has"
-        f" {len(trees[place])}.\n{shown}   ({side.source}, tree {number})\n{advice}"
+        f" {len(trees[place])}.\n{shown}   ({side.source}, tree {number})\n{why}{advice}"
     )
+
+
+def _fitting_rule(trees: Sequence[Tree], gold: GoldWords) -> str:
+    """Describe which preprocessing of the gold trees would leave as many words as the predictions have, or ""."""
+    sizes = list(map(len, trees))
+    for name, rules in PREPROCESSINGS.items():
+        if list(filter(None, (sum(kept_words(tree, rules)) for tree in gold.trees))) == sizes:
+            return f"The numbers of words agree with --preprocessing {name}. "
+    return ""
 
 
 def mismatch(trees: Sequence[Tree], others: Sequence[Tree], side: Side, other_side: Side, advice: str) -> InputError:

@@ -358,6 +358,10 @@ def _remarks(
                     kept_unknown += stays
 
     remarks, empty = Remarks(), dropped.pop(EMPTY_TAG, 0)
+    if preprocessing == PREPROCESSINGS["none"]:
+        marks = sum(tag in _PUNCTUATION for tree in trees for tag in tree.tags)
+        if marks:
+            remarks.add("punctuation marks kept by preprocessing none", count=marks)
     if unknown:
         of_them = f"{kept_unknown:,} kept because of a letter or digit"
         what = f"words with tags that {preprocessing.name} does not know: {_by_tag(unknown)}, {of_them}"

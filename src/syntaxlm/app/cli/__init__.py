@@ -197,9 +197,13 @@ def _warnings_printed(quiet: bool) -> Iterator[None]:
     quiet: print no warnings.
     """
 
+    printed: set[str] = set()
+
     def show(message: Warning | str, category: type[Warning], *place: Any, **further: Any) -> None:
         if issubclass(category, InputWarning):
-            print(f"syntaxlm: warning: {message}", file=sys.stderr)
+            if str(message) not in printed:
+                printed.add(str(message))
+                print(f"syntaxlm: warning: {message}", file=sys.stderr)
         else:
             others(message, category, *place, **further)
 

@@ -69,7 +69,7 @@ def inspect(
     files: any files
     example: syntaxlm inspect treebank.mrg stimuli.csv
     """
-    from syntaxlm.data.inspection import inspect
+    from syntaxlm.evaluation.inspection import inspect
 
     with status("reading"):
         report = inspect(*files)

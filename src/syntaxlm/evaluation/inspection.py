@@ -23,14 +23,19 @@ from syntaxlm.core.tables import Column, Columns, HasReport, Report, ReportTable
 from syntaxlm.core.text_files import STANDARD_INPUT, content_suffix, no_sentence, read_lines
 from syntaxlm.data.corpora import TREEBANK_SUFFIXES, read_sentences, treebank_suffix
 from syntaxlm.data.frequencies import Frequencies, is_frequency_list
+from syntaxlm.data.input_table import InputTable
 from syntaxlm.data.pairs import read_pairs
 from syntaxlm.data.suites import read_suites
 from syntaxlm.data.tables import open_table, refuse_table
 from syntaxlm.data.treebank_files import is_treebank
 from syntaxlm.data.treebanks import read_treebank
+from syntaxlm.evaluation.displayed_words import displayed_words
+from syntaxlm.evaluation.stimuli import Stimuli
 from syntaxlm.storage.arpa import DATA, read_arpa
 from syntaxlm.text.normaliser import Normaliser
 
+_TABLE_SUFFIXES = (".csv", ".tsv")
+_GROUPS = ("item", "story", "text", "passage")  # usual names of the column with the passage of a displayed word
 _LINES_COMPARED = 50  # at the start of a file whose name does not say what it is
 _CHARACTERS_SHOWN = 200  # of a sentence or row
 
@@ -188,19 +193,19 @@ def _readers(file: str | Path) -> Iterable[_Reader]:
         yield (_SUITES if ".json" in suffixes and not suffixes & known else _TREEBANK)
         return
     if suffix in known:
-        yield _TREEBANK
+        yield _UD_TREEBANK if suffix == ".conllu" else _TREEBANK
         return
     start = list(islice((line for _, line in read_lines(file) if line.strip()), _LINES_COMPARED))
     if suffix == ".arpa" or (start and start[0].strip() == DATA):
         yield _ARPA
     elif suffix in (".json", ".jsonl") or (start and start[0].lstrip().startswith(("{", "["))):
         yield _SUITES if suffix != ".jsonl" and _is_suite(file) else _PAIRS
-    elif not (is_list := is_frequency_list(file)) and is_treebank(file):
+    elif not (is_list := is_frequency_list(file)) and suffix not in _TABLE_SUFFIXES and is_treebank(file):
         yield _TREEBANK
     else:
         is_a_table = _is_table(file)
-        if is_a_table:
-            yield _TABLE
+        if is_a_table and not (is_list and _table_reader(file) == _TABLE):
+            yield _table_reader(file)
         if is_list:
             yield _FREQUENCIES
         if not (is_list or is_a_table):
@@ -222,7 +227,25 @@ def _is_table(file: str | Path) -> bool:
         refuse_table(file, "")
     except InputError:
         return True
-    return content_suffix(file) in (".csv", ".tsv")
+    return content_suffix(file) in _TABLE_SUFFIXES
+
+
+def _table_reader(file: str | Path) -> _Reader:
+    """Return the reader of a table, by the usual names of its columns."""
+    names = set(open_table(file).names)
+    if {"sentence_good", "sentence_bad"} <= names:
+        return _PAIRS
+    if {"item", "condition", "sentence"} <= names:
+        return Stimuli.read, ("syntaxlm items MODEL {}",)
+    if "word" in names:
+        group = next((name for name in _GROUPS if name in names), None)
+        option = f" --group {group}" if group else ""
+        return partial(_read_words, group), (f"syntaxlm score MODEL --words {{}}{option}",)
+    return _TABLE
+
+
+def _read_words(group: str | None, file: str | Path) -> None:
+    displayed_words(InputTable.unannounced(file), group=group)
 
 
 def _read_text(file: str | Path) -> dict[str, int]:
@@ -243,8 +266,21 @@ def _files_of(read: Callable[[Sequence[str | Path]], object]) -> Callable[[str |
 
 
 _TREEBANK: _Reader = (read_treebank, ("syntaxlm evaluate parse MODEL {}", "syntaxlm data words {} -o FILE"))
-_TEXT: _Reader = (_read_text, ("syntaxlm parse MODEL {}", "syntaxlm score MODEL {}", "syntaxlm train RECIPE ... {}"))
-_TABLE: _Reader = (_read_table, ("syntaxlm items MODEL {}", "syntaxlm score MODEL {} --column NAME"))
+_UD_TREEBANK: _Reader = (
+    read_treebank,
+    ("syntaxlm evaluate parse MODEL {} --preprocessing ud", "syntaxlm data words {} -o FILE --preprocessing ud"),
+)
+_TEXT: _Reader = (
+    _read_text,
+    ("syntaxlm parse MODEL {}", "syntaxlm score MODEL {}", "syntaxlm train RECIPE -o FOLDER --text.train {}"),
+)
+_TABLE: _Reader = (
+    _read_table,
+    (
+        "syntaxlm items MODEL {} --column NAME --item NAME --condition NAME",
+        "syntaxlm score MODEL {} --column NAME",
+    ),
+)
 _FREQUENCIES: _Reader = (Frequencies.read, ("syntaxlm score MODEL --words FILE --frequencies {}",))
 _PAIRS: _Reader = (_files_of(read_pairs), ("syntaxlm evaluate pairs MODEL {}",))
 _SUITES: _Reader = (_files_of(read_suites), ("syntaxlm evaluate suites MODEL {}",))

@@ -11,7 +11,7 @@ import syntaxlm
 from syntaxlm.app import cli
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.reading import collected
-from syntaxlm.data.inspection import Inspection, inspect
+from syntaxlm.evaluation.inspection import Inspection, inspect
 from syntaxlm.storage.folder import write_model
 from tests.fresh_models import fresh
 
@@ -57,7 +57,13 @@ def found(tmp_path):
         ("counts.txt", "the 50\ncat 3\n", ["frequency list, separated by spaces"], {"rows": 2}),
         (
             "counts.tsv", "word\tcount\nthe\t50\ncat\t3\n",
-            ["table, separated by tabs", "frequency list, separated by tabs, columns word and count"], {"rows": 2},
+            ["displayed words, one per row", "frequency list, separated by tabs, columns word and count"], {"rows": 2},
+        ),
+        ("plain.tsv", "item\tn\ttext\tscore\n1\ta\tthe cat\t2\n", ["table, separated by tabs"], {"rows": 1}),
+        ("w.tsv", "word\tzone\titem\nthe\t1\t1\ncat\t2\t1\n", ["displayed words, one per row"], {"words": 2}),
+        (
+            "s.csv", "item,condition,sentence\n1,a,the cat | sat\n1,b,a cat | sat\n",
+            ["stimuli, regions separated by '|'"], {"sentences": 2, "items": 1, "conditions": 2, "regions": 2},
         ),
         ("SUBTLEX.txt", "Word\tFREQcount\tCDcount\tLg10WF\nthe\t50\t9\t1.7\ncat\t3\t2\t0.6\n", None, {"rows": 2}),
         ("a.jsonl", PAIRS, ["minimal pairs, JSON lines"], {"items": 1}),
