@@ -29,7 +29,7 @@ _USES = {
     "ray": "[jobs](very-large-jobs.md) on several machines",
     "serve": "[the web app](serve.md): `syntaxlm serve`",
     "spacy": "[the spaCy component](spacy.md)",
-    "stats": "the regressions of `syntaxlm evaluate reading-times` and `syntaxlm items`",
+    "stats": "the regressions of `syntaxlm evaluate reading-times`",
     "transformers": "[models of transformers as scorers](transformers.md): `hf:gpt2`",
 }
 

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 import syntaxlm
-from syntaxlm.core.errors import InputError
+from syntaxlm.core.errors import InputError, InputWarning
 from tests.fresh_models import fresh
 
 from .models import language_model
@@ -172,3 +172,8 @@ def test_results_hold_how_their_files_were_read(nlp, tmp_path):
     assert [one.form for one in table.readings] == ["displayed words, one per row"]
     assert pickle.loads(pickle.dumps(table)).readings == table.readings
     assert nlp.evaluate_items(FRAME.assign(condition=["a", "b"])).readings[0].source == "the data frame"
+
+
+def test_a_list_of_words_is_a_warning(nlp):
+    with pytest.warns(InputWarning, match=r"parse: each of 3 texts is one word; .* ' '.join\(words\)"):
+        nlp.parse(["the", "cat", "sees"])

@@ -9,7 +9,7 @@ from collections import Counter
 import pandas as pd
 import pytest
 
-from syntaxlm.core.errors import InputError
+from syntaxlm.core.errors import InputError, InputWarning
 from syntaxlm.core.reading import collected
 from syntaxlm.data.frequencies import Frequencies, bare_word
 
@@ -99,6 +99,11 @@ def test_decimal_commas_and_frequencies_per_million_are_read(read):
     assert frequencies.zipf("zebra") == pytest.approx(frequencies.zipf("unseen") + math.log10(2))
 
 
+def test_a_column_with_an_unknown_name_is_a_warning(read):
+    with pytest.warns(InputWarning, match="the column 'xyz' is taken as counts"):
+        assert read("word\txyz\nthe\t10\nold\t2\n").counts == {"the": 10, "old": 2}
+
+
 def test_the_column_of_counts_can_be_chosen(read):
     table = "word\ta\tb\nthe\t10\t100\ndog\t5\t20\n"
     assert read(table, column="b").counts == {"the": 100, "dog": 20}
@@ -121,12 +126,20 @@ def test_the_column_of_counts_can_be_chosen(read):
         ("the\t3\n" * 2000 + "cat\tmany\n", "line 2001: found the count 'many' of 'cat'"),
         ("the\t3\n" * 2000 + "cat\n", "line 2001: found 'cat'; expected 2 cells separated by tabs"),
         ("the\t3\ndog\t-2\ncat\t3\n", "line 2: found the count '-2' of 'dog'"),
-        ("word\tzipf\nthe\t7.7\ndog\t5.1\n", "no counts among the columns of numbers: zipf"),
+        ("word\tzipf\nthe\t7.7\ndog\t5.1\n", "only ranks or other numbers, but no counts: zipf"),
         ("the\t7.7\ndog\t5.1\n", "look like logarithms"),
-        ("word\tLg10WF\tCDcount\nthe\t6.1\t2\n", "no counts among the columns of numbers: Lg10WF, CDcount"),
+        ("word\tLg10WF\tCDcount\nthe\t6.1\t2\n", "only ranks or other numbers, but no counts: Lg10WF, CDcount"),
         ("item\tsentence\n1\tthe dog slept\n2\tthe cat ran\n", "found several words in 2 of 2 rows"),
         ("item\tcondition\na\tb\nc\td\n", "none of them numbers"),
-        ("word\tzone\titem\nIf\t1\t1\nyou\t2\t1\n", "no counts among the columns of numbers: zone, item"),
+        ("word\tzone\titem\nIf\t1\t1\nyou\t2\t1\n", "only ranks or other numbers, but no counts: zone, item"),
+        ("1\tthe\n2\tof\n3\told\n", "only ranks or other numbers, but no counts: column 1"),
+        ("Wort;Rang\nthe;1\nold;204\ncat;1803\n", "only ranks or other numbers, but no counts: Rang"),
+        ("the;900.000\nold;90.500\ncat;4.100\nran;500\n", "whose point may separate thousands or decimals"),
+        ("word,Freq_HAL\nthe,16.925\nold,12.5\ncat,10.1\n", "fractions from 10.1 to 16.925: these look like log"),
+        ("word\tAoA\nthe\t3\nold\t3\n", "only ranks or other numbers, but no counts: AoA"),
+        ('{"the": 1000, "old": 90}', "the start of JSON"),
+        ('"Var1" "Freq"\n"1" "the" 1000\n"2" "old" 90\n', "as R writes them"),
+        ("the old 100\nold cat 30\ncat sleeps 3\n", "several columns of text"),
         ("1\t2\n3\t4\n", "all of them numbers"),
         (
             "lemma1\tpos\tgloss\tn\nthe\tDT\tx\t5\n",

@@ -9,6 +9,7 @@ from contextlib import suppress
 import pytest
 
 from syntaxlm.core.errors import InputError
+from syntaxlm.core.files import split_lines
 from syntaxlm.core.reading import collected
 from syntaxlm.data.pairs import read_pairs
 from syntaxlm.data.table_form import declared_separator
@@ -75,10 +76,7 @@ def test_every_line_of_a_changed_table_is_a_row_or_is_counted_or_the_table_is_re
             assert all(len(cells) in (0, len(table.names)) for _, cells in rows)
             *_, report = reports
             empty = sum(remark.count for remark in report.remarks if remark.what == "empty rows")
-            ends = content.replace("\r\n", "\n")
-            is_old = "\r" in ends.split("\n")[0].rstrip("\r")
-            lines = ends.replace("\r", "\n") if is_old else ends
-            first, *others = lines.removeprefix("\ufeff").removesuffix("\n").split("\n")
+            first, *others = split_lines(content.removeprefix("\ufeff"))
             expected = len(others) - (declared_separator(first) is not None)
             assert report.counts["rows"] + empty == len(rows) == expected, content
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from syntaxlm.core.errors import InputError
+from syntaxlm.core.errors import InputError, InputWarning
 from syntaxlm.core.reading import collected
 from syntaxlm.data.pairs import MinimalPair, read_pairs
 
@@ -228,3 +228,13 @@ def test_empty_files_are_reported(written, tmp_path):
         read_pairs([tmp_path / "missing"])
     with pytest.raises(InputError, match="no file of minimal pairs"):
         read_pairs([])
+
+
+def test_repeated_keys_are_refused_and_repeated_pairs_are_a_warning(tmp_path):
+    path = tmp_path / "pairs.jsonl"
+    path.write_text('{"sentence_good": "a b", "sentence_bad": "b a", "sentence_good": "x"}\n')
+    with pytest.raises(InputError, match="found the key 'sentence_good' twice"):
+        read_pairs([path])
+    path.write_text('{"sentence_good": "a b", "sentence_bad": "b a"}\n' * 2)
+    with pytest.warns(InputWarning, match="1 of 2 pairs repeat an earlier pair"):
+        assert len(read_pairs([path])) == 2

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from syntaxlm.core.errors import InputError
+from syntaxlm.core.errors import InputError, InputWarning
 from syntaxlm.core.files import split_lines
 from syntaxlm.core.reading import ReadingReport, collected
 from syntaxlm.core.text_files import has_cr_line_ends, read_lines
 from syntaxlm.data.corpora import count_tokens, read_sentences
+from syntaxlm.data.running_text import read_paragraphs
 from syntaxlm.text.normaliser import Normaliser
 
 SENTENCES = ["the dog runs .", "a cat sleeps .", "it is <unk> late ."]
@@ -192,6 +193,34 @@ def test_scripts_without_spaces_are_a_warning_for_models_of_words_only(write, li
     assert "5 of the first 5 lines have no spaces" in sentences_of(path)[2][0]
     assert not sentences_of(path, "characters")[2]
     assert not sentences_of(write(" ".join(line) + "\n", "separated.txt"))[2]
+
+
+@pytest.mark.parametrize(
+    ("text", "warned"),
+    [
+        ("1\tthe dog ran\n2\tthe cat sat\n3\tthey left\n", "3 of the first 3 lines have 2 columns"),
+        ("7\teng\tthe dog ran\n9\teng\tthe cat sat\n12\teng\tyes\n", "have 3 columns, separated by tabs"),
+        ("1. the dog ran\n2. the cat sat\n3. they left\n", "the lines start with the numbers 1, 2, ..."),
+        ("41 the dog ran\n42 the cat sat\n43 they left\n", "the lines start with the numbers 41, 42, ..."),
+        ("the\ndog\nran\n.\n\nthe\ncat\n", "6 of the first 6 lines have one word"),
+        ("the dog\nthe cat\nthey left\n", ""),
+        ("20 dogs ran\n30 cats sat\n12 left\n", ""),
+        ("yes\nno\nwell\n", ""),
+        ("a\tb\nthe cat\nthe dog\nyes sir\n", ""),
+    ],
+)
+def test_columns_numbers_and_words_as_lines_are_a_warning(write, text, warned):
+    _, _, caught = sentences_of(write(text))
+    assert any(warned in message for message in caught) if warned else not caught
+
+
+def test_running_text_of_another_format_is_refused_and_html_is_a_warning(write):
+    with pytest.raises(InputError, match="ten columns as in CoNLL-U; expected running text"):
+        read_paragraphs(write("1\tthe\tthe\tDET\t_\t_\t2\tdet\t_\t_\n2\tdog\tdog\tN\t_\t_\t0\troot\t_\t_\n"))
+    with pytest.raises(InputError, match="the start of an HTML or XML document"):
+        read_paragraphs(write("<html>\n<p>Yes</p>\n"))
+    with pytest.warns(InputWarning, match="1 of the first 1 lines have HTML"):
+        read_paragraphs(write("<p>The dog ran.</p>\n"))
 
 
 def test_blank_lines_are_counted(write):

@@ -165,3 +165,17 @@ def test_times_whose_numbers_start_at_0_are_refused(read, tmp_path):
     )
     with pytest.raises(InputError, match=r"column zone start at 0, but at 1 in .*words\.csv; .*Add 1 to those"):
         join_times(words, InputTable.read(tmp_path / "times.csv"), "time")
+
+
+def test_interleaved_sentences_are_refused(read):
+    table = read([("1", "the"), ("2", "the"), ("1", "dog"), ("2", "cat")], "sentence,word")
+    with pytest.raises(InputError, match="sentence 1 continues after other rows"):
+        displayed_words(table, sentence="sentence")
+
+
+def test_unused_columns_of_sentences_and_readers_are_a_warning(read):
+    rows = [("1", "the"), ("1", "dog"), ("2", "the"), ("2", "cat")]
+    with pytest.warns(InputWarning, match="no sentence ends inside a group.*--sentence-column sentence_id"):
+        displayed_words(read(rows, "sentence_id,word"))
+    with pytest.warns(InputWarning, match="rows of several readers \\(column subj\\)"):
+        displayed_words(read(rows, "subj,word"))

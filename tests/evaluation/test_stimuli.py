@@ -313,3 +313,12 @@ def test_a_data_frame_is_read_in_the_same_way():
         stimuli = Stimuli.read(pandas.DataFrame(design()), **FACTORS)
     assert len(stimuli.items) == 16
     assert str(reports[0]).startswith("the data frame: stimuli, regions separated by '|', 16 sentences")
+
+
+def test_a_sign_in_the_place_of_a_region_is_a_warning(tmp_path):
+    rows = [{"item": str(n), "condition": c, "r1": "The dog", "r2": "-" if (n, c) == (1, "b") else "that", "r3": "ran"}
+            for n in (1, 2) for c in "ab"]  # fmt: skip
+    path = tmp_path / "items.csv"
+    path.write_text(csv_of(rows))
+    with pytest.warns(InputWarning, match=r"line 3: region r2 is '-', in 1 of 4 sentences without a letter or digit"):
+        Stimuli.read(path, regions=["r1", "r2", "r3"])

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gzip
 import random
+import re
 import tracemalloc
+import warnings
 from pathlib import Path
 
 import pytest
@@ -442,3 +444,23 @@ def test_mutated_files_are_refused_or_have_the_declared_numbers(written):
         counts = [len(level.keys) for level in stored.model.each_level]
         counts[0] -= stored.vocabulary.unknown_id == declared[0]  # added to a file without an unknown word
         assert counts == declared, text
+
+
+@pytest.mark.parametrize(
+    ("log_prob", "expected"),
+    [(-0.2, "add up to 2.39"), (-1.203973, "add up to 0.1.*They are natural logarithms, it seems"), (-0.60206, None)],
+)
+def test_probabilities_that_do_not_add_up_to_1_are_a_warning(tmp_path, log_prob, expected):
+    words = [(log_prob, "</s>"), (log_prob, "a"), (log_prob, "b"), (-0.3, "<unk>")]
+    if expected is None:
+        words[-1] = (log_prob, "<unk>")
+    elif "natural" in expected:
+        words[-1] = (-2.302585, "<unk>")
+    rows = "".join(f"{value}\t{word}\n" for value, word in [(-99, "<s>"), *words])
+    path = tmp_path / "m.arpa"
+    path.write_text(f"\\data\\\nngram 1=5\n\n\\1-grams:\n{rows}\n\\end\\\n")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        read_arpa(path)
+    messages = [str(warning.message) for warning in caught]
+    assert any(re.search(expected, message) for message in messages) if expected else not messages

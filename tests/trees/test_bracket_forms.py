@@ -1,8 +1,10 @@
 """The form of bracketed text is decided once, from the whole file; what contradicts it is counted or refused."""
 
+import warnings
+
 import pytest
 
-from syntaxlm.core.errors import InputError
+from syntaxlm.core.errors import InputError, InputWarning
 from syntaxlm.trees.brackets import Place
 from syntaxlm.trees.preprocessing import PREPROCESSINGS, clean, without_lemmas
 from syntaxlm.trees.tree import bracket_file, parse_brackets, read_bracket_file
@@ -163,3 +165,23 @@ def test_lemmas_of_icelandic_words_are_removed_if_nearly_all_words_have_one():
     assert clean(tree, rule).words == ("Hún", "sá")
     plain = parse_brackets("(S (N a-b) (N c) (N d))")
     assert without_lemmas(plain, rule) == plain
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "(we (gave (the dog) (a bone)))\n(we (gave (the cat) (a (big fish))))\n",
+        "(I (saw (him yesterday)))\n(I (saw (her today)))\n(I (know (him well)))\n",
+    ],
+)
+def test_labels_that_look_like_words_are_a_warning_in_a_small_file(text):
+    with pytest.warns(InputWarning, match="are read as labels and tags.*--brackets unlabelled"):
+        parse_brackets(text)
+    assert parse_brackets(text, labelled=False)[0].words[0] in ("we", "I")
+
+
+@pytest.mark.parametrize("text", ["(X the (X old cat))\n(X a dog)\n", "(S (NP (DT the) (NN cat)) (VP (VBD sat)))\n"])
+def test_labels_of_treebanks_and_of_this_program_are_no_doubt(text):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        parse_brackets(text)

@@ -18,6 +18,7 @@ from syntaxlm.storage.folder import ModelBundle
 Chosen = TypeVar("Chosen")
 
 _LONGEST = 60  # characters of a value in a message
+_FEWEST_WORDS = 3  # texts of one word that are likely to be the words of one sentence
 _LIST = "a text or several: str or a list of str"
 
 
@@ -40,7 +41,14 @@ def texts_of(text: str | Iterable[str], method: str) -> Iterator[str]:
     if isinstance(text, str) and not any(map(str.isspace, text)) and os.path.isfile(text):
         message = f"{text}: read as a sentence, although a file has this name; for its lines, pass open({text!r})"
         warnings.warn(InputWarning(message), stacklevel=4)
+    if isinstance(text, list | tuple) and len(text) >= _FEWEST_WORDS and all(map(_is_word, text)):
+        message = f"{method}: each of {len(text)} texts is one word; for one sentence, pass ' '.join(words)"
+        warnings.warn(InputWarning(message), stacklevel=4)
     return starmap(checked, enumerate([text] if isinstance(text, str) else text, 1))
+
+
+def _is_word(text: object) -> bool:
+    return isinstance(text, str) and text.split() == [text]
 
 
 def _type(value: object) -> str:

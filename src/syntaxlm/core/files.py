@@ -312,14 +312,15 @@ def parse_json(content: bytes | str, source: str) -> Any:
     """
     text = decode_text(content, source) if isinstance(content, bytes) else content
     try:
-        return json.loads(text, parse_constant=_finite, parse_float=_finite, object_pairs_hook=_without_repetition)
+        return json.loads(text, parse_constant=_finite, parse_float=_finite, object_pairs_hook=without_repetition)
     except RecursionError:
         raise InputError(f"{source}: damaged or cut short: nested too deeply") from None
     except ValueError as error:
         raise InputError(f"{source}: damaged or cut short: {error}") from None
 
 
-def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the entries of a JSON object. Raises ValueError for a repeated key."""
     content = dict(pairs)
     if len(content) < len(pairs):
         keys = [key for key, _ in pairs]

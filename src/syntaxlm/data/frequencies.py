@@ -10,6 +10,7 @@ import csv
 import math
 import re
 import unicodedata
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from itertools import chain, islice, pairwise
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from syntaxlm.core.errors import InputError, closest_match, listed
+from syntaxlm.core.errors import InputError, InputWarning, closest_match, listed
 from syntaxlm.core.reading import ReadingReport, Remarks, announce
 from syntaxlm.core.text_files import content_suffix, read_lines, source_name
 from syntaxlm.data.corpora import NO_TEXT_SUFFIXES
@@ -33,6 +34,7 @@ _MOST = 0.9  # share of the lines of a list that have the same number of cells, 
 _FEW = 0.2  # share of the lines of a text that may look like entries of a list
 _FEWEST_LINES = 10  # of a table separated by spaces: a few lines of a text may have equally many words by chance
 _SMALLEST_MAXIMUM = 10  # a list with fractions whose largest value is smaller has logarithms
+_SMALLEST_RATIO = 10  # so has one whose largest value is less than this times its smallest value
 
 _SEPARATORS = {"\t": "tabs", ";": "semicolons", ",": "commas", " ": "spaces"}
 _COUNT_NAMES = (
@@ -45,12 +47,15 @@ _WORD_NAMES = ("word", "words", "wordform", "form", "spelling", "ortho", "1ortho
 _LOGARITHM = re.compile(r"^(lg|ln|log)|log(10)?$|zipf")
 _NO_COUNT = re.compile(
     r"^cd|contextualdiversity|^range$|dispersion|^(item|zone|trial|subj|participant|pos|index|id|line|sent|region|order"
-    r"|story|list|rt|time|rank|number|word(number|in|pos))"
+    r"|story|list|rt|time|ran[gk]|number|word(number|in|pos))|^df$|docfreq|^cum|age|aoa|rating|length|letters"
 )
+_LIKELY_COUNT = re.compile(r"fr[eé]q|count|anz|h(ä|ae)uf|occ|wf|million|pm|^nb?$|num|abs|hits|tokens|total|cnt")
 _NUMBER = re.compile(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?")
 _SPACED_NUMBER = re.compile(r"[\u00a0\u202f\u2009' ](?=\d{3}(?!\d))")  # separators of thousands besides , and .
 _WRITTEN_NUMBER = re.compile(r"[-+]?\d[\d.,\u00a0\u202f\u2009']*(?:[eE][-+]?\d+)?")
 _ENTRY = re.compile(r"\s*(?:\S+[\s,;]+[\d.,]*\d|\d[\d.,]*[\s,;]+\S+)\s*")  # a word and a number, in either order
+
+_QUOTED_BY_R = re.compile(r'"[^"]*" "[^"]*"')
 
 _APOSTROPHES = str.maketrans("’ʼ´", "'''")
 _ENDING = re.compile(r"(?i)(?<=\w) (n['’]t|['’](?:s|re|ve|ll|d|m))(?!\S)")  # of a contraction in tokenised text
@@ -125,6 +130,7 @@ class Frequencies:
         first = list(islice(lines, _LINES_COMPARED))
         if not first:
             raise _no_word(source_name(path))
+        _refuse_other_forms(first, source_name(path))
         layout = _find_layout(first, source_name(path), column)
         if layout is not None:
             return _read_list(chain(first, lines), layout, source_name(path))
@@ -281,6 +287,21 @@ def _count_text(lines: Iterable[tuple[int, str]], source: str) -> Frequencies:
 # ---- lists
 
 
+def _refuse_other_forms(lines: Sequence[tuple[int, str]], source: str) -> None:
+    """Raise InputError for JSON, and for a list that R wrote with spaces between quoted cells."""
+    number, line = lines[0]
+    if line.lstrip().startswith(("{", "[{", "[[")):
+        raise InputError(
+            f"{source}, line {number}: found {line[:40]!r}, the start of JSON; expected a list with one word and its"
+            " count per line. In Python, give the dictionary itself as frequencies"
+        )
+    if len(lines) > 1 and all(_QUOTED_BY_R.match(text) for _, text in lines[1:3]):
+        raise InputError(
+            f"{source}, line {lines[1][0]}: found cells in quotation marks, separated by spaces, as R writes them;"
+            " expected tabs or commas. Write the list with write.csv(data, row.names = FALSE)"
+        )
+
+
 @dataclass(frozen=True)
 class _Layout:
     """The form of a list.
@@ -331,7 +352,8 @@ def _find_layout(lines: Sequence[tuple[int, str]], source: str, column: str | No
         words = [place for place in range(width) if place not in numeric]
 
         # In a text, words and numbers are not in columns; few lines may have equally many words by chance.
-        if separator == " " and (not numeric or (len(words) != 1 and len(rows) < _FEWEST_LINES)):
+        is_table = len(rows) >= _FEWEST_LINES or (len(rows) > 2 and numeric in ([0], [width - 1]))
+        if separator == " " and (not numeric or (len(words) != 1 and not is_table)):
             continue
         if separator in ",;" and not numeric:
             continue
@@ -339,8 +361,8 @@ def _find_layout(lines: Sequence[tuple[int, str]], source: str, column: str | No
             found = f"columns separated by {_SEPARATORS[separator]}, {'all' if numeric else 'none'} of them numbers"
             raise InputError(f"{source}: found {found}; expected a list of words and counts, or a text")
         word = _word_column(words, header, body, source)
-        count = _count_column(numeric, header, body, source, column)
         _check_words([cells[word] for cells in body], source)
+        count = _count_column(numeric, header, body, source, column)
         return _Layout(separator, width, word, count, header, _number_format([cells[count] for cells in body], source))
     return None
 
@@ -395,20 +417,28 @@ def _usual_count_column(
     def name(place: int) -> str:
         return _plain(header[place]) if header else ""
 
-    counts = [place for place in places if not _is_rank([cells[place] for cells in body])] or list(places)
+    counts = [place for place in places if not _is_rank([cells[place] for cells in body])]
     counts = [place for place in counts if not (_LOGARITHM.search(name(place)) or _NO_COUNT.search(name(place)))]
     chosen = [place for usual in _COUNT_NAMES for place in counts if name(place) == usual][:1] or counts
     if len(chosen) == 1:
+        if header and not _LIKELY_COUNT.search(name(chosen[0])):
+            warnings.warn(
+                InputWarning(
+                    f"{source}: the column {header[chosen[0]]!r} is taken as counts, because it is the only column of"
+                    " numbers. If it has others, choose a column with --frequency-column"
+                ),
+                stacklevel=6,
+            )
         return chosen[0]
     found = listed(header[place] if header else f"column {place + 1}" for place in chosen or places)
-    problem = "several columns of numbers" if chosen else "no counts among the columns of numbers"
+    problem = "several columns of numbers" if chosen else "only ranks or other numbers, but no counts"
     remedy = "Choose one with --frequency-column" if header else "Remove the others, or add a header"
     raise InputError(f"{source}: found {problem}: {found}; expected one column with counts. {remedy}")
 
 
 def _is_rank(cells: Sequence[str]) -> bool:
     """Return whether numbers count the rows: 1, 2, 3, ..."""
-    return len(cells) > 1 and all(
+    return len(cells) > 2 and all(
         cell.isdecimal() and before.isdecimal() and int(cell) == int(before) + 1 for before, cell in pairwise(cells)
     )
 
@@ -442,6 +472,13 @@ def _number_format(cells: Sequence[str], source: str) -> Callable[[str], float |
         raise InputError(
             f"{source}: found the number {with_commas[0]!r}, whose comma may separate thousands or decimals, because"
             " other numbers of four digits have none; expected numbers without thousands separators"
+        )
+    points = [cell for cell in written if "." in cell]
+    is_ambiguous = all(re.fullmatch(r"[-+]?[1-9]\d{0,2}\.\d{3}", cell) for cell in points)
+    if points and not with_commas and is_ambiguous:
+        raise InputError(
+            f"{source}: found the number {points[0]!r}, whose point may separate thousands or decimals; expected"
+            " numbers without thousands separators"
         )
     separates_thousands = bool(with_commas) and all(groups)
     has_decimal_comma = bool(with_commas) and not separates_thousands
@@ -491,10 +528,11 @@ def _read_list(lines: Iterable[tuple[int, str]], layout: _Layout, source: str) -
         bare = bare_word(word)
         counts[bare] = counts.get(bare, 0.0) + count
     has_fractions = any(not count.is_integer() for count in counts.values())
-    if has_fractions and largest < _SMALLEST_MAXIMUM:
+    smallest = min((count for count in counts.values() if count), default=1.0)
+    if has_fractions and rows > 1 and (largest < _SMALLEST_MAXIMUM or largest < _SMALLEST_RATIO * smallest):
         raise InputError(
-            f"{source}: found fractions, the largest of which is {largest:g}: these look like logarithms; expected"
-            " counts, or frequencies per million"
+            f"{source}: found fractions from {smallest:g} to {largest:g}: these look like logarithms or ratings;"
+            " expected counts, or frequencies per million"
         )
     frequencies = _frequencies(counts, source)
     form = f"frequency list, separated by {_SEPARATORS[layout.separator]}"

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import json
 import re
+import warnings
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, combinations
 from pathlib import Path
 from typing import Any
 
-from syntaxlm.core.errors import InputError, shortened
+from syntaxlm.core.errors import InputError, InputWarning, shortened
+from syntaxlm.core.files import without_repetition
 from syntaxlm.core.reading import ReadingReport, Remarks, announce
 from syntaxlm.core.text_files import STANDARD_INPUT, content_suffix, read_lines, source_name, uncompressed_name
 from syntaxlm.data.table_form import text_of
@@ -91,6 +93,12 @@ def read_pairs(paths: Sequence[str | Path]) -> list[MinimalPair]:
         before, source = len(pairs), source_name(file)
         for number, item in _items(file, source):
             pairs += _pairs_of_item(item, source, number)
+        sentences = [(pair.better, pair.worse) for pair in pairs[before:]]
+        if repeated := len(sentences) - len(set(sentences)):
+            warnings.warn(
+                InputWarning(f"{source}: {repeated:,} of {len(sentences):,} pairs repeat an earlier pair, and count"),
+                stacklevel=2,
+            )
         if len(pairs) == before:
             raise InputError(
                 f"{source}: no minimal pairs found; expected JSON lines with one item per line, or a table (.tsv, .csv)"
@@ -155,7 +163,7 @@ def _is_null(value: Any) -> bool:
 def _items_of_lines(lines: Iterable[tuple[int, str]], source: str) -> Iterator[tuple[int, Any]]:
     for number, line in lines:
         try:
-            yield number, json.loads(line)
+            yield number, json.loads(line, object_pairs_hook=without_repetition)
         except (ValueError, RecursionError) as error:
             found = f"{source}, line {number}: not JSON: {error}. Found {_short(line)}"
             raise InputError(f"{found}; expected one item per line, or a table in a file .tsv or .csv") from error
@@ -165,7 +173,12 @@ def _items_of_array(lines: Iterable[tuple[int, str]], source: str) -> Iterator[t
     """Yield the items of an array with the lines on which they start."""
     numbered = list(lines)
     text = "\n".join(line for _, line in numbered)
-    decoder, line, start, position = json.JSONDecoder(), 0, 0, _next_place(text, text.index("[") + 1)
+    decoder, line, start, position = (
+        json.JSONDecoder(object_pairs_hook=without_repetition),
+        0,
+        0,
+        _next_place(text, text.index("[") + 1),
+    )
     while text[position : position + 1] != "]":
         line, start = line + text.count("\n", start, position), position
         place = f"{source}, line {numbered[line][0]}"

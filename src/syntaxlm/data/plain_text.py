@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 import warnings
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, islice
+from itertools import chain, islice, pairwise
 from typing import Literal
 
 from syntaxlm.core.errors import InputError, InputWarning, shortened
@@ -17,11 +18,14 @@ from syntaxlm.core.reading import ReadingReport, Remarks, announce
 
 _LINES_COMPARED = 1_000  # at the start of a text, from which its form is decided
 _MOST = 0.5  # share of these lines that have sentence marks in a text with marks, and no spaces in one without spaces
+_NEARLY_ALL = 0.9  # share of these lines with columns, numbers or single words, in a text that has them
+_FEWEST = 3  # lines from which columns, numbers and single words are recognised
 _FEW = 0.01  # share of the lines of a text that may have HTML without a warning
 _SHOWN = 60  # characters of a line in a message
 _SAMPLE = 200  # characters of a line in a report
 
 _TREE = re.compile(r"\(\S* ?\(\S+ .*\)\)")  # (S (NP ...)) or ((S ...))
+_LINE_NUMBER = re.compile(r"\s*\(?(\d{1,9})(?:[.):]|\t)?\s+\S")
 _MARK = r"(?:</?s>|<[be]os>|\[(?:CLS|SEP|BOS|EOS)\]|<\|(?:end|start)oftext\|>)"
 _MARKS = re.compile(_MARK, re.IGNORECASE)
 _MARKS_AT_ENDS = re.compile(rf"^(?:\s*{_MARK}(?=\s|$))+|(?:(?:^|\s){_MARK}\s*)+$", re.IGNORECASE)
@@ -70,7 +74,9 @@ def examined(
     if warn:
         _warn(f"{marks}. They are removed, because a model adds its own" if marks else "")
         _warn(_looks_like_trees(given, source))
-        _warn(_lacks_spaces(given, source) if form == PLAIN else "")
+        if form == PLAIN:
+            _warn(_lacks_spaces(given, source))
+            _warn(_has_columns(given, source) or _has_numbers(given, source) or _has_one_word(given, source))
 
     remarks = Remarks()
     sentences = blank = html = 0
@@ -110,6 +116,20 @@ def _remark_on(numbered: tuple[int, str], remarks: Remarks, are_removed: bool) -
         return False
     remarks.add("lines with HTML, which is read as words", number)
     return True
+
+
+def check_running_text(text: str, source: str) -> None:
+    """Raise InputError for running text that is of another format, such as HTML or CoNLL-U. Warns of HTML in lines."""
+    given = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()][:_LINES_COMPARED]
+    _refuse_formats(given, source)
+    if given and sum(line.count("\t") == 9 for _, line in given) >= _MOST * len(given):
+        raise InputError(
+            f"{source}, line {given[0][0]}: found {given[0][1][:_SHOWN]!r}, ten columns as in CoNLL-U; expected running"
+            f" text. Extract the words with: syntaxlm data words {source} -o FILE"
+        )
+    html = sum(_HTML.search(line) is not None for _, line in given)
+    if html > _FEW * len(given):
+        _warn(f"{source}: {html:,} of the first {len(given):,} lines have HTML such as &quot; or <p>, read as words")
 
 
 def check_start(content: bytes, source: str) -> None:
@@ -185,6 +205,43 @@ def _looks_like_trees(given: Sequence[tuple[int, str]], source: str) -> str:
     return (
         f"{source}, line {given[0][0]}: this looks like a bracketed tree, but is read as text. If the file has trees,"
         " give it a name that ends in .mrg"
+    )
+
+
+def _has_columns(given: Sequence[tuple[int, str]], source: str) -> str:
+    """Return a warning if nearly all lines have equally many tabs, else ""."""
+    tabs = Counter(line.count("\t") for _, line in given)
+    number, lines = tabs.most_common(1)[0] if tabs else (0, 0)
+    if not number or len(given) < _FEWEST or lines < _NEARLY_ALL * len(given):
+        return ""
+    return (
+        f"{source}: {lines:,} of the first {len(given):,} lines have {number + 1} columns, separated by tabs, which are"
+        " all read as words. Expected sentences only"
+    )
+
+
+def _has_numbers(given: Sequence[tuple[int, str]], source: str) -> str:
+    """Return a warning if nearly all lines start with their number, else ""."""
+    numbers = [int(match[1]) for _, line in given if (match := _LINE_NUMBER.match(line))]
+    steps = sum(after == before + 1 for before, after in pairwise(numbers))
+    if len(given) < _FEWEST or steps + 1 < _NEARLY_ALL * len(given):
+        return ""
+    return (
+        f"{source}: the lines start with the numbers {numbers[0]}, {numbers[1]}, ..., which are read as words. Expected"
+        " sentences only"
+    )
+
+
+def _has_one_word(given: Sequence[tuple[int, str]], source: str) -> str:
+    """Return a warning if nearly all lines have one word, and marks or blank lines stand between them, else ""."""
+    single = sum(len(line.split()) == 1 for _, line in given)
+    marks = sum(line.strip() in ".?!" for _, line in given)
+    gaps = sum(after > before + 1 for (before, _), (after, _) in pairwise(given))
+    if len(given) < _FEWEST or single < _NEARLY_ALL * len(given) or not (marks or gaps):
+        return ""
+    return (
+        f"{source}: {single:,} of the first {len(given):,} lines have one word, and each line is a sentence. Expected"
+        " one sentence per line. Does the file have one word per line?"
     )
 
 

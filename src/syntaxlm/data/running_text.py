@@ -17,6 +17,7 @@ from syntaxlm.core.files import make_folder, refuse_overwriting, replaced, split
 from syntaxlm.core.progress import progress_bar
 from syntaxlm.core.reading import ReadingReport, Remarks, announce
 from syntaxlm.core.text_files import open_bytes, read_bytes, read_whole_text, source_name
+from syntaxlm.data.plain_text import check_running_text
 from syntaxlm.data.sentence_splitter import Splitter
 from syntaxlm.text.treebank_style import AS_WRITTEN, TreebankStyle
 
@@ -178,6 +179,7 @@ def read_paragraphs(path: str | Path, lines_are_paragraphs: bool = False, encodi
     paragraph.
     """
     text = _decoded(path, encoding)
+    check_running_text(text, source_name(path))
     begin, end = 0, len(text)
     for notice in _NOTICE_BEFORE.finditer(text):
         begin = notice.end()

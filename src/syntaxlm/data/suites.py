@@ -361,7 +361,7 @@ def _read_json(path: str | Path) -> Suite:
         raise InputError(f"{source}, meta, metric: found {_shown(metric)}; expected sum")
     sentences = [
         _SentenceEntry(
-            item.item_number, one.condition_name, [(r.region_number, r.content) for r in one.regions], source
+            item.item_number, one.condition_name, sorted((r.region_number, r.content) for r in one.regions), source
         )
         for item in file.items
         for one in item.conditions

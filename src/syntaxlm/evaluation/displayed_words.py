@@ -28,7 +28,13 @@ from syntaxlm.data.frequencies import Frequencies, FrequencySource
 from syntaxlm.data.input_table import InputTable
 from syntaxlm.data.tables import names_beside, type_of
 from syntaxlm.evaluation.options import MOST_SPILLOVER
-from syntaxlm.evaluation.reading_order import check_order, sorted_rows, ungrouped
+from syntaxlm.evaluation.reading_order import (
+    check_order,
+    check_sentences_together,
+    sorted_rows,
+    ungrouped,
+    warn_of_unused_columns,
+)
 from syntaxlm.models.abilities import ScoresTokens
 from syntaxlm.scoring.options import ScoreOptions
 from syntaxlm.scoring.surprisal import WordSurprisal, surprisals_of
@@ -157,10 +163,14 @@ def displayed_words(
         check_order(table, starts_group, column, groups_by)
     groups = np.cumsum(starts_group)[places] - 1
     if sentence is not None:
-        starts_sentence = _starts(table.column(sentence, "--sentence-column")) | starts_group
+        cells = table.column(sentence, "--sentence-column")
+        starts_sentence = _starts(cells) | starts_group
+        check_sentences_together(table, cells, starts_sentence, np.cumsum(starts_group), sentence)
         sentences = np.cumsum(starts_sentence)[places] - 1
     else:
         sentences = np.cumsum(_sentence_starts(words, places if is_text else groups)) - 1
+    if sentence is None and not is_text:
+        warn_of_unused_columns(table, groups_by, bool(sentences[-1] == groups[-1]))
     columns = tuple(name for name in table.names if not (is_text and name == column))
     joined = ", ".join(groups_by) or None
     displayed = DisplayedWords(table, tuple(words), places, groups, sentences, columns, joined, sentence)

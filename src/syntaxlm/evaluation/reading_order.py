@@ -7,6 +7,7 @@ so a table whose numbers contradict its order is refused.
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby, pairwise
@@ -15,11 +16,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from syntaxlm.core.errors import InputError, listed
+from syntaxlm.core.errors import InputError, InputWarning, listed
 
 if TYPE_CHECKING:
     from syntaxlm.data.input_table import InputTable
 
+_READERS = re.compile(r"subj|participant|reader|workerid|respondent")  # in the name of a column, in small letters
 FEWEST_WORDS = 10  # that are in alphabetical order: fewer may be so by chance
 FEWEST_PAIRS = 5  # rows and their next ones that are all in text order: fewer may be so by chance
 _NUMBER = re.compile(r"\d+")
@@ -165,3 +167,53 @@ def ungrouped(table: InputTable) -> str:
         if name.casefold() in _USUAL_GROUPS and len({row[place] for row in table.rows}) > 1:
             return name
     return ""
+
+
+def check_sentences_together(
+    table: InputTable, cells: Sequence[str], starts: npt.NDArray[np.bool_], groups: npt.NDArray[np.int64], column: str
+) -> None:
+    """Raise InputError if most sentences continue after another sentence of the same group.
+
+    cells: the names of sentences.  starts: whether each row starts a sentence.  groups: number of the group of each row
+    """
+    first_rows: dict[tuple[int, str], int] = {}
+    returns = []
+    rows = np.flatnonzero(starts).tolist()
+    for row in rows:
+        key = int(groups[row]), cells[row]
+        returns += [(row, first_rows[key])] if key in first_rows else []
+        first_rows.setdefault(key, row)
+
+    # Fewer of them are numbers that start again at 1 in each text.
+    if returns and 2 * len(returns) >= len(rows):
+        row, first = returns[0]
+        raise InputError(
+            f"{table.place(row)}: {column} {cells[row]} continues after other rows (it started at"
+            f" {table.place(first)}); expected the rows in the order in which readers saw the words"
+        )
+
+
+def warn_of_unused_columns(table: InputTable, groups: Sequence[str], has_no_ends: bool) -> None:
+    """Warn of columns of sentences and of readers that were not chosen, where this changes the context of words.
+
+    groups: the columns of groups.  has_no_ends: whether no sentence ends inside a group
+    """
+    names = {name: re.sub(r"[^a-z]", "", name.lower()) for name in table.names}
+    sentence = next((name for name, plain in names.items() if plain.startswith("sent")), None)
+    if has_no_ends and sentence is not None and len({*table.column(sentence, "")}) > 1:
+        warnings.warn(
+            InputWarning(
+                f"{table.source}: no sentence ends inside a group, because no word has final punctuation. Add"
+                f" --sentence-column {sentence}"
+            ),
+            stacklevel=3,
+        )
+    reader = next((name for name, plain in names.items() if _READERS.match(plain) and name not in groups), None)
+    if reader is not None and len({*table.column(reader, "")}) > 1:
+        warnings.warn(
+            InputWarning(
+                f"{table.source}: has rows of several readers (column {reader}), which are read as one text. Expected"
+                " one row per displayed word; give the times of readers as a table of their own, or average them"
+            ),
+            stacklevel=3,
+        )

@@ -8,6 +8,7 @@ sentence are separated in its text ("The old man | the boats"), or they are colu
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -15,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from syntaxlm.core.errors import InputError, listed, shortened
+from syntaxlm.core.errors import InputError, InputWarning, listed, shortened
 from syntaxlm.core.reading import ReadingReport, Remarks, announce
 from syntaxlm.data.input_table import InputTable
 from syntaxlm.drawing.svg import SERIES
@@ -124,6 +125,7 @@ class Stimuli:
                 )
         attached = _attached(texts, remarks, read) if not are_words else frozenset()
         stimuli = cls._of_texts(read, texts, regions, items, conditions, are_words, attached)
+        _warn_of_placeholders(read, stimuli.regions)
         check_conditions(read, levels, conditions, items, remarks)
         check_columns(read, regions, (item, *condition))
         check_sentences(read, stimuli.sentences, items, conditions, regions)
@@ -221,6 +223,26 @@ def _attached(texts: Sequence[Sequence[str]], remarks: Remarks, table: InputTabl
                 line = table.row_numbers[row] if table.unit == "line" else None
                 remarks.add("regions that start with punctuation, joined to the word before", line, after)
     return frozenset(attached)
+
+
+def _warn_of_placeholders(table: InputTable, regions: Sequence[Sequence[StimulusRegion]]) -> None:
+    """Warn of signs such as - in a region that has words in most sentences: it may stand for a missing region."""
+    by_name: dict[str, list[tuple[int, str]]] = {}
+    for row, of_row in enumerate(regions):
+        for region in of_row:
+            if region.text:
+                by_name.setdefault(region.name, []).append((row, region.text))
+    for name, texts in by_name.items():
+        signs = [(row, text) for row, text in texts if not any(map(str.isalnum, text))]
+        if signs and 2 * len(signs) <= len(texts):
+            row, text = signs[0]
+            warnings.warn(
+                InputWarning(
+                    f"{table.place(row)}: region {name} is {text!r}, in {len(signs):,} of {len(texts):,} sentences"
+                    " without a letter or digit. It counts as a region; leave it empty if the region is missing"
+                ),
+                stacklevel=3,
+            )
 
 
 def _without_spaces(table: InputTable, columns: dict[str, str], remarks: Remarks) -> InputTable:

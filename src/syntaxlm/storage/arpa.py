@@ -36,6 +36,7 @@ from syntaxlm.storage.folder import ModelBundle, ModelSettings
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.vocabulary import Vocabulary
 
+_MOST_OFF = 0.1  # by which the sum of the probabilities of the 1-grams may differ from 1 without a warning
 DATA, END = "\\data\\", "\\end\\"
 UNKNOWN = "<unk>", "<UNK>"  # the usual spellings
 # BOS and EOS, by how the text was read.
@@ -146,6 +147,7 @@ def _bundle(file: _ArpaFile, normaliser: Normaliser) -> ModelBundle:
             f"{file.source}: found neither <s> and </s> nor <eos> among the 1-grams; expected the symbols that end"
             " sentences"
         )
+    _warn_of_sum(log_probs, file)
     vocabulary = Vocabulary(tokens, unknown, *MARKS[mode])
     if not mode.carry_state:
         log_probs[vocabulary.begin_id] = NEVER
@@ -164,6 +166,23 @@ def _bundle(file: _ArpaFile, normaliser: Normaliser) -> ModelBundle:
     announce(ReadingReport(file.source, form, numbers, evidence, file.remarks.all(), sample))
     settings = ModelSettings(model.config, normaliser, mode.carry_state, mode.predict_eos)
     return ModelBundle(model.eval(), settings, vocabulary)
+
+
+def _warn_of_sum(log_probs: Numbers, file: _ArpaFile) -> None:
+    """Warn if the probabilities of the 1-grams do not add up to 1."""
+    begin = file.words.get("<s>")
+    predicted = log_probs if begin is None else np.delete(log_probs, begin)
+    total = float(np.sum(10.0**predicted))
+    if abs(total - 1) > _MOST_OFF:
+        of_e = float(np.sum(np.exp(predicted)))
+        guess = " They are natural logarithms, it seems" if abs(of_e - 1) <= _MOST_OFF else ""
+        warnings.warn(
+            InputWarning(
+                f"{file.source}: the probabilities of the 1-grams add up to {total:.3g}; expected about 1, in log10."
+                f"{guess}"
+            ),
+            stacklevel=4,
+        )
 
 
 class _ArpaFile:

@@ -7,13 +7,14 @@ builds the trees. The form is decided once, from all tokens; what contradicts it
 from __future__ import annotations
 
 import re
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Generic, NamedTuple, TypeVar, cast
 
-from syntaxlm.core.errors import InputError
+from syntaxlm.core.errors import InputError, InputWarning
 from syntaxlm.core.reading import LINES_NAMED, Remarks
 from syntaxlm.core.threads import no_collection
 from syntaxlm.trees.bracket_forms import (
@@ -45,6 +46,8 @@ _READ = {
 _TO_READ = re.compile(r"-[LR][RCS]B-|\\[/*]")
 _FAILED = frozenset({"ROOT", "TOP", "NOPARSE", "NO_PARSE"})  # brackets of one atom that stand for a missing tree
 _LABELLED_TREE = re.compile(rf"\((?:ROOT|TOP|S1|S){SPACE}+\(")
+_CAPITAL_WORDS = {"A", "I"}  # words of English that look like labels
+_LARGE = 5_000  # tokens of a file in which labels are recognised by their recurrence without a doubt
 _MANY_BARE = 8  # an inner bracket without label among so many brackets is evidence against labels
 
 Token = tuple[str, str, str, str, str]
@@ -165,6 +168,8 @@ class _Parser(Generic[TreeType]):
             evidence = "as asked"
             if labelled is None:
                 labelled, evidence = self._decide()
+                if labelled:
+                    self._warn_of_weak_labels()
             elif labelled:
                 self._build_labelled()
             if labelled:
@@ -180,6 +185,22 @@ class _Parser(Generic[TreeType]):
         for place in failed:
             self.remarks.add("trees without words (failed parses)", place.line)
         return ParsedBrackets(self.trees, labelled, evidence, failed, remarks=self.remarks)
+
+    def _warn_of_weak_labels(self) -> None:
+        """Warn if most labels of a small file look like words, which are then labels and no words of the sentences."""
+        if len(self.tokens) > _LARGE:
+            return
+        firsts = [atom for token in self.tokens for atom in (token[0], token[3]) if atom]
+        like = sum(is_label_like(atom) and atom not in _CAPITAL_WORDS for atom in firsts)
+        if 2 * like < len(firsts):
+            shown = ", ".join(map(repr, list(dict.fromkeys(firsts))[:3]))
+            warnings.warn(
+                InputWarning(
+                    f"{self.source}: the first words of brackets, such as {shown}, are read as labels and tags. If the"
+                    " brackets have no labels, choose unlabelled brackets (--brackets unlabelled)"
+                ),
+                stacklevel=2,
+            )
 
     def _check_order(self) -> None:
         """Raise InputError for words with their positions, in the order of a discontinuous tree."""

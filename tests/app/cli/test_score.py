@@ -102,7 +102,7 @@ def test_columns_with_reserved_names_are_renamed_in_every_row(score):
         ("item\ttext\n", ["--column", "text"], "found no sentence; expected at least one row"),
         ("item\ttext\n1\ta\n", ["--column", "sentence"], "no column 'sentence'; found item, text."),
         ("item\ttext\n1\n", ["--column", "text"], "line 2: found 1 cells, expected 2"),
-        (b"a cat\n\xff\n", [], "line 2: found byte 0xff at offset 6, expected UTF-8 text"),
+        (b"a cat\n\xff\n", [], "line 2: found byte 0xff at offset 6 of the file, expected UTF-8 text"),
     ],
 )
 def test_what_cannot_be_scored_is_reported(score, content, options, said):
