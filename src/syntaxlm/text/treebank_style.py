@@ -42,6 +42,7 @@ _TWO_WORDS = {
 _BRACKETS = {"(": ")", "[": "]", "{": "}"}
 _OPENING_BRACKETS = {closing: opening for opening, closing in _BRACKETS.items()}
 _LONGEST_ENDING = 3  # characters of a contraction
+_LONGEST_WITH_PAIRS = 1_000  # characters of a word in which the partners of brackets are looked for
 
 Rank = Callable[[str], list[int] | None]
 """Returns the position of a word in a list by decreasing frequency; None for an unknown word."""
@@ -227,14 +228,14 @@ def _closing_marks(word: str, start: int, end: int, is_last: bool, rank: Rank, c
 def _has_partner(word: str, start: int, end: int) -> bool:
     """Return whether word[start:end] ends in a closing bracket and contains the opening one."""
     closing = word[end - 1]
-    opening = _OPENING_BRACKETS.get(closing)
+    opening = _OPENING_BRACKETS.get(closing) if end - start <= _LONGEST_WITH_PAIRS else None
     return opening is not None and word.count(opening, start, end) >= word.count(closing, start, end)
 
 
 def _is_inside(word: str, start: int, end: int) -> bool:
     """Return whether word[start:end] begins with a bracket that closes before a letter or digit: (s)he."""
     opening = word[start]
-    closing = _BRACKETS.get(opening)
+    closing = _BRACKETS.get(opening) if end - start <= _LONGEST_WITH_PAIRS else None
     if closing is None:
         return False
     depth = 0
