@@ -78,7 +78,7 @@ def open_table(path: str | Path) -> OpenTable:
         first = first[1:]
     line, header = first[0] if first else (1, "")
     place = f"{source}, line {line}"
-    if not header.strip("\t,; "):
+    if not header.strip().strip("\t,; "):
         raise InputError(f"{place}: no header; expected column names, separated by tabs, commas or semicolons")
     _refuse_other_headers(first, source)
 

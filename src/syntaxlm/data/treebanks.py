@@ -365,6 +365,8 @@ def _projected(
     """
     pairs = zip(kept_words(tree, preprocessing), tree.tags, strict=True)
     stays = [keeps for keeps, tag in pairs if tag != EMPTY_TAG]
+    if all(stays):
+        return arcs.heads, arcs.labels
     # Maps 1-based positions before preprocessing to positions after it; 0 for dropped words.
     position = [0, *(count if keeps else 0 for count, keeps in zip(accumulate(map(int, stays)), stays, strict=True))]
     heads: list[int] = []

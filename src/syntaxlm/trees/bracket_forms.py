@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from functools import lru_cache
 
 LOOK = 0.5  # smallest share of labels that look like labels
 OVERLAP = 0.1  # largest share of words that also are labels, for labels that are recognised by their recurrence
@@ -33,6 +34,7 @@ _OTHER_FORMATS = (
 )
 
 
+@lru_cache(maxsize=1 << 14)
 def is_label_like(atom: str) -> bool:
     """Return whether an atom looks like a label or a tag: NP-SBJ, VB2, PRP$, X, :, 3, sn-SUJ, but not cat or The."""
     base = _FUNCTION.sub("", atom)

@@ -190,10 +190,11 @@ class _Parser(Generic[TreeType]):
         """Warn if most labels of a small file look like words, which are then labels and no words of the sentences."""
         if len(self.tokens) > _LARGE:
             return
-        firsts = [atom for token in self.tokens for atom in (token[0], token[3]) if atom]
-        like = sum(is_label_like(atom) and atom not in _CAPITAL_WORDS for atom in firsts)
-        if 2 * like < len(firsts):
-            shown = ", ".join(map(repr, list(dict.fromkeys(firsts))[:3]))
+        firsts = Counter(map(itemgetter(0), self.tokens)) + Counter(map(itemgetter(3), self.tokens))
+        del firsts[""]
+        like = sum(count for atom, count in firsts.items() if is_label_like(atom) and atom not in _CAPITAL_WORDS)
+        if 2 * like < firsts.total():
+            shown = ", ".join(map(repr, list(firsts)[:3]))
             warnings.warn(
                 InputWarning(
                     f"{self.source}: the first words of brackets, such as {shown}, are read as labels and tags. If the"

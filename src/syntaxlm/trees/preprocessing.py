@@ -67,7 +67,10 @@ class GoldPreprocessing:
     function_before: str = ""  # or they precede one of these: with "+", SUBJ+np is an np
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_kept_tags", _KeptTags(self))  # no setting, and therefore no field
+        # No settings, and therefore no fields.
+        object.__setattr__(self, "_kept_tags", _KeptTags(self))
+        only_tags = not self.drop_words and not self.drop_traces and self.punctuation == "by tag"
+        object.__setattr__(self, "_only_tags", only_tags)
 
     def keeps(self, word: str, tag: str) -> bool:
         """Return whether a word is scored."""
@@ -78,6 +81,14 @@ class GoldPreprocessing:
         if self.drop_traces and _is_trace(word, tag):
             return False
         return (is_kept and self.punctuation == "by tag") or any(map(str.isalnum, word))
+
+    def keeps_each(self, words: Sequence[str], tags: Sequence[str]) -> list[bool]:
+        """Return `keeps` for each word of a sentence."""
+        if self._only_tags:  # type: ignore[attr-defined]  # most sentences have only known tags, which decide alone
+            decided = list(map(self._kept_tags.__getitem__, tags))  # type: ignore[attr-defined]
+            if None not in decided:
+                return decided
+        return list(map(self.keeps, words, tags))
 
     def keeps_tag(self, tag: str) -> bool | None:
         """Return whether words with a tag are kept; None if the tag is not known, and the word decides."""
@@ -218,7 +229,7 @@ def clean(tree: Tree, preprocessing: GoldPreprocessing, kept: Sequence[bool] | N
 
 def kept_words(tree: Tree, preprocessing: GoldPreprocessing) -> list[bool]:
     """Return whether each word is scored."""
-    kept = list(map(preprocessing.keeps, tree.words, tree.tags))
+    kept = preprocessing.keeps_each(tree.words, tree.tags)
     if preprocessing.drop_nodes:
         kept = [stays and tag not in preprocessing.drop_nodes for stays, tag in zip(kept, tree.tags, strict=True)]
         for label, start, end in tree.constituents:
@@ -252,9 +263,12 @@ def _is_text(word: str, tag: str) -> bool:
 
 def dropped_marks(tree: Tree, preprocessing: GoldPreprocessing) -> tuple[bool, ...]:
     """Return, for each word that is scored, whether a dropped punctuation mark precedes it."""
+    kept = kept_words(tree, preprocessing)
+    if all(kept):
+        return (False,) * len(kept)
     marks: list[bool] = []
     waiting = False
-    for word, tag, stays in zip(tree.words, tree.tags, kept_words(tree, preprocessing), strict=True):
+    for word, tag, stays in zip(tree.words, tree.tags, kept, strict=True):
         if stays:
             marks.append(waiting)
             waiting = False

@@ -36,7 +36,7 @@ from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.training.recipe import read_recipe
 from syntaxlm.training.recipe_files import bundled_recipes
 from syntaxlm.trees.bounds import right
-from syntaxlm.trees.conllu import iterate_dependencies, read_conllu, write_conllu
+from syntaxlm.trees.conllu import NO_HEAD, iterate_dependencies, read_conllu, write_conllu
 from syntaxlm.trees.preprocessing import PREPROCESSINGS, clean_all, find_preprocessing, plain_label
 from syntaxlm.trees.scoring import PROTOCOLS, score
 from syntaxlm.trees.spans import SpanSets
@@ -170,7 +170,7 @@ def conllu(path: Path) -> None:
     trees = read_conllu(path)
     for tree in trees:
         assert len(tree.words) == len(tree.tags) == len(tree.heads) == len(tree.labels) > 0
-        assert all(0 <= head <= len(tree.words) for head in tree.heads)
+        assert all(head == NO_HEAD or 0 <= head <= len(tree.words) for head in tree.heads)
     again = path.with_name("again.conllu")
     with refusal("expected no tabs or line ends"):  # of a carriage return within a word
         write_conllu(trees, again)
