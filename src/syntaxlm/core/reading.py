@@ -1,8 +1,8 @@
 """What was read from the files of a user: the form of each file, its counts, and what was dropped or is odd.
 
-A reader decides the form of a file once, from the whole file, and never reads it as something else afterwards. What it
-decided is a `ReadingReport`, which it announces when the file is read. Commands print each report as one line; results
-of evaluations hold the reports of their files; `syntaxlm inspect` shows them with examples.
+A reader decides the form of a file once, from its name or content, and never reads it as something else afterwards.
+What it decided is a `ReadingReport`, which it announces when the file is read. Commands print each report as one line;
+results of evaluations hold the reports of their files; `syntaxlm inspect` shows them with examples.
 """
 
 from __future__ import annotations
