@@ -42,7 +42,7 @@ test-all: $(VENV)/installed-docs
 LOWEST := .venv-lowest
 test-lowest:
 	$(PYTHON) -m venv --clear $(LOWEST)
-	$(PYTHON) -m docs.generation.dependencies > $(LOWEST)/constraints.txt
+	$(PYTHON) -m laboratory.pages.dependencies > $(LOWEST)/constraints.txt
 	$(LOWEST)/bin/python -m pip install --quiet --no-compile --constraint constraints.txt \
 	  --constraint $(LOWEST)/constraints.txt --editable ".[test]"
 	OMP_NUM_THREADS=1 $(LOWEST)/bin/python -m pytest -n auto --dist worksteal
@@ -58,10 +58,10 @@ lint: $(VENV)/installed-test
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m docs.generation.language
+	$(BIN)/python -m laboratory.pages.language
 
 benchmark: install test
-	$(BIN)/python -m benchmarks.gated_memory
+	$(BIN)/python -m laboratory.benchmarks.gated_memory
 
 docs: $(VENV)/installed-docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict

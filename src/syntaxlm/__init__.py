@@ -11,6 +11,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from syntaxlm.core.version import VERSION
+
 if TYPE_CHECKING:
     from syntaxlm.api.functions import compare as compare
     from syntaxlm.api.functions import rerank as rerank
@@ -18,29 +20,29 @@ if TYPE_CHECKING:
     from syntaxlm.api.functions import train as train
     from syntaxlm.api.model import LanguageModel as LanguageModel
     from syntaxlm.api.model import load as load
-    from syntaxlm.app.report.report import write_report as write_report
+    from syntaxlm.api.model_report import write_report as write_report
+    from syntaxlm.comparison.averages import average_files as average_files
     from syntaxlm.core.errors import InputError as InputError
     from syntaxlm.core.errors import InputWarning as InputWarning
     from syntaxlm.data.frequencies import Frequencies as Frequencies
     from syntaxlm.data.toy import write_corpus as write_corpus
     from syntaxlm.data.treebanks import read_treebank as read_treebank
+    from syntaxlm.evaluation.cache_tuning import tune_cache as tune_cache
     from syntaxlm.evaluation.inspection import inspect as inspect
     from syntaxlm.evaluation.options import RegressionSettings as RegressionSettings
-    from syntaxlm.parsing.evaluation import evaluate_trees as evaluate_trees
+    from syntaxlm.evaluation.trees import evaluate_trees as evaluate_trees
     from syntaxlm.parsing.parse import Parse as Parse
     from syntaxlm.scoring.cache import CacheSettings as CacheSettings
-    from syntaxlm.scoring.cache_tuning import tune_cache as tune_cache
     from syntaxlm.text.treebank_style import TreebankStyle as TreebankStyle
     from syntaxlm.training.recipe import read_recipe as read_recipe
     from syntaxlm.training.recipe_files import find_recipe as find_recipe
-    from syntaxlm.trees.averaging import average_files as average_files
-    from syntaxlm.trees.scoring import PROTOCOLS as PROTOCOLS
-    from syntaxlm.trees.scoring import Protocol as Protocol
+    from syntaxlm.trees.f1 import PROTOCOLS as PROTOCOLS
+    from syntaxlm.trees.f1 import Protocol as Protocol
     from syntaxlm.trees.tree import Tree as Tree
     from syntaxlm.trees.tree import read_brackets as read_brackets
     from syntaxlm.trees.tree import write_brackets as write_brackets
 
-__version__ = "0.1.0"
+__version__ = VERSION
 
 _MODULES = {
     "CacheSettings": "scoring.cache",
@@ -48,15 +50,15 @@ _MODULES = {
     "InputError": "core.errors",
     "InputWarning": "core.errors",
     "LanguageModel": "api.model",
-    "PROTOCOLS": "trees.scoring",
+    "PROTOCOLS": "trees.f1",
     "Parse": "parsing.parse",
-    "Protocol": "trees.scoring",
+    "Protocol": "trees.f1",
     "RegressionSettings": "evaluation.options",
     "Tree": "trees.tree",
     "TreebankStyle": "text.treebank_style",
-    "average_files": "trees.averaging",
+    "average_files": "comparison.averages",
     "compare": "api.functions",
-    "evaluate_trees": "parsing.evaluation",
+    "evaluate_trees": "evaluation.trees",
     "find_recipe": "training.recipe_files",
     "inspect": "evaluation.inspection",
     "load": "api.model",
@@ -66,10 +68,10 @@ _MODULES = {
     "rerank": "api.functions",
     "resume": "api.functions",
     "train": "api.functions",
-    "tune_cache": "scoring.cache_tuning",
+    "tune_cache": "evaluation.cache_tuning",
     "write_brackets": "trees.tree",
     "write_corpus": "data.toy",
-    "write_report": "app.report.report",
+    "write_report": "api.model_report",
 }
 
 __all__ = [*_MODULES]

@@ -11,7 +11,7 @@ def run() -> int:
     """Run a command; returns the exit code, also if it is interrupted while modules are imported."""
     gc.set_threshold(500_000, 20)  # most objects live until the end; importing torch makes 260,000
     try:
-        from syntaxlm.app.cli import main
+        from syntaxlm.cli import main
 
         return main()
     except KeyboardInterrupt:

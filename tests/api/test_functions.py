@@ -11,9 +11,10 @@ import pytest
 import yaml
 
 import syntaxlm
+from syntaxlm.comparison import runs
 from syntaxlm.core.errors import InputError
 from syntaxlm.evaluation.reranking import evaluate_reranking
-from syntaxlm.training import run, study
+from syntaxlm.training import run
 from syntaxlm.training.recipe import Recipe
 from tests.training.runs import assert_same_run, stop_at
 from tests.tree_models import tree_model
@@ -115,7 +116,7 @@ def test_recipes_are_trained_and_compared(few, tmp_path):
 def test_recipes_to_compare_are_given_by_name(monkeypatch, few, tmp_path):
     found = []
     monkeypatch.setattr(
-        study, "compare", lambda recipes, folder, seeds, *_, **named: found.append((recipes, seeds)) or FINISHED
+        runs, "compare", lambda recipes, folder, seeds, *_, **named: found.append((recipes, seeds)) or FINISHED
     )
     text = few.recipe_data()["text"]
     for overrides in ({"text": text, "run.seed": 3}, [*((f"text.{k}", v) for k, v in text.items()), ("run.seed", "3")]):

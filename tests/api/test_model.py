@@ -14,15 +14,15 @@ import torch
 import syntaxlm
 from syntaxlm.api import LanguageModel
 from syntaxlm.core.errors import InputError, InputWarning
+from syntaxlm.evaluation.perplexity import evaluate_text
+from syntaxlm.evaluation.trees import evaluate_parsing, protocol_named
 from syntaxlm.generation.options import SamplingOptions, TreeSamplingOptions
 from syntaxlm.generation.sentences import generate, sample_with_trees
 from syntaxlm.generation.stops import write_stops
 from syntaxlm.generation.trees import generate_trees
 from syntaxlm.models.abilities import ParsesSentences, ScoresSentences, ScoresTokens
-from syntaxlm.parsing.evaluation import evaluate_parsing, protocol_named
 from syntaxlm.parsing.options import DecodingOptions, ParseOptions
 from syntaxlm.parsing.parse import parse_lines
-from syntaxlm.scoring.perplexity import evaluate_text
 from syntaxlm.storage.folder import write_model
 from tests.api.models import language_model
 from tests.fresh_models import OPEN, SENTENCES, STREAM, fresh, layered

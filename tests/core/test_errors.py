@@ -7,7 +7,7 @@ import shutil
 
 import pytest
 
-from syntaxlm.app.cli import main
+from syntaxlm.cli import main
 from syntaxlm.core.errors import InputError, InputWarning, amount
 from syntaxlm.text.normaliser import UntaggedTokenError
 

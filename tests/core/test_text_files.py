@@ -28,7 +28,7 @@ from syntaxlm.core.text_files import (
     read_whole_text,
     uncompressed_name,
 )
-from tests.app.fuzz.test_readers import refusal
+from tests.fuzz.test_readers import refusal
 
 
 def zst(content: bytes) -> bytes:

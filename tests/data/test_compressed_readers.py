@@ -23,7 +23,7 @@ from syntaxlm.data.treebanks import dependency_trees, read_treebank
 from syntaxlm.storage.arpa import read_arpa
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.vocabulary import Vocabulary
-from tests.app.fuzz.test_readers import ARPA, BRACKETS, CONLLU, DP
+from tests.fuzz.test_readers import ARPA, BRACKETS, CONLLU, DP
 
 COMPRESS = {".gz": gzip.compress, ".xz": lzma.compress, ".zst": zstandard.ZstdCompressor().compress}
 VOCABULARY = Vocabulary(["<unk>", "<s>", "</s>", "the", "cat"])

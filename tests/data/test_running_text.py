@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from syntaxlm.app import cli
+from syntaxlm import cli
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.reading import collected
 from syntaxlm.data import running_text

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.tables import format_cells
 from syntaxlm.data.tables import check_unique, find_column, names_beside, read_table, refuse_table, split_cells
+from syntaxlm.reports.tables import format_cells
 
 
 @pytest.fixture

@@ -52,7 +52,7 @@ for use in (lambda: counting.surprisal("a cat"), lambda: counting.perplexity(toy
 """
 COMMANDS = """
 import sys
-from syntaxlm.app.cli import main
+from syntaxlm.cli import main
 
 toy, recipe, folder = sys.argv[1:]
 texts = [word for part in ("train", "valid", "test") for word in (f"--text.{part}", f"{toy}/{part}.txt")]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 import pytest
-from docs.generation.results import without_results
-from docs.generation.seeds import agreement, decoder_gain
-from docs.generation.stored_results import perplexity_of_test, run, stored
+from laboratory.pages.results import without_results
+from laboratory.pages.seeds import agreement, decoder_gain
+from laboratory.pages.stored_results import perplexity_of_test, run, stored
 
 from syntaxlm.trees.decoding import DECODING_RULES, HEAD_RULES, SPAN_RULES
 from tests.docs.examples import ROOT

@@ -11,20 +11,20 @@ from pathlib import Path
 
 import pytest
 import yaml
-from docs.generation.commands import all_commands, page_name
-from docs.generation.parts import without_parts
-from docs.generation.recipes import all_recipes
-from docs.generation.reference import all_packages
-from docs.generation.scoring import preprocessing_table, protocol_table
-from docs.generation.settings import all_settings, model_settings, settings_table
-from docs.generation.tables import TABLES, format_table, table_at
+from laboratory.pages.commands import all_commands, page_name
+from laboratory.pages.parts import without_parts
+from laboratory.pages.recipes import all_recipes
+from laboratory.pages.reference import all_packages
+from laboratory.pages.scoring import preprocessing_table, protocol_table
+from laboratory.pages.settings import all_settings, model_settings, settings_table
+from laboratory.pages.tables import TABLES, format_table, table_at
 
 import syntaxlm
 from syntaxlm.models.registry import MODELS
 from syntaxlm.training.recipe import read_recipe
 from syntaxlm.training.recipe_files import recipe_names
+from syntaxlm.trees.f1 import PROTOCOLS
 from syntaxlm.trees.preprocessing import PREPROCESSINGS
-from syntaxlm.trees.scoring import PROTOCOLS
 from tests.docs.examples import ROOT, examples_of
 
 DOCS = ROOT / "docs"

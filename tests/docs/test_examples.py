@@ -6,11 +6,11 @@ import argparse
 import re
 
 import pytest
-from docs.generation.commands import all_commands
-from docs.generation.recipes import all_recipes
-from docs.generation.settings import all_settings
+from laboratory.pages.commands import all_commands
+from laboratory.pages.recipes import all_recipes
+from laboratory.pages.settings import all_settings
 
-from syntaxlm.app.cli import build_parser, split_overrides
+from syntaxlm.cli import build_parser, split_overrides
 from syntaxlm.core.errors import InputError
 from syntaxlm.training.recipe import read_recipe
 from syntaxlm.training.recipe_files import recipe_names

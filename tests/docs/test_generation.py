@@ -8,11 +8,11 @@ import tomllib
 from dataclasses import dataclass, field
 
 import pytest
-from docs.generation import dependencies
-from docs.generation.markdown import as_markdown, plain, table
-from docs.generation.notebook import notebook_page
-from docs.generation.settings import settings_of
-from docs.generation.settings import settings_table as table_of
+from laboratory.pages import dependencies
+from laboratory.pages.markdown import as_markdown, plain, table
+from laboratory.pages.notebook import notebook_page
+from laboratory.pages.settings import settings_of
+from laboratory.pages.settings import settings_table as table_of
 
 from tests.docs.examples import ROOT
 
@@ -63,7 +63,7 @@ def test_a_notebook_becomes_text_code_and_what_it_printed(tmp_path):
 
 
 def test_formulas_become_mathml_and_a_wrong_one_is_told():
-    mathematics = pytest.importorskip("docs.generation.mathematics", reason="needs the extra docs")
+    mathematics = pytest.importorskip("laboratory.pages.mathematics", reason="needs the extra docs")
     page = '<p><span class="arithmatex">\\(d_t &lt; 1\\)</span></p><div class="arithmatex">\\[\\sum_i s_i\\]</div>'
     made = mathematics.with_mathml(page)
     assert made.count("<math ") == made.count("</math>") == 2
@@ -78,7 +78,7 @@ def test_formulas_become_mathml_and_a_wrong_one_is_told():
 
 
 def test_every_formula_of_the_pages_becomes_mathml():
-    mathematics = pytest.importorskip("docs.generation.mathematics", reason="needs the extra docs")
+    mathematics = pytest.importorskip("laboratory.pages.mathematics", reason="needs the extra docs")
     for page in sorted((ROOT / "docs").rglob("*.md")):
         text = re.sub(r"```.*?```|`[^`\n]*`", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
         for block, inline in re.findall(r"\$\$(.+?)\$\$|(?<![\w$])\$(?! )([^$\n]+?)(?<! )\$(?![\w$])", text, re.DOTALL):

@@ -6,7 +6,7 @@ import argparse
 import re
 
 import pytest
-from docs.generation.language import (
+from laboratory.pages.language import (
     GLOSSARY_PAGE,
     Allowed,
     Text,
@@ -18,10 +18,10 @@ from docs.generation.language import (
     page_text,
     violations,
 )
-from docs.generation.parts import without_parts
-from docs.generation.results import PAGES, without_results
+from laboratory.pages.parts import without_parts
+from laboratory.pages.results import PAGES, without_results
 
-from syntaxlm.app.cli.parser import Parser
+from syntaxlm.cli.parser import Parser
 from tests.docs.examples import ROOT
 
 MODEL_PAGES = sorted((ROOT / "docs" / "models").glob("*.md"))

@@ -7,9 +7,9 @@ import io
 import json
 
 import pytest
-from docs.generation.leaderboard import CSV, csv_text, leaderboard, lines
-from docs.generation.provenance import epoch_tokens
-from docs.generation.stored_results import RESULTS
+from laboratory.pages.leaderboard import CSV, csv_text, leaderboard, lines
+from laboratory.pages.provenance import epoch_tokens
+from laboratory.pages.stored_results import RESULTS
 
 
 def rows():
@@ -17,7 +17,7 @@ def rows():
 
 
 def test_the_file_is_that_of_the_stored_results():
-    assert CSV.read_text(encoding="utf-8") == csv_text(), "run python -m docs.generation.results"
+    assert CSV.read_text(encoding="utf-8") == csv_text(), "run python -m laboratory.pages.results"
 
 
 def test_all_rows_are_of_the_same_sentences_protocol_and_right_branching():
@@ -31,8 +31,8 @@ def test_every_parser_has_decoder_and_seeds_and_those_with_a_report_of_training_
         if one.learns_from:
             assert one.decoder
             assert one.seeds
-            assert one.minutes or one.source == "results/shipped"
-            assert one.parameters or one.source == "results/shipped"
+            assert one.minutes or one.source == "laboratory/results/shipped"
+            assert one.parameters or one.source == "laboratory/results/shipped"
 
 
 def test_a_row_is_the_mean_over_the_reports_of_its_seeds():

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
-from docs.generation.commands import all_commands, page_name
+from laboratory.pages.commands import all_commands, page_name
 from markdown_it import MarkdownIt  # of rich, which the program needs
 
 from tests.docs.examples import ROOT, slug

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from docs.generation.notebook import outputs_of, store_outputs
+from laboratory.pages.notebook import outputs_of, store_outputs
 
 from tests.docs.examples import ROOT
 from tests.docs.test_stimuli import is_same

@@ -6,10 +6,10 @@ import json
 import re
 
 import pytest
-from docs.generation.experiments import OUTCOMES, _section, counts, measured
-from docs.generation.papers import f1_of, marvin_linzen, published
-from docs.generation.provenance import commands, evaluation, key, parameters, recipe_of, sizes, trained_places
-from docs.generation.stored_results import RESULTS, run
+from laboratory.pages.experiments import OUTCOMES, _section, counts, measured
+from laboratory.pages.papers import f1_of, marvin_linzen, published
+from laboratory.pages.provenance import commands, evaluation, key, parameters, recipe_of, sizes, trained_places
+from laboratory.pages.stored_results import RESULTS, run
 
 from syntaxlm.training.recipe_files import find_recipe
 
@@ -103,7 +103,7 @@ def test_the_command_of_an_evaluation_has_the_protocol_and_the_limit_of_its_repo
 
 @pytest.mark.parametrize("place", sorted(sizes()))
 def test_stored_sizes_are_of_the_recipes_of_the_commands(place):
-    assert recipe_of(place) == (sizes()[place]["recipe"], sizes()[place]["settings"]), "run docs.generation.provenance"
+    assert recipe_of(place) == (sizes()[place]["recipe"], sizes()[place]["settings"]), "run laboratory.pages.provenance"
     assert find_recipe(recipe_of(place)[0])
 
 

@@ -6,11 +6,11 @@ import doctest
 import re
 
 import pytest
-from docs.generation import dependencies, zoo
-from docs.generation.parts import DOCS, OF_THIS_ENVIRONMENT, PARTS, pages, with_parts, without_marks, without_parts
+from laboratory.pages import dependencies, zoo
+from laboratory.pages.parts import DOCS, OF_THIS_ENVIRONMENT, PARTS, pages, with_parts, without_marks, without_parts
 
 import syntaxlm
-from syntaxlm.app.report.models import list_models
+from syntaxlm.api.listings import list_models
 from tests.docs.examples import ROOT
 
 MARKS = re.compile(r"^<!-- generated: (\S+)", re.MULTILINE)
@@ -19,7 +19,7 @@ MARKS = re.compile(r"^<!-- generated: (\S+)", re.MULTILINE)
 @pytest.mark.parametrize("page", pages(), ids=lambda page: str(page.relative_to(ROOT)))
 def test_the_parts_of_a_page_are_those_that_the_code_gives(page):
     text = page.read_text(encoding="utf-8")
-    assert with_parts(text, leave=OF_THIS_ENVIRONMENT) == text, "run python -m docs.generation"
+    assert with_parts(text, leave=OF_THIS_ENVIRONMENT) == text, "run python -m laboratory.pages"
     assert len(MARKS.findall(text)) == len(re.findall("^<!-- end of generated -->$", text, re.MULTILINE)) > 0
     assert all(made.strip() for made in re.findall(r"^<!-- generated: [^>]+ -->\n(.*?)^<!-- end", text, re.M | re.S))
 

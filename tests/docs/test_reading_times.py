@@ -8,7 +8,7 @@ import shutil
 import numpy as np
 import pytest
 
-from syntaxlm.app import cli
+from syntaxlm import cli
 from tests.docs.examples import ROOT
 
 GUIDE = (ROOT / "docs" / "guides" / "reading-times.md").read_text(encoding="utf-8")

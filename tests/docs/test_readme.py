@@ -10,13 +10,13 @@ import re
 import shlex
 
 import pytest
-from docs.generation.pictures import IMAGES, PICTURES, seeds, trees_as_signal
-from docs.generation.readme import readme_perplexity, readme_trees
-from docs.generation.signal import compared
-from docs.generation.stored_results import RESULTS
+from laboratory.pages.pictures import IMAGES, PICTURES, seeds, trees_as_signal
+from laboratory.pages.readme import readme_perplexity, readme_trees
+from laboratory.pages.signal import compared
+from laboratory.pages.stored_results import RESULTS
 
 import syntaxlm
-from syntaxlm.app.cli import main
+from syntaxlm.cli import main
 from tests.docs.examples import ROOT
 from tests.drawing.reading import drawn, read_svg
 
@@ -86,7 +86,7 @@ def test_perplexities_of_a_row_are_of_one_text_read_as_a_stream():
 
 def test_the_plot_has_a_dot_per_seed_and_the_baselines():
     picture = seeds().svg()
-    assert (IMAGES / "seeds.svg").read_text(encoding="utf-8") == picture, "run python -m docs.generation"
+    assert (IMAGES / "seeds.svg").read_text(encoding="utf-8") == picture, "run python -m laboratory.pages"
     root = read_svg(picture)
     assert sum(element.tag.endswith("circle") for element in root.iter()) == 25
     assert {"right branching 39.7", "random 17.8", "upper bound 84.4"} <= {drawn(one) for one in root.iter()}
@@ -95,7 +95,7 @@ def test_the_plot_has_a_dot_per_seed_and_the_baselines():
 
 def test_the_plot_of_trees_in_training_has_a_dot_per_run_with_trees():
     picture = trees_as_signal().svg()
-    assert (IMAGES / "trees-as-signal.svg").read_text(encoding="utf-8") == picture, "run python -m docs.generation"
+    assert (IMAGES / "trees-as-signal.svg").read_text(encoding="utf-8") == picture, "run python -m laboratory.pages"
     shown = sum(element.tag.endswith("circle") for element in read_svg(picture).iter())
     runs = [len(row["runs"]) for rows in compared().values() for trees, row in rows.items() if trees != "none"]
     assert shown == sum(runs) > 0

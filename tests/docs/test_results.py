@@ -6,10 +6,10 @@ import json
 import re
 
 import pytest
-from docs.generation.overview import overview
-from docs.generation.parts import without_parts
-from docs.generation.results import BLOCKS, PAGES, generated, without_results
-from docs.generation.stored_results import RESULTS, Figure, perplexity_of_test, run, runs, trees
+from laboratory.pages.overview import overview
+from laboratory.pages.parts import without_parts
+from laboratory.pages.results import BLOCKS, PAGES, generated, without_results
+from laboratory.pages.stored_results import RESULTS, Figure, perplexity_of_test, run, runs, trees
 
 from tests.docs.examples import ROOT
 
@@ -27,7 +27,7 @@ NUMBERS = {
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_the_tables_of_a_page_are_those_of_the_stored_results(page):
     text = page.read_text(encoding="utf-8")
-    assert generated(page) == text, "run python -m docs.generation.results"
+    assert generated(page) == text, "run python -m laboratory.pages.results"
     assert text.count("<!-- results: ") == text.count("<!-- end of results -->") > 0
 
 
@@ -85,7 +85,7 @@ def test_the_table_has_the_figures_of_the_commands_reports():
 
 
 def test_seeds_of_one_run_are_read_together(tmp_path, monkeypatch):
-    monkeypatch.setattr("docs.generation.stored_results.RESULTS", tmp_path)
+    monkeypatch.setattr("laboratory.pages.stored_results.RESULTS", tmp_path)
     folder = tmp_path / "some"
     (folder / "focused").mkdir(parents=True)
     for name, f1 in {
@@ -111,7 +111,7 @@ def test_a_figure_of_one_seed_has_no_standard_deviation():
 
 def test_f1_and_perplexity_are_those_of_the_reports_of_a_recipe(tmp_path, monkeypatch):
     assert perplexity_of_test("kn5", "gum")[1] == 0, "counts have no seeds"
-    monkeypatch.setattr("docs.generation.stored_results.RESULTS", tmp_path)
+    monkeypatch.setattr("laboratory.pages.stored_results.RESULTS", tmp_path)
     folder = tmp_path / "palm-gum-small"
     folder.mkdir()
     for seed, f1 in ((1, 0.5), (2, 0.6)):

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 
 import pytest
-from docs.generation.seeds import Seeds
+from laboratory.pages.seeds import Seeds
 
 
 @pytest.fixture
 def results(tmp_path, monkeypatch):
-    monkeypatch.setattr("docs.generation.stored_results.RESULTS", tmp_path)
+    monkeypatch.setattr("laboratory.pages.stored_results.RESULTS", tmp_path)
 
     def store(recipe, name, **report):
         (tmp_path / recipe).mkdir(exist_ok=True)

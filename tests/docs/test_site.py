@@ -9,9 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from docs.generation.commands import all_commands, page_name
-from docs.generation.recipes import all_recipes
-from docs.generation.settings import all_settings
+from laboratory.pages.commands import all_commands, page_name
+from laboratory.pages.recipes import all_recipes
+from laboratory.pages.settings import all_settings
 
 from tests.docs.examples import ROOT
 

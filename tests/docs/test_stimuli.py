@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import syntaxlm
-from syntaxlm.app import cli
+from syntaxlm import cli
 from tests.docs.examples import ROOT
 
 STIMULI = ROOT / "docs" / "examples" / "garden-paths.csv"

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from syntaxlm.app import cli
-from syntaxlm.app.report.sentence import MOST_TREES, MOST_WORDS, read_trees
+from syntaxlm import cli
 from syntaxlm.core.errors import InputError
 from syntaxlm.drawing.dependencies import dependency_picture
+from syntaxlm.parsing.analysis import MOST_TREES, MOST_WORDS, read_trees
 from syntaxlm.trees.conllu import write_conllu
 from syntaxlm.trees.tree import DependencyTree
 

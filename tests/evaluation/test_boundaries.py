@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from syntaxlm.core.errors import InputError
 from syntaxlm.evaluation import boundaries
 from syntaxlm.evaluation.boundaries import best_threshold, evaluate_boundaries, gaps_of, score_boundaries
+from syntaxlm.evaluation.perplexity import evaluate_text
 from syntaxlm.models.registry import MODELS, build_model
 from syntaxlm.parsing.parse import parse_lines
-from syntaxlm.scoring.perplexity import evaluate_text
 from syntaxlm.storage.folder import ModelBundle, ModelSettings
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.vocabulary import Vocabulary

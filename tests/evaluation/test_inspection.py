@@ -8,7 +8,7 @@ import json
 import pytest
 
 import syntaxlm
-from syntaxlm.app import cli
+from syntaxlm import cli
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.reading import collected
 from syntaxlm.evaluation.inspection import Inspection, inspect

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from syntaxlm.core.errors import InputError
+from syntaxlm.data.stimuli import Stimuli
 from syntaxlm.evaluation.items import evaluate_items as evaluate_stimuli
-from syntaxlm.evaluation.stimuli import Stimuli
 from syntaxlm.scoring.options import ScoreOptions
 from syntaxlm.scoring.surprisal import surprisals
 from tests.fresh_models import STREAM, fresh

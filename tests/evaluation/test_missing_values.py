@@ -8,9 +8,9 @@ import pytest
 
 from syntaxlm.core.errors import InputError, InputWarning
 from syntaxlm.core.reading import collected
+from syntaxlm.data.displayed_words import displayed_words, join_times
 from syntaxlm.data.input_table import InputTable
 from syntaxlm.data.tables import read_table
-from syntaxlm.evaluation.displayed_words import displayed_words, join_times
 from syntaxlm.evaluation.items import Stimuli
 
 QUOTED = '"item","condition","r1","r2"\n1,"a","The man",NA\n1,"b","The men","who left"\n'

@@ -8,8 +8,9 @@ import pytest
 
 from syntaxlm.core.errors import InputError, InputWarning
 from syntaxlm.core.reading import collected
+from syntaxlm.data.displayed_words import displayed_words, join_times
 from syntaxlm.data.input_table import InputTable
-from syntaxlm.evaluation.displayed_words import displayed_words, join_times, word_table
+from syntaxlm.scoring.word_table import word_table
 from tests.fresh_models import fresh
 
 SENTENCES = (

@@ -14,33 +14,20 @@ import pandas as pd
 import pytest
 
 from syntaxlm.core.errors import InputError, InputWarning
-from syntaxlm.core.tables import format_rows
+from syntaxlm.data import displayed_words as words_module
+from syntaxlm.data.displayed_words import displayed_words, join_times
 from syntaxlm.data.frequencies import Frequencies
 from syntaxlm.data.input_table import InputTable
 from syntaxlm.drawing.files import check_picture
-from syntaxlm.evaluation import displayed_words as words_module
-from syntaxlm.evaluation.displayed_words import (
-    displayed_words,
-    join_times,
-    score_words,
-    word_table,
-)
-from syntaxlm.evaluation.reading_times import (
-    RegressionSettings,
-    assigned_folds,
-    binned_means,
-    bootstrap_mean,
-    evaluate_reading_times,
-    fit,
-    held_out_log_likelihood,
-    independent,
-    smooth_terms,
-    spline_terms,
-)
+from syntaxlm.evaluation.reading_times import RegressionSettings, binned_means, evaluate_reading_times, smooth_terms
+from syntaxlm.reports.tables import format_rows
 from syntaxlm.scoring.options import ScoreOptions
 from syntaxlm.scoring.surprisal import surprisals
+from syntaxlm.scoring.word_table import score_words, word_table
+from syntaxlm.statistics import bootstrap
+from syntaxlm.statistics.intervals import bootstrap_mean
+from syntaxlm.statistics.regression import assigned_folds, fit, held_out_log_likelihood, independent, spline_terms
 from syntaxlm.text.vocabulary import Vocabulary
-from syntaxlm.trees import significance
 from tests.fresh_models import STREAM, fresh
 from tests.shared_data import DATA
 from tests.tree_models import tree_model
@@ -291,7 +278,7 @@ def test_the_bootstrap_resamples_whole_units(generator):
 def test_bootstrap_samples_are_drawn_in_parts(generator, monkeypatch, together):
     units, values = np.arange(60) // 3, generator.normal(size=60)
     whole = bootstrap_mean(values, units, seed=2, samples=100)
-    monkeypatch.setattr(significance, "_DRAWN", 20 * together)
+    monkeypatch.setattr(bootstrap, "_DRAWN", 20 * together)
     assert bootstrap_mean(values, units, seed=2, samples=100) == pytest.approx(whole)
 
 

@@ -11,13 +11,9 @@ import polars as pl
 import pytest
 
 from syntaxlm.core.errors import InputError
+from syntaxlm.data.displayed_words import displayed_words, join_times
 from syntaxlm.data.input_table import InputTable
-from syntaxlm.evaluation.displayed_words import (
-    WordTable,
-    displayed_words,
-    join_times,
-    with_previous,
-)
+from syntaxlm.scoring.word_table import WordTable, with_previous
 
 STORY = """word\tzone\titem
 The\t1\t1

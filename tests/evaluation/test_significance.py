@@ -7,13 +7,14 @@ import json
 import numpy as np
 import pytest
 
-from syntaxlm.app.cli import main
+from syntaxlm.cli import main
 from syntaxlm.core.errors import InputError
 from syntaxlm.evaluation.significance import RIGHT_BRANCHING, compare_details, read_details
-from syntaxlm.parsing.evaluation import evaluate_trees
+from syntaxlm.evaluation.trees import evaluate_trees
+from syntaxlm.statistics.bootstrap import compare_runs
+from syntaxlm.trees.baselines import run_scores
 from syntaxlm.trees.bounds import random_trees, right
-from syntaxlm.trees.scoring import PROTOCOLS, score
-from syntaxlm.trees.significance import RunScores, compare_runs
+from syntaxlm.trees.f1 import PROTOCOLS, score
 from syntaxlm.trees.spans import SpanSets, trees_of
 from syntaxlm.trees.tree import read_brackets, write_brackets
 
@@ -37,7 +38,7 @@ def scored(request, toy, tmp_path):
 def test_files_of_details_give_the_test_of_their_scores(scored):
     files, scores = scored
     found = compare_details(files[:2], files[2:], samples=300)
-    assert found.result == compare_runs(RunScores.of_trees(scores[:2]), RunScores.of_trees(scores[2:]), samples=300)
+    assert found.result == compare_runs(run_scores(scores[:2]), run_scores(scores[2:]), samples=300)
     assert found.first.over_seeds.mean == pytest.approx(np.mean([one.f1 for one in scores[:2]]))
     assert found.known is None
     assert "bootstrap over seeds and items" in str(found)
@@ -57,7 +58,7 @@ def test_trees_are_compared_with_right_branching(scored, tmp_path, capsys):
     assert figures["difference"]["difference"] == pytest.approx(np.mean([one.f1 for one in scores[:2]]) - baseline.f1)
     assert figures["difference"]["seeds"] == [2, 1]
     found = compare_details(files[:2], [RIGHT_BRANCHING], samples=300)
-    assert found.result == compare_runs(RunScores.of_trees(scores[:2]), RunScores.of_trees([baseline]), samples=300)
+    assert found.result == compare_runs(run_scores(scores[:2]), run_scores([baseline]), samples=300)
     rows = {row["row"]: row for row in found.rows()}
     assert (rows["second"]["runs"], rows["second"]["seeds"]) == ("right branching", None)
     assert rows["second"]["score"] == pytest.approx(baseline.f1)

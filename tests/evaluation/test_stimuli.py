@@ -9,7 +9,7 @@ import pytest
 
 from syntaxlm.core.errors import InputError, InputWarning
 from syntaxlm.core.reading import collected
-from syntaxlm.evaluation.stimuli import Stimuli
+from syntaxlm.data.stimuli import Stimuli
 
 FACTORS = {"condition": ("head", "attractor")}
 NOUNS = ("key", "label", "door", "picture")

@@ -22,7 +22,7 @@ from tests.grammar_models import grammar
 spacy = pytest.importorskip("spacy", reason="spaCy is not installed")
 from spacy.tokens import Doc, DocBin, Span, Token  # noqa: E402
 
-import syntaxlm.app.spacy as component  # noqa: E402
+import syntaxlm.spacy as component  # noqa: E402
 
 TEXT = "The old cat don't see, a (mother-in-law)! Stop. !!! The dog."
 MODELS = {

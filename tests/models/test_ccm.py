@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 import torch
 
-from syntaxlm.app import cli
+from syntaxlm import cli
 from syntaxlm.data.treebanks import read_treebank, write_words
+from syntaxlm.evaluation.trees import evaluate_parsing
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.ccm import CCM, CCMConfig, random_split_marginals
-from syntaxlm.parsing.evaluation import evaluate_parsing
 from syntaxlm.parsing.options import DecodingOptions
 from syntaxlm.storage.folder import read_model
 from syntaxlm.training.recipe import read_recipe

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from syntaxlm.app.cli import main
+from syntaxlm.cli import main
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.settings import read_settings
 from syntaxlm.models.registry import build_model

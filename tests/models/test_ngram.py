@@ -17,6 +17,7 @@ from syntaxlm.batches import SentenceBatches, StreamBatches
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.tensor_files import read_tensors, write_tensors
 from syntaxlm.data.corpora import EncodedCorpus
+from syntaxlm.evaluation.perplexity import evaluate_text
 from syntaxlm.generation.options import SamplingOptions
 from syntaxlm.generation.sentences import generate
 from syntaxlm.models.abilities import ParsesSentences
@@ -24,7 +25,6 @@ from syntaxlm.models.batches import TextMode, TokenBatch
 from syntaxlm.models.ngram import NEVER, NGramConfig, NGramModel
 from syntaxlm.ops.kneser_ney import KneserNeyReference
 from syntaxlm.scoring.engine import Scorer
-from syntaxlm.scoring.perplexity import evaluate_text
 from syntaxlm.scoring.surprisal import surprisals
 from syntaxlm.storage.arpa import read_arpa
 from syntaxlm.storage.folder import CONFIG, WEIGHTS, read_model

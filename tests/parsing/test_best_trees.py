@@ -10,22 +10,22 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from syntaxlm.app.cli import main
+from syntaxlm.cli import main
 from syntaxlm.core.errors import InputError
+from syntaxlm.evaluation.reliability import reliability
+from syntaxlm.evaluation.trees import evaluate_parsing
 from syntaxlm.models.abilities import ScoresTrees
 from syntaxlm.models.registry import model_types_with
-from syntaxlm.parsing.evaluation import evaluate_parsing
 from syntaxlm.parsing.options import ParseOptions
 from syntaxlm.parsing.parse import parse_lines
-from syntaxlm.parsing.reliability import reliability
 from syntaxlm.parsing.structure import structure_of
 from syntaxlm.storage.combination import combine
 from syntaxlm.storage.folder import write_model
 from syntaxlm.trees.averaging import best_averages
 from syntaxlm.trees.charts import k_best, spans_in
 from syntaxlm.trees.decoding import SpanTable
+from syntaxlm.trees.f1 import PROTOCOLS, score
 from syntaxlm.trees.marks import Marks
-from syntaxlm.trees.scoring import PROTOCOLS, score
 from tests.fresh_models import fresh
 from tests.grammar_models import grammar
 from tests.trees.enumeration import all_binary_trees, spans_of_lists

@@ -7,12 +7,12 @@ import itertools
 import pytest
 
 from syntaxlm.core.errors import InputError, InputWarning
+from syntaxlm.evaluation.perplexity import evaluate_text
 from syntaxlm.parsing import structure
 from syntaxlm.parsing.parse import parse_lines
 from syntaxlm.scoring import engine, long_sentences
 from syntaxlm.scoring.engine import Scorer
 from syntaxlm.scoring.options import ScoreOptions
-from syntaxlm.scoring.perplexity import evaluate_text
 from syntaxlm.scoring.surprisal import surprisals
 from tests.fresh_models import fresh
 from tests.grammar_models import grammar

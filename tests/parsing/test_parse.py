@@ -8,15 +8,15 @@ import json
 import numpy as np
 import pytest
 
-from syntaxlm.app.cli import main
+from syntaxlm.cli import main
 from syntaxlm.core.files import to_json
-from syntaxlm.core.tables import blocks_of, format_blocks
 from syntaxlm.drawing.files import format_latex
 from syntaxlm.drawing.terminal import draw_tree
 from syntaxlm.parsing.json_lines import json_lines
 from syntaxlm.parsing.options import ParseOptions
 from syntaxlm.parsing.parse import CONSTITUENTS, NotRead, Parse, parse_lines
 from syntaxlm.parsing.structure import structure_of
+from syntaxlm.reports.tables import blocks_of, format_blocks
 from syntaxlm.text.normaliser import split_words
 from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.trees.averaging import average

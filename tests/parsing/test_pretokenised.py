@@ -7,10 +7,10 @@ import json
 
 import pytest
 
-from syntaxlm.app.cli import main
+from syntaxlm.cli import main
 from syntaxlm.core.errors import InputError
 from syntaxlm.data.treebanks import read_treebank, write_words
-from syntaxlm.parsing.evaluation import evaluate_parsing, evaluate_trees
+from syntaxlm.evaluation.trees import evaluate_parsing, evaluate_trees
 from syntaxlm.parsing.options import ParseOptions
 from syntaxlm.parsing.parse import parse_lines
 from syntaxlm.storage.folder import ModelBundle, read_model

@@ -12,10 +12,10 @@ import torch
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.data.corpora import EncodedCorpus
+from syntaxlm.evaluation.perplexity import CachedScore, evaluate_text
 from syntaxlm.scoring import cache, engine
 from syntaxlm.scoring.cache import CacheSettings, NeuralCache, mixed_log_probs
 from syntaxlm.scoring.engine import ScoredTokens, Scorer
-from syntaxlm.scoring.perplexity import CachedScore, evaluate_text
 from tests.fresh_models import SENTENCES, STREAM, reading
 from tests.scoring.by_hand import read_by_hand
 

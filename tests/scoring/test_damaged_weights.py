@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from syntaxlm.core.errors import InputError
+from syntaxlm.evaluation.perplexity import evaluate_text
 from syntaxlm.models.abilities import ScoresTokens
 from syntaxlm.scoring.engine import Scorer
-from syntaxlm.scoring.perplexity import evaluate_text
 from syntaxlm.scoring.surprisal import surprisals
 from tests.fresh_models import every_model, fresh
 from tests.grammar_models import grammar

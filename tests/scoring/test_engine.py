@@ -15,13 +15,13 @@ import torch
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.data.corpora import EncodedCorpus
+from syntaxlm.evaluation.perplexity import evaluate_text
 from syntaxlm.models.abilities import Model, ScoresSentences, ScoresTokens, TokenScores
 from syntaxlm.models.batches import TextMode, TokenBatch
 from syntaxlm.scoring import engine
 from syntaxlm.scoring.cache import CacheSettings
 from syntaxlm.scoring.engine import Scorer
 from syntaxlm.scoring.options import ScoreOptions
-from syntaxlm.scoring.perplexity import evaluate_text
 from syntaxlm.scoring.surprisal import surprisals
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.vocabulary import Vocabulary

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 import torch
 
-from syntaxlm.app.cli import main
+from syntaxlm.cli import main
 from syntaxlm.core.errors import InputError
 from syntaxlm.data.pairs import MinimalPair
 from syntaxlm.evaluation.pairs import score_pairs
+from syntaxlm.evaluation.perplexity import LanguageModelScore, evaluate_text
 from syntaxlm.generation.options import SamplingOptions
 from syntaxlm.generation.sentences import generate
 from syntaxlm.models.abilities import ScoresTokens
@@ -21,7 +22,6 @@ from syntaxlm.scoring import engine
 from syntaxlm.scoring.cache import CacheSettings
 from syntaxlm.scoring.engine import Scorer
 from syntaxlm.scoring.options import ScoreOptions
-from syntaxlm.scoring.perplexity import LanguageModelScore, evaluate_text
 from syntaxlm.scoring.surprisal import surprisals
 from syntaxlm.storage.folder import ModelBundle, write_model
 from tests.fresh_models import OPEN, STREAM, every_sentence_model, fresh, reading

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from syntaxlm.core.errors import InputWarning
+from syntaxlm.evaluation.perplexity import evaluate_text
 from syntaxlm.scoring import engine, surprisal
 from syntaxlm.scoring.options import ScoreOptions
-from syntaxlm.scoring.perplexity import evaluate_text
 from syntaxlm.scoring.surprisal import ReadingSummary, surprisals
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.options import AS_WRITTEN

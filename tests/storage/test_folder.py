@@ -13,7 +13,7 @@ import pytest
 import safetensors.torch
 import torch
 
-from syntaxlm.app import cli
+from syntaxlm import cli
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import UNFINISHED, remove_unfinished, replaced, write_text
 from syntaxlm.core.tensor_files import read_tensors, write_tensors

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 import syntaxlm
-from syntaxlm.app import cli
+from syntaxlm import cli
 from syntaxlm.core.errors import InputError
 from syntaxlm.storage import hub as hub_module
 from syntaxlm.storage.folder import write_model

@@ -15,15 +15,16 @@ import safetensors.torch
 import torch
 
 import syntaxlm
-from syntaxlm.app import cli
+from syntaxlm import cli
 from syntaxlm.core.errors import InputError
 from syntaxlm.data.corpora import EncodedCorpus
+from syntaxlm.data.displayed_words import displayed_words
 from syntaxlm.data.input_table import InputTable
-from syntaxlm.evaluation.displayed_words import displayed_words, score_words
+from syntaxlm.evaluation.perplexity import evaluate_text
 from syntaxlm.models.batches import TextMode
 from syntaxlm.scoring.engine import Scorer
 from syntaxlm.scoring.options import ScoreOptions
-from syntaxlm.scoring.perplexity import evaluate_text
+from syntaxlm.scoring.word_table import score_words
 from syntaxlm.storage import transformers as reader
 from syntaxlm.storage.transformers import read_transformers
 from syntaxlm.text.normaliser import Normaliser
@@ -421,7 +422,7 @@ def test_texts_with_more_words_than_16_bits_are_encoded(tmp_path):
 
 def test_the_spacy_component_takes_transformers_models(folders, models):
     spacy = pytest.importorskip("spacy", reason="spaCy is not installed")
-    pytest.importorskip("syntaxlm.app.spacy")
+    pytest.importorskip("syntaxlm.spacy")
     nlp = spacy.blank("en")
     nlp.add_pipe("sentencizer")
     nlp.add_pipe("syntaxlm", config={"model": f"hf:{folders['bytes']}"})

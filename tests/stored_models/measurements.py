@@ -17,13 +17,17 @@ from typing import Any
 import numpy as np
 import torch
 
+from syntaxlm.comparison.averages import average_files
 from syntaxlm.core.errors import InputError
 from syntaxlm.data.parse_candidates import read_candidates
 from syntaxlm.evaluation.boundaries import evaluate_boundaries
+from syntaxlm.evaluation.cache_tuning import tune_cache
 from syntaxlm.evaluation.completion import evaluate_completion
 from syntaxlm.evaluation.pair_classification import EncodedPairs, evaluate_inference
 from syntaxlm.evaluation.pairs import evaluate_pairs
+from syntaxlm.evaluation.perplexity import evaluate_text
 from syntaxlm.evaluation.reranking import evaluate_reranking, rerank
+from syntaxlm.evaluation.trees import evaluate_parsing, evaluate_trees, protocol_named
 from syntaxlm.generation.options import SamplingOptions, TreeSamplingOptions
 from syntaxlm.generation.sentences import generate
 from syntaxlm.generation.stops import read_stops, score_stops, tree_corpus, tree_model
@@ -31,15 +35,12 @@ from syntaxlm.generation.trees import generate_trees
 from syntaxlm.models.abilities import GeneratesTrees, ParsesSentences
 from syntaxlm.models.batches import TextMode
 from syntaxlm.models.structures import SpanScores
-from syntaxlm.parsing.evaluation import evaluate_parsing, evaluate_trees, protocol_named
 from syntaxlm.parsing.options import DecodingOptions, ParseOptions
 from syntaxlm.parsing.parse import parse_lines
 from syntaxlm.parsing.structure import structure_of
 from syntaxlm.scoring.cache import CacheSettings
-from syntaxlm.scoring.cache_tuning import tune_cache
 from syntaxlm.scoring.engine import Scorer
 from syntaxlm.scoring.options import ScoreOptions
-from syntaxlm.scoring.perplexity import evaluate_text
 from syntaxlm.scoring.surprisal import WordSurprisal, surprisals, tree_log_probs, tree_surprisals
 from syntaxlm.storage.arpa import read_arpa, write_arpa
 from syntaxlm.storage.folder import ModelBundle, distinct_tensors, read_classifier, read_model
@@ -47,7 +48,6 @@ from syntaxlm.text.options import AS_WRITTEN
 from syntaxlm.text.treebank_style import TreebankStyle
 from syntaxlm.training.recipe import read_recipe
 from syntaxlm.training.run import resume, train
-from syntaxlm.trees.averaging import average_files
 from tests.fresh_models import reading
 
 TEST, DEV, TREEBANK = "inputs/test.txt", "inputs/dev.txt", "inputs/test.mrg"

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from syntaxlm.app.report.report import write_report
+from syntaxlm.api.model_report import write_report
 from syntaxlm.storage.folder import read_model, write_model
 from syntaxlm.training.result import read_result
 from tests.stored_models import kernels, measurements

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from syntaxlm.app.cli import main
+from syntaxlm.cli import main
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.tensor_files import read_tensors, write_tensors
 from syntaxlm.training.result import CHECKPOINT, METRICS, RECIPE, RESULT, read_result

@@ -9,11 +9,11 @@ from syntaxlm.batches import SentenceBatches
 from syntaxlm.core.errors import InputError
 from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.data.toy import write_corpus
+from syntaxlm.evaluation.trees import evaluate_parsing
 from syntaxlm.models.abilities import TextCounts
 from syntaxlm.models.pcfg.grammars import SimplePCFGConfig
 from syntaxlm.models.registry import build_model
 from syntaxlm.ops.inside import log_partition_reference
-from syntaxlm.parsing.evaluation import evaluate_parsing
 from syntaxlm.parsing.options import DecodingOptions, ParseOptions
 from syntaxlm.parsing.parse import parse_lines
 from syntaxlm.storage.folder import read_model

@@ -9,7 +9,7 @@ import sys
 import pytest
 import torch
 
-from syntaxlm.app.cli import main
+from syntaxlm.cli import main
 from syntaxlm.core.errors import InputError
 from syntaxlm.training import memory
 from syntaxlm.training.memory import BatchShape, check_memory, training_memory

@@ -8,7 +8,7 @@ import json
 import pytest
 import torch
 
-from syntaxlm.app import cli
+from syntaxlm import cli
 from syntaxlm.core.errors import InputError
 from syntaxlm.data.labelled_pairs import RELATIONS, LabelledPair, read_formula_pairs, write_formula_pairs, write_logic
 from syntaxlm.evaluation.pair_classification import InferenceReport, answers, evaluate_inference

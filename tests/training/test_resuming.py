@@ -16,7 +16,7 @@ import safetensors.torch
 import torch
 import yaml
 
-from syntaxlm.app.cli import main
+from syntaxlm.cli import main
 from syntaxlm.core.errors import InputError
 from syntaxlm.training import language_model
 from syntaxlm.training.language_model import TextTask

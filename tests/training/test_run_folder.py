@@ -16,12 +16,13 @@ from itertools import count
 import pytest
 import yaml
 
-from syntaxlm.app.quickstart import run_quickstart
+from syntaxlm.cli.quickstart import run_quickstart
+from syntaxlm.comparison.focus import FocusOptions, focus
+from syntaxlm.comparison.runs import compare, train_seeds
 from syntaxlm.core.errors import InputError, InputWarning
 from syntaxlm.core.files import append_stored, locked, system_error
 from syntaxlm.storage.folder import WEIGHTS, read_model, write_model
 from syntaxlm.training import loop
-from syntaxlm.training.focus import FocusOptions, focus
 from syntaxlm.training.result import INPUTS, RESULT
 from syntaxlm.training.run import (
     RECIPE,
@@ -33,7 +34,6 @@ from syntaxlm.training.run import (
     train,
     write_fingerprints,
 )
-from syntaxlm.training.study import compare, train_seeds
 from tests.fresh_models import fresh
 from tests.training.runs import stop_at
 

@@ -11,19 +11,19 @@ import numpy as np
 import pytest
 import torch
 
-from syntaxlm.app.report.report import page_of, read_run
+from syntaxlm.api.model_report import page_of, read_run
+from syntaxlm.comparison.report import Comparison, RecipeRuns
+from syntaxlm.comparison.runs import SeedsResult
 from syntaxlm.core.errors import InputError, InputWarning
+from syntaxlm.evaluation.perplexity import evaluate_text
 from syntaxlm.models.abilities import TrainsByGradient
 from syntaxlm.models.pcfg.model import SentencePCFG
 from syntaxlm.models.registry import MODELS
-from syntaxlm.scoring.perplexity import evaluate_text
 from syntaxlm.storage.folder import read_model
 from syntaxlm.training.language_model import TextTask
 from syntaxlm.training.recipe import Recipe, recipe_from
 from syntaxlm.training.result import RESULT
 from syntaxlm.training.run import train
-from syntaxlm.training.study import SeedsResult
-from syntaxlm.training.study_table import Comparison, RecipeRuns
 from tests.conftest import Toy
 from tests.models.variants import SENTENCE_VARIANTS, config_of
 from tests.training.runs import assert_resumes, metrics

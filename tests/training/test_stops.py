@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from syntaxlm.app.cli import main
+from syntaxlm.cli import main
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import locked
 from syntaxlm.core.tensor_files import read_tensors, write_tensors

@@ -8,15 +8,15 @@ import sys
 
 import pytest
 
-from syntaxlm.app import cli
-from syntaxlm.app.report.sentence import analyse
+from syntaxlm import cli
 from syntaxlm.core.errors import InputError, InputWarning
 from syntaxlm.data.treebanks import read_treebank, write_words
+from syntaxlm.evaluation.perplexity import evaluate_text
+from syntaxlm.evaluation.trees import evaluate_parsing
 from syntaxlm.generation.sentences import generate
-from syntaxlm.parsing.evaluation import evaluate_parsing
+from syntaxlm.parsing.analysis import analyse
 from syntaxlm.parsing.options import ParseOptions
 from syntaxlm.parsing.parse import parse_lines
-from syntaxlm.scoring.perplexity import evaluate_text
 from syntaxlm.scoring.surprisal import surprisals
 from syntaxlm.storage.folder import read_model
 from syntaxlm.training.run import train

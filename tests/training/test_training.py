@@ -17,9 +17,10 @@ import torch
 from rich.console import Console
 from torch import nn
 
+from syntaxlm.comparison.runs import train_seeds
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import locked
-from syntaxlm.scoring.perplexity import evaluate_text
+from syntaxlm.evaluation.perplexity import evaluate_text
 from syntaxlm.storage.folder import read_model
 from syntaxlm.training import language_model, loop
 from syntaxlm.training.checkpoint import Plateau, TrainerState, read_trainer_state
@@ -28,7 +29,6 @@ from syntaxlm.training.progress import Event, ProgressDisplay
 from syntaxlm.training.recipe import OptimiserSettings, ScheduleSettings, recipe_from
 from syntaxlm.training.result import CHECKPOINT, RESULT
 from syntaxlm.training.run import METRICS, RECIPE, Run, read_run_recipe, resume, train
-from syntaxlm.training.study import train_seeds
 from tests.training.runs import metrics
 
 

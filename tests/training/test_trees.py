@@ -12,20 +12,20 @@ import numpy as np
 import pytest
 import torch
 
-from syntaxlm.app.cli import main
-from syntaxlm.app.report.report import write_report
+from syntaxlm.api.model_report import write_report
+from syntaxlm.cli import main
+from syntaxlm.comparison.runs import compare
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import sha256
 from syntaxlm.data.dependencies import ROOT, DependencyCorpus
 from syntaxlm.data.treebanks import dependency_trees
+from syntaxlm.evaluation.perplexity import evaluate_text
 from syntaxlm.scoring.engine import Scorer
-from syntaxlm.scoring.perplexity import evaluate_text
 from syntaxlm.scoring.surprisal import tree_log_probs, tree_surprisals
 from syntaxlm.storage.folder import read_model
 from syntaxlm.training.recipe import recipe_from
 from syntaxlm.training.result import read_result
 from syntaxlm.training.run import METRICS, Run, resume, train
-from syntaxlm.training.study import compare
 from tests.training.runs import TREE_RNN, assert_resumes, stop_at, tree_data, tree_recipe, written
 from tests.training.two_processes import in_two_processes
 

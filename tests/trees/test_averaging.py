@@ -3,13 +3,14 @@ import random
 import numpy as np
 import pytest
 
+from syntaxlm.comparison.averages import average_files
 from syntaxlm.core.errors import InputError
 from syntaxlm.trees import charts
-from syntaxlm.trees.averaging import agreement, average, average_files
+from syntaxlm.trees.averaging import agreement, average
 from syntaxlm.trees.bounds import binary_upper_bound, left, random_trees, right
 from syntaxlm.trees.charts import TIE_RULES
 from syntaxlm.trees.decoding import SpanTable, decode, decode_spans
-from syntaxlm.trees.scoring import PROTOCOLS, score
+from syntaxlm.trees.f1 import PROTOCOLS, score
 from syntaxlm.trees.spans import SpanSets, trees_of
 from syntaxlm.trees.tree import parse_brackets, read_brackets, write_brackets
 

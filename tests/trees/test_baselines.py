@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from syntaxlm.trees import decoding
+from syntaxlm.trees.baselines import baseline_scores
 from syntaxlm.trees.bounds import (
     balanced,
     biased_upper_bound,
@@ -16,8 +17,7 @@ from syntaxlm.trees.bounds import (
     right,
 )
 from syntaxlm.trees.decoding import DECODING_RULES, decode
-from syntaxlm.trees.scoring import PROTOCOLS
-from syntaxlm.trees.significance import baseline_scores
+from syntaxlm.trees.f1 import PROTOCOLS
 from syntaxlm.trees.spans import SpanSets, trees_of
 from syntaxlm.trees.tree import Constituent, Tree
 

@@ -4,10 +4,10 @@ from functools import cache
 
 import pytest
 
+from syntaxlm.trees.baselines import BaselineScores, baseline_scores
 from syntaxlm.trees.conllu import read_conllu
+from syntaxlm.trees.f1 import PROTOCOLS, Protocol
 from syntaxlm.trees.preprocessing import clean_all, find_preprocessing
-from syntaxlm.trees.scoring import PROTOCOLS, Protocol
-from syntaxlm.trees.significance import BaselineScores, baseline_scores
 from syntaxlm.trees.spans import SpanSets
 from syntaxlm.trees.tree import Tree, read_brackets
 from tests.shared_data import DATA

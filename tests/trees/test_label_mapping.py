@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from syntaxlm.trees.bounds import random_trees
-from syntaxlm.trees.scoring import PROTOCOLS, SHOWN, Protocol, label_mapping
+from syntaxlm.trees.f1 import PROTOCOLS, SHOWN, Protocol, label_mapping
 from syntaxlm.trees.spans import SpanSets
 from syntaxlm.trees.tree import parse_brackets
 

@@ -8,12 +8,12 @@ import warnings
 
 import pytest
 
-from syntaxlm.app.cli import main
+from syntaxlm.cli import main
+from syntaxlm.comparison.averages import average_files
 from syntaxlm.core.errors import InputError, InputWarning
 from syntaxlm.core.reading import collected
-from syntaxlm.parsing.evaluation import evaluate_trees
-from syntaxlm.trees.averaging import average_files
-from syntaxlm.trees.scoring import PROTOCOLS
+from syntaxlm.evaluation.trees import evaluate_trees
+from syntaxlm.trees.f1 import PROTOCOLS
 
 PUNCTUATED = """\
 ( (S (NP-SBJ (DT The) (NN dog)) (, ,) (VP (VBD slept) (PP (IN on) (NP (DT the) (NN mat)))) (. .)) )

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from syntaxlm.trees.averaging import average
+from syntaxlm.trees.baselines import baseline_scores
 from syntaxlm.trees.bounds import biased_upper_bound, random_trees
 from syntaxlm.trees.decoding import DECODING_RULES, SPAN_RULES, SpanTable, decode, decode_spans
-from syntaxlm.trees.scoring import PROTOCOLS, score
-from syntaxlm.trees.significance import baseline_scores
+from syntaxlm.trees.f1 import PROTOCOLS, score
 from syntaxlm.trees.tree import parse_brackets
 
 pytestmark = pytest.mark.long

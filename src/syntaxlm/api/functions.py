@@ -9,22 +9,23 @@ from pathlib import Path
 from typing import TypeVar
 
 from syntaxlm.api.texts import check_model, file_of
+from syntaxlm.comparison import runs
+from syntaxlm.comparison.report import Comparison, TreebankEvaluation
+from syntaxlm.comparison.runs import read_recipes, with_tagged_text
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import named_path, refuse_overwriting, text_output
 from syntaxlm.core.reading import keeps_readings
 from syntaxlm.core.settings import Overrides
 from syntaxlm.evaluation.reranking import RerankReport, evaluate_reranking
-from syntaxlm.parsing.evaluation import find_protocol
+from syntaxlm.evaluation.trees import find_protocol
 from syntaxlm.storage.folder import ModelBundle
-from syntaxlm.training import run, study
+from syntaxlm.training import run
 from syntaxlm.training.processes import received_signal
 from syntaxlm.training.progress import ProgressCallback
 from syntaxlm.training.recipe import Recipe, read_recipe, with_overrides
 from syntaxlm.training.result import TrainingResult
-from syntaxlm.training.study import read_recipes, with_tagged_text
-from syntaxlm.training.study_table import Comparison, TreebankEvaluation
+from syntaxlm.trees.f1 import PROTOCOLS, Protocol
 from syntaxlm.trees.preprocessing import GoldPreprocessing
-from syntaxlm.trees.scoring import PROTOCOLS, Protocol
 
 
 @keeps_readings
@@ -119,7 +120,7 @@ def compare(
     watch: ProgressCallback = callback or (lambda event: None)
     evaluation = None if treebank is None else TreebankEvaluation(treebank, find_protocol(protocol), preprocessing)
     return _unless_stopped(
-        study.compare(read, named_path(folder), seeds, lambda recipe: nullcontext(watch), trees=evaluation)
+        runs.compare(read, named_path(folder), seeds, lambda recipe: nullcontext(watch), trees=evaluation)
     )
 
 

@@ -34,15 +34,18 @@ from syntaxlm.core.text_files import LINES_TOGETHER
 from syntaxlm.core.threads import core_count
 from syntaxlm.data.frequencies import FrequencySource
 from syntaxlm.data.input_table import InputTable
+from syntaxlm.data.stimuli import Stimuli
 from syntaxlm.data.tables import input_columns
+from syntaxlm.evaluation.attachment import AttachmentReport, evaluate_attachment
 from syntaxlm.evaluation.completion import CompletionReport, evaluate_completion
-from syntaxlm.evaluation.displayed_words import WordTable, word_table
 from syntaxlm.evaluation.items import ItemsReport, evaluate_items
 from syntaxlm.evaluation.options import RegressionSettings
 from syntaxlm.evaluation.pairs import PairsReport, evaluate_pairs
+from syntaxlm.evaluation.perplexity import LanguageModelScore, evaluate_text
 from syntaxlm.evaluation.reading_times import Contexts, ReadingTimesReport, evaluate_reading_times
-from syntaxlm.evaluation.stimuli import Stimuli
 from syntaxlm.evaluation.suites import SuitesReport, evaluate_suites
+from syntaxlm.evaluation.tree_report import ParsingReport
+from syntaxlm.evaluation.trees import evaluate_parsing, find_protocol
 from syntaxlm.generation.options import SamplingKeywords, SamplingOptions, TreeSamplingOptions
 from syntaxlm.generation.sentences import (
     GeneratedSentence,
@@ -53,26 +56,23 @@ from syntaxlm.generation.sentences import (
 )
 from syntaxlm.generation.stops import read_stops, write_stops
 from syntaxlm.generation.trees import GeneratedTree, generate_trees
-from syntaxlm.parsing.dependency_evaluation import AttachmentReport, evaluate_attachment
-from syntaxlm.parsing.evaluation import evaluate_parsing, find_protocol
 from syntaxlm.parsing.options import DecodingKeywords, DecodingOptions, ParseKeywords, ParseOptions
 from syntaxlm.parsing.parse import CONSTITUENTS, Parse, check_text_of, parse_lines
 from syntaxlm.parsing.processes import parse_in_processes
-from syntaxlm.parsing.report import ParsingReport
 from syntaxlm.parsing.word_measures import word_measures
 from syntaxlm.scoring.cache import CacheSettings
 from syntaxlm.scoring.engine import Scorer
 from syntaxlm.scoring.options import Context, PerplexityOptions, ReadingOptions, ScoreKeywords, ScoreOptions
-from syntaxlm.scoring.perplexity import LanguageModelScore, evaluate_text
 from syntaxlm.scoring.surprisal import word_columns
+from syntaxlm.scoring.word_table import WordTable, word_table
 from syntaxlm.storage.folder import STOPS, ModelBundle, write_model
 from syntaxlm.storage.hub import CardFacts, check_repository_name, has_card, upload, write_card
 from syntaxlm.storage.sources import read_named
 from syntaxlm.text.doubts import checked, warn_of_doubts
 from syntaxlm.text.options import TextKeywords, TextOptions
 from syntaxlm.text.reader import TextReader, each_line
+from syntaxlm.trees.f1 import PROTOCOLS, Protocol
 from syntaxlm.trees.preprocessing import GoldPreprocessing
-from syntaxlm.trees.scoring import PROTOCOLS, Protocol
 
 PROTOCOL = PROTOCOLS["wsj-test"]
 

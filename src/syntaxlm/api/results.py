@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.tables import SHOWN, Columns, HasRows, Row
-from syntaxlm.drawing.charts import bar_chart, scatter_chart
 from syntaxlm.drawing.files import table_html
+from syntaxlm.drawing.plots import bar_chart, scatter_chart
 from syntaxlm.drawing.svg import Picture, stacked
+from syntaxlm.reports.tables import SHOWN, Columns, HasRows, Row
 from syntaxlm.scoring.surprisal import SURPRISALS, WordSurprisal
 
 T = TypeVar("T")

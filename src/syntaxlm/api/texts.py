@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from syntaxlm.core.errors import InputWarning, closest_match, listed
-from syntaxlm.core.tables import HasRows
 from syntaxlm.core.text_files import check_encodable
+from syntaxlm.reports.tables import HasRows
 from syntaxlm.storage.folder import ModelBundle
 
 Chosen = TypeVar("Chosen")

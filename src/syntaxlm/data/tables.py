@@ -3,7 +3,7 @@
 How cells are separated and quoted is decided once, from the first lines; see `syntaxlm.data.table_form`. Rows of empty
 cells are ignored like empty lines, and so are columns without a name and without cells. A header with one name less
 than the rows have cells lacks the name of the first column, as R writes row names. A cell cannot contain a line break.
-`syntaxlm.core.tables.format_cells` writes such lines.
+`syntaxlm.reports.tables.format_cells` writes such lines.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from typing import Any, NamedTuple
 
 from syntaxlm.core.errors import LONGEST_NAME, SHOWN_NAMES, InputError, InputWarning, closest_match, listed, shortened
 from syntaxlm.core.reading import LINES_NAMED, ReadingReport, Remarks, announce
-from syntaxlm.core.tables import Column, ColumnType
 from syntaxlm.core.text_files import LINES_TOGETHER, content_suffix, read_lines, source_name
 from syntaxlm.data.table_form import (
     ESCAPE,
@@ -33,6 +32,7 @@ from syntaxlm.data.table_form import (
     text_of,
     warn_of_missing,
 )
+from syntaxlm.reports.tables import Column, ColumnType
 from syntaxlm.trees.conllu import DEPENDENCY_FORMATS
 
 _ADVICE_UTF8 = "Save the table as UTF-8; spreadsheets name this format CSV UTF-8"

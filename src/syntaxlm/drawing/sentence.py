@@ -12,7 +12,6 @@ import numpy.typing as npt
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.drawing import svg
-from syntaxlm.drawing.charts import heat_map
 from syntaxlm.drawing.dependencies import dependency_picture
 from syntaxlm.drawing.files import (
     PageSection,
@@ -23,6 +22,7 @@ from syntaxlm.drawing.files import (
     write_picture,
 )
 from syntaxlm.drawing.layout import DrawableDependencies, DrawableTree
+from syntaxlm.drawing.plots import heat_map
 from syntaxlm.drawing.svg import UNKNOWN, Picture, Theme, right_to_left
 from syntaxlm.drawing.tree import tree_picture
 

@@ -24,9 +24,9 @@ import numpy as np
 import numpy.typing as npt
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.tables import PERCENT, Column, Columns, HasReport, Report, ReportTable
 from syntaxlm.data.corpora import EncodedCorpus, read_lines
 from syntaxlm.parsing.structure import distances_of
+from syntaxlm.reports.tables import PERCENT, Column, Columns, HasReport, Report, ReportTable
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.normaliser import Normaliser, split_words
 

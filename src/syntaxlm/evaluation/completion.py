@@ -22,16 +22,16 @@ import numpy as np
 import numpy.typing as npt
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.tables import PERCENT, RIGHT, Column, Columns, HasReport, Report, ReportTable, format_value
 from syntaxlm.data.completion import CompletionQuestion, read_questions
 from syntaxlm.evaluation.significance import Accuracy, Credits, compare_credits
+from syntaxlm.reports.tables import PERCENT, RIGHT, Column, Columns, HasReport, Report, ReportTable, format_value
 from syntaxlm.scoring.engine import LogProbs, Scorer
 from syntaxlm.scoring.surprisal import log_probs_of_trees
+from syntaxlm.statistics.bootstrap import BootstrapResult
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.normaliser import UntaggedTokenError
 from syntaxlm.text.options import TextOptions
 from syntaxlm.text.reader import AS_TOKENISED, TextReader
-from syntaxlm.trees.significance import BootstrapResult
 from syntaxlm.trees.spans import Flags
 
 INTERPOLATED = "interpolated"

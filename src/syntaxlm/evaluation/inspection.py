@@ -19,18 +19,18 @@ from typing import Any
 from syntaxlm.core.errors import InputError, InputWarning, printable, shortened
 from syntaxlm.core.files import holds_model
 from syntaxlm.core.reading import ReadingReport, Remark, collected
-from syntaxlm.core.tables import Column, Columns, HasReport, Report, ReportTable, Row
 from syntaxlm.core.text_files import STANDARD_INPUT, content_suffix, no_sentence, read_lines
 from syntaxlm.data.corpora import TREEBANK_SUFFIXES, read_sentences, treebank_suffix
+from syntaxlm.data.displayed_words import displayed_words
 from syntaxlm.data.frequencies import Frequencies, is_frequency_list
 from syntaxlm.data.input_table import InputTable
 from syntaxlm.data.pairs import read_pairs
+from syntaxlm.data.stimuli import Stimuli
 from syntaxlm.data.suites import read_suites
 from syntaxlm.data.tables import open_table, refuse_table
 from syntaxlm.data.treebank_files import is_treebank
 from syntaxlm.data.treebanks import read_treebank
-from syntaxlm.evaluation.displayed_words import displayed_words
-from syntaxlm.evaluation.stimuli import Stimuli
+from syntaxlm.reports.tables import Column, Columns, HasReport, Report, ReportTable, Row
 from syntaxlm.storage.arpa import DATA, read_arpa
 from syntaxlm.text.normaliser import Normaliser
 

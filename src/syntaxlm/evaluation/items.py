@@ -16,22 +16,15 @@ import numpy as np
 
 from syntaxlm.core.errors import InputError, listed, shortened
 from syntaxlm.core.settings import check_number
-from syntaxlm.core.tables import Column, Columns, HasReport, Report, ReportTable, Row
 from syntaxlm.data.frequencies import Frequencies, FrequencySource
+from syntaxlm.data.stimuli import Stimuli
 from syntaxlm.data.tables import input_columns, names_beside
-from syntaxlm.drawing.charts import bar_chart
+from syntaxlm.drawing.plots import bar_chart
 from syntaxlm.drawing.svg import Picture, stacked
-from syntaxlm.evaluation.displayed_words import (
-    WordScores,
-    previous_name,
-    score_words,
-    with_previous,
-    word_properties,
-)
-from syntaxlm.evaluation.options import MOST_SPILLOVER
-from syntaxlm.evaluation.reading_times import Interval, bootstrap_mean
-from syntaxlm.evaluation.stimuli import Stimuli
-from syntaxlm.scoring.options import ScoreOptions
+from syntaxlm.reports.tables import Column, Columns, HasReport, Report, ReportTable, Row
+from syntaxlm.scoring.options import MOST_SPILLOVER, ScoreOptions
+from syntaxlm.scoring.word_table import WordScores, previous_name, score_words, with_previous, word_properties
+from syntaxlm.statistics.intervals import Interval, bootstrap_mean
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.options import TextOptions
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from syntaxlm.core.options import LARGEST_COUNT, Bounds, Options, Seed, Shown
+from syntaxlm.scoring.options import MOST_SPILLOVER
 
 FoldUnit = Literal["sentence", "group"]
 Unknown = Literal["exclude", "keep"]
 
-MOST_SPILLOVER = 10  # previous words
 MOST_KNOTS = 20
 
 

@@ -20,9 +20,9 @@ from torch import Tensor
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.progress import progress_bar
-from syntaxlm.core.tables import PERCENT, Column, Columns, HasReport, Report, ReportTable
 from syntaxlm.data.labelled_pairs import RELATIONS, LabelledPair, read_formula_pairs, read_labelled_pairs
 from syntaxlm.models.classifiers import PairBatch, PairClassifier
+from syntaxlm.reports.tables import PERCENT, Column, Columns, HasReport, Report, ReportTable
 from syntaxlm.storage.folder import ClassifierBundle, PairClassifierSettings, PairTask
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.vocabulary import Vocabulary

@@ -17,16 +17,16 @@ from typing import Any
 import numpy as np
 
 from syntaxlm.core.errors import InputError, amount, shortened
-from syntaxlm.core.tables import PERCENT, RIGHT, Column, Columns, HasReport, Report, ReportTable, format_value
 from syntaxlm.data.pairs import MinimalPair, read_pairs
 from syntaxlm.evaluation.completion import FEW_KNOWN, candidate_tokens, differing_words
 from syntaxlm.evaluation.significance import Accuracy, compare_credits
+from syntaxlm.reports.tables import PERCENT, RIGHT, Column, Columns, HasReport, Report, ReportTable, format_value
 from syntaxlm.scoring.engine import LogProbs, Scorer
+from syntaxlm.statistics.bootstrap import BootstrapResult
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.doubts import warn_of_doubts
 from syntaxlm.text.options import TextOptions
 from syntaxlm.text.reader import AS_TOKENISED, TextReader
-from syntaxlm.trees.significance import BootstrapResult
 from syntaxlm.trees.spans import Flags, Integers
 
 IDENTICAL_SHOWN = 3  # identical pairs that a warning names

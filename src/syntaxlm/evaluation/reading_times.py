@@ -21,28 +21,25 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 
+from syntaxlm.core.arrays import Flags, Integers, Numbers
 from syntaxlm.core.errors import InputError, amount
 from syntaxlm.core.progress import progress_bar
-from syntaxlm.core.tables import RIGHT, Column, Columns, HasReport, Report, ReportTable
+from syntaxlm.data.displayed_words import DisplayedWords, Times, displayed_words, join_times
 from syntaxlm.data.frequencies import Frequencies, FrequencySource
 from syntaxlm.data.input_table import InputTable
-from syntaxlm.drawing.charts import BinnedMean, binned_means_picture
 from syntaxlm.drawing.files import PageSection, check_picture, html_page, write_picture
+from syntaxlm.drawing.plots import BinnedMean, binned_means_picture
 from syntaxlm.drawing.svg import Picture, Theme
-from syntaxlm.evaluation.displayed_words import (
-    DisplayedWords,
-    Flags,
-    Integers,
-    Numbers,
-    Times,
+from syntaxlm.evaluation.options import RegressionSettings
+from syntaxlm.reports.tables import RIGHT, Column, Columns, HasReport, Report, ReportTable
+from syntaxlm.scoring.options import Context, ScoreOptions
+from syntaxlm.scoring.word_table import (
     WordScores,
     WordTable,
-    displayed_words,
-    join_times,
     positions,
     previous_name,
     score_columns,
@@ -50,146 +47,29 @@ from syntaxlm.evaluation.displayed_words import (
     with_previous,
     word_properties,
 )
-from syntaxlm.evaluation.options import RegressionSettings
-from syntaxlm.scoring.options import Context, ScoreOptions
+from syntaxlm.statistics.intervals import Interval, bootstrap_mean
+from syntaxlm.statistics.regression import (
+    Predictors,
+    Regression,
+    assigned_folds,
+    fit,
+    held_out_log_likelihood,
+    require_statsmodels,
+    spline_terms,
+)
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.options import TextOptions
 from syntaxlm.text.reader import AUTO_STYLE
-from syntaxlm.trees.significance import RunScores, compare_runs
 
-Predictors = Mapping[str, Numbers]
 Contexts = Literal["reset", "carry", "both"]
 
-SAMPLES = 10_000  # of the bootstrap
 BINS = 10  # of the picture, with equal numbers of words
-_TOLERANCE = 1e-7  # share of a predictor's variation that earlier ones must leave unexplained
 _UNKNOWN = "unknown"  # the indicator of unknown words
 _TOKENS = "tokens"  # the number of tokens of a word
 _SMOOTH = ("length", "log_frequency")
 _EDGE = 0.05  # quantiles of the first knot, and from above, of the last
 LARGE_TIME = 20  # times the median, above which a time is probably a mistake
 MANY_SPLIT = 0.05  # share of words of several tokens above which a note is printed
-
-
-class Interval(NamedTuple):
-    """A value with its 95% interval."""
-
-    value: float
-    low: float
-    high: float
-
-    def ends(self, factor: float = 1) -> str:
-        """Return the ends of the interval, times a factor, for tables."""
-        return "-" if math.isnan(self.low) else f"{factor * self.low:.2f} to {factor * self.high:.2f}"
-
-
-@dataclass(frozen=True)
-class Coefficient:
-    """A coefficient of a regression of all rows. p_value: two-sided, of a t-test."""
-
-    name: str
-    value: float
-    standard_error: float
-    t: float
-    p_value: float
-
-
-@dataclass(frozen=True)
-class Regression:
-    """A regression of all rows.
-
-    log_likelihood: in-sample, natural, summed over rows.  r_squared: explained share of the variance.
-    collinear: predictors that were left out because they are constant or linear combinations of earlier ones.
-    """
-
-    log_likelihood: float
-    r_squared: float
-    collinear: tuple[str, ...]
-    coefficients: tuple[Coefficient, ...]
-
-    def coefficient(self, name: str) -> Coefficient | None:
-        return next((coefficient for coefficient in self.coefficients if coefficient.name == name), None)
-
-
-def require_statsmodels() -> Any:
-    """Return the class OLS of statsmodels. Raises InputError if the library is not installed."""
-    try:
-        from statsmodels.regression.linear_model import OLS
-    except ModuleNotFoundError as error:
-        raise InputError(
-            f"regressions of reading times need statsmodels ({error.name} is not installed): pip install"
-            " 'syntaxlm[stats]'"
-        ) from None
-    return OLS
-
-
-def independent(predictors: Predictors) -> tuple[dict[str, Numbers], tuple[str, ...]]:
-    """Return an intercept and the predictors that are neither constant nor linear combinations of earlier ones.
-
-    Also returns the names of the other predictors.
-    """
-    kept = {"intercept": np.ones_like(next(iter(predictors.values())))}
-    left_out: list[str] = []
-    basis: list[Numbers] = []
-    for name, values in predictors.items():
-        rest = centred = values - values.mean()
-        scale = float(np.linalg.norm(centred))
-        for direction in basis * 2:  # twice, against rounding
-            rest = rest - (direction @ rest) * direction
-        if scale <= 1e-12 * max(1.0, float(np.abs(values).max())) or np.linalg.norm(rest) <= _TOLERANCE * scale:
-            left_out.append(name)
-        else:
-            kept[name] = values
-            basis.append(rest / np.linalg.norm(rest))
-    return kept, tuple(left_out)
-
-
-def fit(times: Numbers, predictors: Predictors) -> Regression:
-    """Return the regression of all rows, with an intercept. times: (r,).  predictors: (r,) each."""
-    kept, left_out = independent(predictors)
-    result = require_statsmodels()(times, np.column_stack(list(kept.values()))).fit()
-    columns = zip(kept, result.params, result.bse, result.tvalues, result.pvalues, strict=True)
-    coefficients = tuple(Coefficient(name, *map(float, values)) for name, *values in columns)
-    return Regression(float(result.llf), float(result.rsquared), left_out, coefficients)
-
-
-def held_out_log_likelihood(times: Numbers, predictors: Predictors, folds: Integers) -> Numbers:
-    """Return the natural log-likelihood of each row under the regression of the rows of all other folds: (r,).
-
-    folds: (r,) the fold of each row.
-    """
-    regression = require_statsmodels()
-    design = np.column_stack(list(independent(predictors)[0].values()))
-    log_likelihoods = np.empty(len(times))
-    for fold in np.unique(folds).tolist():
-        inside = folds == fold
-        result = regression(times[~inside], design[~inside]).fit()
-        variance = float(result.scale)
-        error = times[inside] - design[inside] @ result.params
-        log_likelihoods[inside] = -0.5 * (np.log(2 * math.pi * variance) + error**2 / variance)
-    return log_likelihoods
-
-
-def spline_terms(values: Numbers, knots: Numbers) -> list[Numbers]:
-    """Return the nonlinear terms of a natural cubic spline, which is linear outside the knots: (r,) each.
-
-    knots: (k,) ascending.  Returns k - 2 terms; with the values themselves they span all such splines. Divided by the
-    square of the range of the knots, they have the unit of the values. Harrell 2015, section 2.4.5.
-    """
-    first, last, before_last = knots[0], knots[-1], knots[-2]
-
-    def cube(knot: float) -> Numbers:
-        return np.maximum(values - knot, 0.0) ** 3
-
-    return [
-        (
-            cube(knot)
-            - cube(before_last) * (last - knot) / (last - before_last)
-            + cube(last) * (before_last - knot) / (last - before_last)
-        )
-        / (last - first) ** 2
-        for knot in knots[:-2].tolist()
-    ]
 
 
 def smooth_terms(predictors: Predictors, rows: Flags, spillover: int, count: int) -> dict[str, Numbers]:
@@ -206,29 +86,6 @@ def smooth_terms(predictors: Predictors, rows: Flags, spillover: int, count: int
             continue
         terms |= {f"{name}_spline_{number}": term for number, term in enumerate(spline_terms(values, knots), 1)}
     return terms
-
-
-def assigned_folds(units: Integers, count: int, seed: int) -> Integers:
-    """Return the fold, from 0, of each row; all rows of a unit (sentence or group) are in one fold.
-
-    Units are assigned at random, so that the folds have nearly equal numbers of units; with fewer units than `count`,
-    each unit is a fold.
-    """
-    distinct, index = np.unique(units, return_inverse=True)
-    order = np.random.default_rng(seed).permutation(len(distinct))
-    return (order % min(count, len(distinct)))[index]
-
-
-def bootstrap_mean(values: Numbers, units: Integers, seed: int, samples: int = SAMPLES) -> Interval:
-    """Return the mean of the values with a 95% percentile interval, by a bootstrap over units (sentences).
-
-    values, units: (r,).  The interval is NaN for too few units, see `BootstrapResult`.
-    """
-    _, index = np.unique(units, return_inverse=True)
-    sums = np.bincount(index, weights=values)[None].astype(float)
-    sizes = np.bincount(index)[None].astype(float)
-    result = compare_runs(RunScores(sums, sizes), RunScores(0 * sums, sizes), "mean", samples, seed)
-    return Interval(float(values.mean()), result.low, result.high)
 
 
 def binned_means(x: Numbers, y: Numbers, bins: int = BINS) -> Iterator[BinnedMean]:

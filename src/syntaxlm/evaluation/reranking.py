@@ -18,10 +18,11 @@ import numpy.typing as npt
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.progress import progress_bar
-from syntaxlm.core.tables import PERCENT, Column, Columns, HasReport, Report, ReportTable
 from syntaxlm.data.parse_candidates import SCORE, ParseCandidates, read_candidates, with_gold
 from syntaxlm.models.abilities import GeneratesTrees
+from syntaxlm.reports.tables import PERCENT, Column, Columns, HasReport, Report, ReportTable
 from syntaxlm.scoring.surprisal import log_probs_of_trees
+from syntaxlm.statistics.bootstrap import BootstrapResult
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.trees.matching import (
     ALL_WORDS,
@@ -33,7 +34,6 @@ from syntaxlm.trees.matching import (
     attachment,
     compare_attachment,
 )
-from syntaxlm.trees.significance import BootstrapResult
 
 TREES_TOGETHER = 4000  # candidates that are scored at a time: enough for large batches, few enough for memory
 

@@ -21,11 +21,12 @@ from pydantic import BaseModel, Field, NonNegativeInt
 from syntaxlm.core.errors import InputError, shortened
 from syntaxlm.core.files import parse_json
 from syntaxlm.core.reading import ReadingReport, announce
-from syntaxlm.core.tables import PERCENT, Column, Columns, HasReport, Report, ReportTable, format_value
 from syntaxlm.core.text_files import read_lines, source_name
+from syntaxlm.reports.tables import PERCENT, Column, Columns, HasReport, Report, ReportTable, format_value
+from syntaxlm.statistics.bootstrap import BootstrapResult, RunScores, compare_runs
+from syntaxlm.trees.baselines import SeedScores, run_scores
 from syntaxlm.trees.bounds import right
-from syntaxlm.trees.scoring import PROTOCOLS, Fractions, score
-from syntaxlm.trees.significance import BootstrapResult, RunScores, SeedScores, compare_runs
+from syntaxlm.trees.f1 import PROTOCOLS, Fractions, score
 from syntaxlm.trees.spans import Flags, SpanSets
 from syntaxlm.trees.tree import parse_brackets
 
@@ -347,7 +348,7 @@ def _right_branching(details: DetailedScores) -> DetailedScores:
             raise InputError(f"{place}: expected one gold tree with the {len(tree.words):,} words of the sentence")
         read += gold
     spans, (first, *_) = SpanSets.of(read), details.trees.values()
-    scores = RunScores.of_trees([score(right(spans.lengths), spans, PROTOCOLS[first.protocol], details=False)])
+    scores = run_scores([score(right(spans.lengths), spans, PROTOCOLS[first.protocol], details=False)])
     return replace(details, source=RIGHT_BRANCHING, names=("right branching",), scores=scores)
 
 

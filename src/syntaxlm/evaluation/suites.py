@@ -17,17 +17,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from syntaxlm.core.errors import InputError, shortened
-from syntaxlm.core.tables import PERCENT, RIGHT, Column, Columns, HasReport, Report, ReportTable, format_value
 from syntaxlm.data.suites import Condition, Region, Suite, Values, read_suites
 from syntaxlm.evaluation.completion import FEW_KNOWN
 from syntaxlm.evaluation.significance import Accuracy, compare_credits
+from syntaxlm.reports.tables import PERCENT, RIGHT, Column, Columns, HasReport, Report, ReportTable, format_value
 from syntaxlm.scoring.options import ScoreOptions
 from syntaxlm.scoring.surprisal import WordSurprisal, surprisals
+from syntaxlm.statistics.bootstrap import BootstrapResult
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.doubts import warn_of_doubts
 from syntaxlm.text.options import TextOptions
 from syntaxlm.text.reader import TextReader
-from syntaxlm.trees.significance import BootstrapResult
 from syntaxlm.trees.spans import Flags
 
 SUITE_ACCURACIES = Columns(

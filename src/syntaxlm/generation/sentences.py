@@ -16,10 +16,10 @@ import torch
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.progress import check_wanted
-from syntaxlm.core.tables import Column, Columns, HasRows
 from syntaxlm.generation.options import SamplingOptions
 from syntaxlm.models.abilities import LabelsSpans, PredictsNextToken, SamplesSentences
 from syntaxlm.models.batches import TokenBatch
+from syntaxlm.reports.tables import Column, Columns, HasRows
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.normaliser import Normaliser, UntaggedTokenError
 from syntaxlm.text.options import TextOptions

@@ -18,13 +18,13 @@ import torch
 from torch import Tensor
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.tables import Column, Columns, HasRows
 from syntaxlm.generation.options import SamplingOptions, TreeSamplingOptions
 from syntaxlm.generation.sentences import MAXIMUM, SAMPLED_TOGETHER, Numbers, barred_tokens, choose, numbers_to
 from syntaxlm.generation.stops import possible_edges, tree_model
 from syntaxlm.models.abilities import GeneratesTrees
 from syntaxlm.models.classifiers import Stops
 from syntaxlm.ops.tree_levels import EDGES, Levels
+from syntaxlm.reports.tables import Column, Columns, HasRows
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.trees.dependencies import Edge, in_order, tree_of_steps
 from syntaxlm.trees.tree import DependencyTree

@@ -16,7 +16,6 @@ import numpy.typing as npt
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.progress import progress_bar
-from syntaxlm.core.tables import Block, Column, Columns, HasRows, blocks_of
 from syntaxlm.core.text_files import LINES_TOGETHER, line_bytes, no_sentence, plain_size, source_name
 from syntaxlm.data.corpora import EncodedCorpus, GivenText, is_longer, read_sentences
 from syntaxlm.models.abilities import LabelsSpans
@@ -24,6 +23,7 @@ from syntaxlm.models.structures import CorpusStructure
 from syntaxlm.parsing.alternatives import alternatives_of, check_several
 from syntaxlm.parsing.options import ParseOptions
 from syntaxlm.parsing.structure import combined_trees, decodings, structure_of, trained_side
+from syntaxlm.reports.tables import Block, Column, Columns, HasRows, blocks_of
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.doubts import warn_of_doubts
 from syntaxlm.text.lines import ReadLines

@@ -17,6 +17,7 @@ Context = Literal["reset", "carry"]
 Measure = Literal["entropy", "entropy_reduction", "rank", "prefix_surprisal", "constituents_ended", "depth", "distance"]
 TREE_MEASURES = frozenset(["constituents_ended", "depth", "distance"])
 MOST_NEXT_WORDS = 100
+MOST_SPILLOVER = 10  # previous words in a table of displayed words
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,12 +22,12 @@ import numpy.typing as npt
 import torch
 
 from syntaxlm.core.errors import shortened
-from syntaxlm.core.tables import Column, Columns
 from syntaxlm.core.text_files import LINES_TOGETHER
 from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.data.dependencies import DependencyCorpus, read_words
 from syntaxlm.data.treebanks import dependency_trees
 from syntaxlm.models.abilities import GeneratesTrees, PredictsNextToken
+from syntaxlm.reports.tables import Column, Columns
 from syntaxlm.scoring.engine import Predictions, ScoredTokens, Scorer, TokenStream
 from syntaxlm.scoring.options import TREE_MEASURES, ScoreOptions
 from syntaxlm.storage.folder import ModelBundle

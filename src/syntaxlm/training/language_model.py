@@ -22,6 +22,8 @@ from syntaxlm.data.corpora import EncodedCorpus, count_tokens
 from syntaxlm.data.dependencies import ROOT, UNKNOWN, DependencyCorpus, count_dependencies, label_vocabulary
 from syntaxlm.data.supervision import read_supervision
 from syntaxlm.data.treebanks import dependency_trees
+from syntaxlm.evaluation.collapse import TreeFigures, tree_figures
+from syntaxlm.evaluation.perplexity import Corpus, LanguageModelScore, evaluate_language_model
 from syntaxlm.models.abilities import (
     NATS_PER_TOKEN,
     AnnealsLoss,
@@ -36,10 +38,8 @@ from syntaxlm.models.abilities import (
 )
 from syntaxlm.models.registry import build_model
 from syntaxlm.models.structures import SpanMarginals
-from syntaxlm.parsing.collapse import TreeFigures, tree_figures
 from syntaxlm.scoring.engine import TOKEN_BUDGET, Scorer, check_labels
 from syntaxlm.scoring.long_sentences import LONG_SENTENCE
-from syntaxlm.scoring.perplexity import Corpus, LanguageModelScore, evaluate_language_model
 from syntaxlm.storage.bundled import find_model
 from syntaxlm.storage.folder import (
     LABELS,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from syntaxlm.core.progress import Progress, working
-from syntaxlm.scoring.perplexity import perplexity_text
+from syntaxlm.evaluation.perplexity import perplexity_text
 from syntaxlm.training.checkpoint import TrainerState
 
 if TYPE_CHECKING:

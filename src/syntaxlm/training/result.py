@@ -16,10 +16,10 @@ from syntaxlm.core.errors import InputError, amount
 from syntaxlm.core.files import parse_json, read_stored
 from syntaxlm.core.options import Bounds
 from syntaxlm.core.settings import read_settings
+from syntaxlm.evaluation.collapse import TreeFigures
 from syntaxlm.evaluation.pair_classification import ClassificationReport, InferenceReport
+from syntaxlm.evaluation.perplexity import LanguageModelScore
 from syntaxlm.models.abilities import Criterion
-from syntaxlm.parsing.collapse import TreeFigures
-from syntaxlm.scoring.perplexity import LanguageModelScore
 
 RECIPE, METRICS, INPUTS, CHECKPOINT = "recipe.yaml", "metrics.jsonl", "inputs.json", "checkpoint.safetensors"
 RESULT = "result.json"

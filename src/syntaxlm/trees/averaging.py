@@ -9,15 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.reading import ReadingReport, keeps_readings
-from syntaxlm.core.tables import PERCENT, ReportTable, aligned
+from syntaxlm.reports.tables import PERCENT, ReportTable
 from syntaxlm.trees.bounds import left, right
 from syntaxlm.trees.charts import (
     Chart,
@@ -30,11 +28,9 @@ from syntaxlm.trees.charts import (
     spans_in,
 )
 from syntaxlm.trees.decoding import Scores, SpanTable
+from syntaxlm.trees.f1 import Fractions, Protocol, score
 from syntaxlm.trees.marks import Marks
-from syntaxlm.trees.matching import Side, match_files, without_empty_nodes
-from syntaxlm.trees.scoring import Fractions, Protocol, score
-from syntaxlm.trees.spans import Integers, SpanSets, format_spans, span_keys, spans_of_keys
-from syntaxlm.trees.tree import Tree, read_brackets
+from syntaxlm.trees.spans import Integers, SpanSets, span_keys, spans_of_keys
 
 # Agreement of several parsers on the same sentences, in unlabelled F1. No gold trees are needed.
 
@@ -256,90 +252,3 @@ def _expected_spans(
         shared[np.searchsorted(distinct, of_trees)] += weight
     of_tables = [(spans, int(weight)) for spans, weight in weighted if isinstance(spans, SpanTable)]
     return _ExpectedSpans(spans_of_keys(distinct, predictions[0].lengths), shared, of_tables, int(counted.sum()))
-
-
-@dataclass(frozen=True, eq=False)
-class AveragedTrees:
-    """The average of several files of trees, and their agreement.
-
-    spans, words: the averaged trees, over the words of the first file.  sources, weights: of the predictions.
-    agreement: pairwise; with_average: (k,) F1 of each prediction with the average, 0 to 1.
-    ties: how ties between splits were broken, see `average`.
-    readings: how the files were read.
-    """
-
-    readings: ClassVar[tuple[ReadingReport, ...]] = ()
-
-    spans: SpanSets
-    words: Sequence[Sequence[str]]
-    sources: Sequence[str]
-    weights: Sequence[float]
-    agreement: AgreementMatrix
-    with_average: Fractions
-    ties: TieBreaking = "random"
-
-    def brackets(self) -> list[str]:
-        """Return the averaged trees as lines of bracketed text."""
-        return format_spans(self.spans, self.words)
-
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "predictions": list(self.sources),
-            "weights": list(self.weights),
-            "ties": self.ties,
-            "trees": len(self.spans),
-            **self.agreement.to_dict(),
-            "with_average": self.with_average.tolist(),
-            **({"readings": [reading.to_dict() for reading in self.readings]} if self.readings else {}),
-        }
-
-    def __str__(self) -> str:
-        names: Sequence[str] = self.sources
-        if len(set(self.weights)) > 1:
-            weighted = zip(self.sources, self.weights, strict=True)
-            names = [f"{source}   weight {weight:g}" for source, weight in weighted]
-        head = f"agreement in unlabelled F1   protocol {self.agreement.protocol}   sentences {self.agreement.sentences}"
-        return f"{head}   ties {self.ties}\n\n{aligned(self.agreement.table(names, {'average': self.with_average}))}"
-
-
-@keeps_readings
-def average_files(
-    paths: Sequence[str | Path],
-    protocol: Protocol,
-    weights: Sequence[float] | None = None,
-    ties: TieBreaking = "random",
-    labelled: bool | None = None,
-) -> AveragedTrees:
-    """Return the average of two or more bracket files of the same sentences in the same order; labels are ignored.
-
-    weights, ties: see `average`.
-    labelled: whether brackets start with a label; None: decided for each file, see `parse_brackets`.
-    Empty nodes are dropped. Warns of sentences of which fewer than half of the words agree with the first file.
-    Raises InputError naming file and sentence if sentences differ in number or length, and naming file and line of a
-    tree without words (a failed parse).
-
-    >>> averaged = syntaxlm.average_files(["corpus/test.mrg"] * 3, syntaxlm.PROTOCOLS["wsj-test"])
-    >>> len(averaged.brackets())
-    3
-    """
-    if len(paths) < 2:
-        raise InputError(f"found {len(paths)} file of trees, expected at least two")
-    first = list(map(without_empty_nodes, read_brackets(paths[0], labelled)))
-    reference = Side(str(paths[0]), "file 1", "the tree")
-    advice = "All files must have one tree per sentence, with the same number of words."
-    trees: list[Sequence[Tree]] = [first]
-    for number, path in enumerate(paths[1:], 2):
-        side = Side(str(path), f"file {number}", f"that of {path}")
-        trees.append(list(map(without_empty_nodes, read_brackets(path, labelled))))
-        match_files(trees[-1], first, side, reference, advice)
-    predictions = [SpanSets.of(file_trees) for file_trees in trees]
-    spans = average(predictions, weights, ties)
-    return AveragedTrees(
-        spans,
-        [tree.words for tree in first],
-        [str(path) for path in paths],
-        [1.0] * len(paths) if weights is None else list(weights),
-        agreement(predictions, protocol),
-        np.array([score(prediction, spans, protocol, details=False).f1 for prediction in predictions]),
-        ties,
-    )

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from syntaxlm.core.errors import InputError, InputWarning, shortened
 from syntaxlm.core.reading import ReadingReport, Remarks, announce
+from syntaxlm.statistics.bootstrap import BootstrapResult, RunScores, compare_runs
 from syntaxlm.trees.preprocessing import (
     EMPTY_TAG,
     PREPROCESSINGS,
@@ -21,7 +22,6 @@ from syntaxlm.trees.preprocessing import (
     kept_words,
     text_words,
 )
-from syntaxlm.trees.significance import BootstrapResult, RunScores, compare_runs
 from syntaxlm.trees.tree import DependencyTree, Tree
 
 # Two versions of a sentence may write a few words differently (brackets, quotes, numbers, unknown words). Two sentences

@@ -1,8 +1,0 @@
-"""Write all generated parts and pictures of README and the pages: `python -m docs.generation`."""
-
-from docs.generation import language, parts, pictures, results
-
-results.main()
-parts.main()
-pictures.main()
-language.write_glossary()

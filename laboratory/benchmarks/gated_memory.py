@@ -1,0 +1,132 @@
+"""Training speed of PRPN: python -m laboratory.benchmarks.gated_memory [--json].
+
+A step is forward, loss over the vocabulary, backward, clipping and optimiser. In one run:
+- the fast form, in float32 and bf16-mixed;
+- the reference: the same model with the references of its ops, per-step autograd loops, in float32;
+- nn.LSTM: a language model of the same embedding, hidden size and layers, in both precisions.
+
+words: the published word model, E 800, H 1200, 2 layers, T 35, B 64, V 10,000.
+sentences: the parsing model, E 200, H 400, on real sentences, counting real tokens. The reference reads batches of 64
+in corpus order, padded to the longest, as the released program does, and also computes the padding. The fast form reads
+batches of mixed lengths, as PRPN is trained, and nn.LSTM batches of similar length.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from laboratory.benchmarks import training
+from laboratory.benchmarks.timing import Contestant, Row, race, refuse_failing_tests, show
+from laboratory.benchmarks.training import WORDS
+from syntaxlm.batches import SentenceBatches
+from syntaxlm.data.corpora import EncodedCorpus, count_tokens
+from syntaxlm.data.toy import english_fragment
+from syntaxlm.models.batches import TokenBatch
+from syntaxlm.models.lstm import LSTMConfig
+from syntaxlm.models.prpn import PRPNConfig
+from syntaxlm.models.registry import build_model
+from syntaxlm.text.normaliser import Normaliser
+from syntaxlm.text.vocabulary import Vocabulary
+from syntaxlm.training.recipe import OptimiserSettings
+
+TEXT = Path(__file__).parents[3] / "shared/data/ptb/ptb.train.txt"
+SAMPLE = 8  # batches of 64 sentences, as a sample of the corpus
+TOKEN_BUDGET = 1536
+SETTINGS = OptimiserSettings(learning_rate=0.001, beta1=0.0)
+
+
+def contestant(
+    config: PRPNConfig | LSTMConfig,
+    batches: Sequence[TokenBatch],
+    form: str,
+    precision: str,
+    tokens: Sequence[int] | None = None,
+) -> Contestant:
+    """Trains on the batches in turn."""
+    return training.contestant(partial(build_model, config, WORDS), batches, form, precision, SETTINGS, tokens)
+
+
+def words(rounds: int) -> list[Row]:
+    """The published word model on random tokens."""
+    prpn = PRPNConfig(
+        embedding_size=800,
+        hidden_size=1200,
+        residual_blocks=0,
+        dropout=0.7,
+        layer_dropout=0.5,
+        recurrent_dropout=0.5,
+    )
+    lstm = LSTMConfig(embedding_size=800, hidden_size=1200, dropout=0.7, layer_dropout=0.5)
+    tokens = torch.randint(WORDS, (36, 64), generator=torch.Generator().manual_seed(0))
+    batches = [TokenBatch(tokens[:-1], tokens[1:])]
+    contestants = [
+        contestant(prpn, batches, "fast", "bf16-mixed"),
+        contestant(prpn, batches, "fast", "32"),
+        contestant(prpn, batches, "reference", "32"),
+        contestant(lstm, batches, "nn.LSTM", "32"),
+        contestant(lstm, batches, "nn.LSTM", "bf16-mixed"),
+    ]
+    return race("words E800 H1200 T35 B64", contestants, rounds, "reference", "nn.LSTM")
+
+
+def sentences(rounds: int, text: Path) -> list[Row]:
+    """The parsing model on real sentences, or on the built-in corpus if the text is missing."""
+    normaliser = Normaliser()
+    if text.exists():
+        vocabulary = Vocabulary.build(count_tokens(text, normaliser), maximum_size=WORDS)
+        corpus = EncodedCorpus.encode(text, normaliser, vocabulary)
+        name = text.name
+    else:
+        sample = [sentence.words for sentence in english_fragment().sample(20_000, seed=0)]
+        vocabulary = Vocabulary(["<unk>", "<s>", "</s>", *english_fragment().vocabulary])
+        corpus = EncodedCorpus.from_sentences([vocabulary.encode(sentence) for sentence in sample])
+        name = "built-in corpus"
+    alike, mixed = (
+        SentenceBatches(corpus, vocabulary, TOKEN_BUDGET, shuffle=True, seed=0, mixed=mixed) for mixed in (False, True)
+    )
+    samples: dict[str, list[TokenBatch]] = {}
+    for kind, batches in (("alike", alike), ("mixed", mixed)):
+        every = batches.epoch(0)
+        samples[kind] = [batches.batch(indices) for indices in every[:: len(every) // SAMPLE]]
+    as_they_come, real = [], []
+    for start in np.linspace(0, len(corpus) - 64, SAMPLE).astype(np.int64).tolist():
+        indices = np.arange(start, start + 64)
+        batch = mixed.batch(indices[np.argsort(-corpus.lengths[indices], kind="stable")])
+        real.append(batch.token_count())
+        as_they_come.append(TokenBatch(batch.tokens, batch.targets))
+    contestants = [
+        contestant(PRPNConfig(), samples["mixed"], "fast", "bf16-mixed"),
+        contestant(PRPNConfig(), samples["mixed"], "fast", "32"),
+        contestant(PRPNConfig(), as_they_come, "reference", "32", real),
+        contestant(LSTMConfig(), samples["alike"], "nn.LSTM", "32"),
+        contestant(LSTMConfig(), samples["alike"], "nn.LSTM", "bf16-mixed"),
+    ]
+    return race(f"sentences E200 H400, {name}", contestants, rounds, "reference", "nn.LSTM")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m laboratory.benchmarks.gated_memory", description=__doc__.split("\n")[0]
+    )
+    parser.add_argument("--json", action="store_true", help="print a JSON object")
+    parser.add_argument("--rounds", type=int, default=3, help="timed rounds; their median counts (default 3)")
+    parser.add_argument("--case", choices=["words", "sentences"], help="run only this case")
+    parser.add_argument("--text", type=Path, default=TEXT, help="text with one sentence per line")
+    options = parser.parse_args()
+    refuse_failing_tests("tests/ops/test_gated_memory.py", "tests/models/test_prpn.py")
+    rows = []
+    if options.case != "sentences":
+        rows += words(options.rounds)
+    if options.case != "words":
+        rows += sentences(options.rounds, options.text)
+    show(rows, options.json)
+
+
+if __name__ == "__main__":
+    main()

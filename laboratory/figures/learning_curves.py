@@ -1,0 +1,123 @@
+"""Learning curves: validation perplexity of several runs against updates and against minutes.
+
+    python -m laboratory.figures.learning_curves NAME=RUN [NAME=RUN ...] -o docs/images/on-lstm-curves.svg
+
+RUN: the folder of a run, finished or not; runs with the same name are seeds of one series. Only validations are drawn.
+--published NAME=PERPLEXITY (repeatable) adds a horizontal line. Minutes are wall-clock time: compare them only between
+runs of one machine with the same load.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from laboratory.figures import shared
+from syntaxlm.core.errors import InputError
+from syntaxlm.core.files import parse_json, read_stored_text
+from syntaxlm.drawing import svg
+from syntaxlm.drawing.plots import Point, line_chart
+from syntaxlm.drawing.svg import Picture
+from syntaxlm.training.result import METRICS
+
+GAP = (math.nan, math.nan)  # interrupts the line between two seeds
+
+
+@dataclass(frozen=True)
+class Curve:
+    """The validations of a run: updates, minutes and perplexity of each."""
+
+    updates: tuple[int, ...]
+    minutes: tuple[float, ...]
+    perplexity: tuple[float, ...]
+
+    @property
+    def best(self) -> float:
+        return min(self.perplexity)
+
+
+def read_curve(folder: str | Path) -> Curve:
+    """The validations in the metrics of a run. A last line without a line end is still being written, and is skipped.
+
+    Raises InputError for a damaged file, and for a run without a validation.
+    """
+    path = Path(folder) / METRICS
+    rows = [parse_json(line, f"{path}, line {number}") for number, line in enumerate(_lines(path), 1)]
+    try:
+        found = [(row["step"], row["seconds"] / 60, row["valid_perplexity"]) for row in rows if row["event"] == "valid"]
+    except (KeyError, TypeError) as error:
+        raise InputError(f"{path}: {error!r}; expected the metrics of a model trained by gradient") from error
+    if not found:
+        raise InputError(f"{path}: found no validation; train until the first one")
+    return Curve(*zip(*found, strict=True))
+
+
+def _lines(path: Path) -> list[str]:
+    return read_stored_text(path).split("\n")[:-1]
+
+
+def picture(
+    curves: Mapping[str, Sequence[Curve]],
+    title: str,
+    published: Mapping[str, float] | None = None,
+    most: float = math.inf,
+) -> Picture:
+    """Two charts side by side. curves: by series, its seeds.  most: perplexities above it are not drawn."""
+    panels = []
+    for x_label in ("updates", "minutes"):
+        series = {name: _joined([_points(curve, x_label, most) for curve in seeds]) for name, seeds in curves.items()}
+        heading = title if x_label == "updates" else " "
+        panels.append(
+            line_chart(
+                series,
+                heading,
+                x_label,
+                "validation perplexity",
+                log_y=True,
+                from_zero=True,
+                levels=published or {},
+                width=430,
+            )
+        )
+    ends = [f"{name}: best {_ends(seeds)}" for name, seeds in curves.items()]
+    return svg.stacked([svg.beside(panels), shared.lines(ends)], title, gap=0)
+
+
+def _ends(seeds: Sequence[Curve]) -> str:
+    """The best perplexity of each seed, with its updates and minutes so far."""
+    return ", ".join(
+        f"{curve.best:.1f} ({curve.updates[-1]:,} updates, {curve.minutes[-1]:.0f} minutes)" for curve in seeds
+    )
+
+
+def _points(curve: Curve, x_label: str, most: float) -> list[Point]:
+    xs: Sequence[float] = getattr(curve, x_label)
+    return [(x, y) for x, y in zip(xs, curve.perplexity, strict=True) if y <= most]
+
+
+def _joined(lines: Sequence[Sequence[Point]]) -> list[Point]:
+    return [point for line in lines for point in (*line, GAP)]
+
+
+def main() -> tuple[Picture, argparse.Namespace]:
+    parser = shared.options(__doc__)
+    parser.add_argument("runs", nargs="+", metavar="NAME=RUN")
+    parser.add_argument("--title", default="Validation perplexity")
+    parser.add_argument("--published", action="append", default=[], metavar="NAME=PERPLEXITY")
+    parser.add_argument("--most", type=float, default=math.inf, metavar="P", help="leave out perplexities above P")
+    chosen = parser.parse_args()
+    curves: dict[str, list[Curve]] = {}
+    for name, folder in shared.named(chosen.runs):
+        curves.setdefault(name, []).append(read_curve(folder))
+    try:
+        published = {name: float(value) for name, value in shared.named(chosen.published)}
+    except ValueError:
+        raise InputError(f"--published: found {chosen.published}; expected NAME=PERPLEXITY") from None
+    return picture(curves, chosen.title, published, chosen.most), chosen
+
+
+if __name__ == "__main__":
+    shared.run(main)

@@ -1,0 +1,122 @@
+"""PaLM: left and right splits of untrained models by seed, and of trained ones.
+
+    python -m laboratory.figures.palm_splits NAME=MODEL [NAME=MODEL ...] --treebank WSJ -o docs/images/palm-splits.svg
+
+Each point is the trees of one model: the percentage of splits that separate the last word from the rest (left) or the
+first (right). The untrained models have the settings and vocabulary of the first model and random weights. Trees are
+decoded by the published greedy algorithm. The published points are from Peng, Schwartz and Smith 2019. --store FILE
+also writes the points as JSON; the same picture is then drawn by --stored FILE, without models.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import fmean, stdev
+
+from laboratory.figures import shared
+from syntaxlm.api.model import load
+from syntaxlm.core.errors import InputError
+from syntaxlm.core.files import parse_json, read_stored_text, to_json, write_text
+from syntaxlm.core.progress import progress_bar
+from syntaxlm.data.treebanks import read_treebank, treebank_tokens
+from syntaxlm.drawing.plots import Point, scatter_chart
+from syntaxlm.drawing.svg import Picture, stacked
+from syntaxlm.evaluation.trees import gold_trees, protocol_named, with_fresh_weights
+from syntaxlm.models.abilities import ParsesSentences
+from syntaxlm.parsing.structure import structure_of
+from syntaxlm.storage.folder import ModelBundle
+from syntaxlm.trees.decoding import SpanRule
+from syntaxlm.trees.f1 import score
+from syntaxlm.trees.spans import SpanSets
+
+RULE: SpanRule = "greedy-right"
+PUBLISHED_SPREAD = "untrained, published: left 39.3 ± 10.5%, right 41.2 ± 8.8%"
+PUBLISHED = {"untrained, published mean": (39.3, 41.2), "trained, published": (1.1, 85.6)}
+
+
+def splits(predicted: SpanSets, gold: SpanSets, protocol: str) -> Point:
+    """Percentages of left and of right splits, of the sentences that a protocol scores."""
+    shape = score(predicted, gold, protocol_named(protocol)).predicted_shape
+    if shape is None:
+        raise InputError(f"no sentence has three or more words under the protocol {protocol}")
+    return shape.left, shape.right
+
+
+def points(
+    models: Sequence[tuple[str, ModelBundle]], treebank: str, seeds: int, protocol: str
+) -> dict[str, list[Point]]:
+    """(left, right) by series: untrained models, trained models by name, the gold trees.
+
+    Raises InputError for a model without span scores.
+    """
+    for name, model in models:
+        if not isinstance(model.model, ParsesSentences) or RULE not in model.model.decoders:
+            raise InputError(f"{name}: found a model of type {model.settings.model.name}; expected a PaLM")
+    read = read_treebank(treebank, "ptb-keep")
+    gold = SpanSets.of(gold_trees(read))
+
+    def of(model: ModelBundle) -> Point:
+        tokens = treebank_tokens(read, model.normaliser)
+        return splits(structure_of(model, tokens, labels=False).decode(RULE), gold, protocol)
+
+    fresh = (with_fresh_weights(models[0][1], seed) for seed in range(seeds))
+    found = {f"untrained, {seeds} seeds": [of(model) for model in progress_bar(fresh, "untrained models", seeds)]}
+    for name, model in models:
+        found.setdefault(name, []).append(of(model))
+    return found | {"gold trees": [splits(gold, gold, protocol)]}
+
+
+def read_points(path: Path) -> dict[str, list[Point]]:
+    """(left, right) by series, from a file that `main` stored. Raises InputError for a file of another form."""
+    report = parse_json(read_stored_text(path), str(path))
+    try:
+        return {name: [(left, right) for left, right in some] for name, some in report["series"].items()}
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise InputError(f"{path}: {error!r}; expected the points that --store writes") from error
+
+
+def picture(series: Mapping[str, Sequence[Point]]) -> Picture:
+    """The figure. series: (left, right) by name."""
+    published = {name: [point] for name, point in PUBLISHED.items()}
+    chart = scatter_chart(
+        {**series, **published}, "Splits of untrained and trained models", "left splits, %", "right splits, %",
+        [((0, 100), (100, 0))],
+    )  # fmt: skip
+    notes = ["Dashed line: every split is left or right.", *(_spread(name, some) for name, some in series.items())]
+    return stacked([chart, shared.lines([*filter(None, notes), PUBLISHED_SPREAD])], chart.title, gap=0)
+
+
+def _spread(name: str, some: Sequence[Point]) -> str:
+    """Means and standard deviations of several points as text; "" for one point."""
+    if len(some) < 2:
+        return ""
+    left, right = (f"{fmean(values):.1f} ± {stdev(values):.1f}%" for values in zip(*some, strict=True))
+    mostly_left = sum(left > right for left, right in some)
+    return f"{name}: left {left}, right {right}; more left than right: {mostly_left} of {len(some)}"
+
+
+def main() -> tuple[Picture, argparse.Namespace]:
+    parser = shared.options(__doc__)
+    parser.add_argument("models", nargs="*", metavar="NAME=MODEL", help="trained models; seeds may share a name")
+    parser.add_argument("--treebank", metavar="TREEBANK")
+    parser.add_argument("--seeds", type=int, default=25, metavar="N", help="number of untrained models; default 25")
+    parser.add_argument("--protocol", default="wsj40", metavar="NAME", help="default wsj40")
+    parser.add_argument("--store", type=Path, metavar="FILE", help="write the points as JSON")
+    parser.add_argument("--stored", type=Path, metavar="FILE", help="draw points that were stored")
+    chosen = parser.parse_args()
+    if chosen.stored is not None:
+        return picture(read_points(chosen.stored)), chosen
+    if not chosen.models or chosen.treebank is None:
+        raise InputError("expected models and --treebank, or --stored")
+    models = [(name, load(path)) for name, path in shared.named(chosen.models)]
+    found = points(models, chosen.treebank, chosen.seeds, chosen.protocol)
+    if chosen.store is not None:
+        facts = {"schema_version": 1, "treebank": chosen.treebank, "protocol": chosen.protocol, "decoder": RULE}
+        write_text(to_json(facts | {"series": found}, indent=2) + "\n", chosen.store)
+    return picture(found), chosen
+
+
+if __name__ == "__main__":
+    shared.run(main)

@@ -1,0 +1,8 @@
+"""Write all generated parts and pictures of README and the pages: `python -m laboratory.pages`."""
+
+from laboratory.pages import language, parts, pictures, results
+
+results.main()
+parts.main()
+pictures.main()
+language.write_glossary()

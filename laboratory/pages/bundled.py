@@ -1,0 +1,177 @@
+"""The tables of the bundled models, and of what was tried for them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from laboratory.pages.markdown import table
+from laboratory.pages.stored_results import percent, run, runs, stored
+from syntaxlm.drawing.terminal import draw_tree
+from syntaxlm.trees.tree import parse_brackets
+
+SHIPPED = {"en": "`en`", "en-fast": "`en-fast`"}
+SHIPPED_TREEBANKS = {
+    "wsj": ("WSJ sample", "all"),
+    "wsj-second": ("WSJ sample, second half", "all"),
+    "wsj10": ("WSJ sample", "up to 10 words"),
+    "gum": ("GUM test", "all"),
+    "gum10": ("GUM test", "up to 10 words"),
+    "craft": ("CRAFT", "up to 40 words"),
+    "ordinary": ("ordinary sentences", "all"),
+}
+
+
+def shipped_trees() -> str:
+    """F1 of the bundled models, from the reports that `shipping.figures` stores."""
+    rows = []
+    for ending, (title, words) in SHIPPED_TREEBANKS.items():
+        for model, shown in SHIPPED.items():
+            one = run("shipped", ending, model)
+            with_marks = one.first["f1_by_decoder"].get("mbr with marks (both)")
+            figures = [percent(one.f1), "" if with_marks is None else percent(with_marks), percent(one.right_branching)]
+            rows.append([shown, title, words, f"{one.first['sentences']:,}", *figures])
+    return table(["model", "treebank", "length", "sentences", "F1", "F1 with marks", "right branching"], rows)
+
+
+def shipped_reliability() -> str:
+    """Reliability of the probabilities of `en` on the WSJ sample."""
+    bins = run("shipped", "wsj", "en").first["reliability"]["constituents"]
+    rows = [
+        [
+            f"{one['low']:.1f} to {one['high']:.1f}",
+            f"{one['size']:,}",
+            percent(one["probability"]),
+            percent(one["correct"]),
+        ]
+        for one in bins
+    ]
+    return table(["probability", "constituents", "mean probability", "share in the gold trees"], rows)
+
+
+def shipped_pairs() -> str:
+    """Accuracy on BLiMP of the bundled models and of Kneser-Ney 5-grams, by field and linguistics term."""
+    models = _blimp()
+    means = ("mean_over_cases", "mean_over_cases_differing_words_known")
+    paradigms = [[model[means[0]], None, model[means[1]]] for model in models]
+    title = f"mean over {len(models[0]['by_case'])} paradigms"
+    rows = [_pair_row("all", models), _cells_of_pairs(title, "", paradigms)]
+    for grouping, names in models[0]["by_group"].items():
+        title = grouping.replace("_", " ")
+        rows += [_pair_row(f"{title}: {name}", [one["by_group"][grouping][name] for one in models]) for name in names]
+    return table(_pair_heads(models), rows)
+
+
+def shipped_pairs_by_paradigm() -> str:
+    """The same by paradigm."""
+    models = _blimp()
+    rows = [_pair_row(f"`{name}`", [one["by_case"][name] for one in models]) for name in models[0]["by_case"]]
+    return table(_pair_heads(models), rows)
+
+
+def _blimp() -> list[dict[str, Any]]:
+    return list(stored("shipped/blimp")["models"])
+
+
+def _pair_heads(models: Sequence[Mapping[str, Any]]) -> list[str]:
+    shown = [(SHIPPED | {"kn5": "5-grams"})[model["model"]] for model in models]
+    return ["pairs of BLiMP", "number", *(one + what for one in shown for what in ("", ", unknown", ", known"))]
+
+
+def _pair_row(title: str, of_models: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A group of pairs, with each model's accuracy, share of pairs with an unknown differing word, and accuracy on the
+    others.
+    """
+    figures = [
+        [one["all"]["accuracy"], one["share_unknown"], one["differing_words_known"]["accuracy"]] for one in of_models
+    ]
+    return _cells_of_pairs(title, f"{of_models[0]['all']['pairs']:,}", figures)
+
+
+def _cells_of_pairs(title: str, number: str, figures: Sequence[Sequence[float | None]]) -> list[str]:
+    return [title, number, *("" if one is None else percent(one) for of_model in figures for one in of_model)]
+
+
+def ordinary_sentences() -> str:
+    """The trees of `en` for the ordinary sentences, with the gold constituents that they lack."""
+    report = stored("shipped/en-ordinary-trees")
+    recall = run("shipped", "ordinary", "en").first["recall_by_label"]
+    shown = ", ".join(
+        f"{label} {100 * share:.0f}% of {count}" for label, (share, count) in recall.items() if count > 10
+    )
+    parts = [
+        f"All constituents are correct in {report['right']} of {len(report['sentences'])} sentences. Found: {shown}."
+    ]
+    for one in report["sentences"]:
+        (tree,) = parse_brackets(one["tree"])
+        verdict = "; ".join(one["missed"]) or "nothing"
+        parts.append(f"```text\n{draw_tree(tree)}\n```\n\nMissed: {verdict}.")
+    return "\n\n".join(parts)
+
+
+def shipped_perplexity() -> str:
+    """Perplexity of the bundled models and of Kneser-Ney 5-grams on EWT."""
+    rows = []
+    for model, shown in (*SHIPPED.items(), ("kn5", "Kneser-Ney 5-grams, same text")):
+        for ending, read in (("ewt", "as a stream"), ("ewt-sentences", "sentence by sentence")):
+            for kind, counted in ((ending, "words and marks"), (f"{ending}-words", "words")):
+                for one in (found.first for found in runs("shipped", kind) if found.name == model):
+                    of_model = "words" if model == "en-fast" else counted
+                    share = f"{one['unknown'] / one['tokens']:.1%}"
+                    rows.append([shown, read, of_model, f"{one['perplexity']:.1f}", f"{one['tokens']:,}", share])
+    return table(["model", "read", "predicted", "perplexity", "tokens", "unknown words"], rows)
+
+
+def shipped_icelandic() -> str:
+    """Figures of the Icelandic model on the last tenth of IcePaHC."""
+    rows = []
+    for name, length in (("icepahc", "all"), ("icepahc10", "up to 10 words")):
+        one = run("shipped", name, "is")
+        with_marks = percent(one.first["f1_by_decoder"]["mbr with marks (both)"])
+        figures = [
+            percent(one.f1),
+            with_marks,
+            percent(one.right_branching),
+            percent(one.first["baselines"]["balanced"]),
+        ]
+        rows.append([length, f"{one.first['sentences']:,}", *figures])
+    return table(["length", "sentences", "F1", "F1 with marks", "right branching", "balanced"], rows)
+
+
+SCORERS = {"lstm-en": "LSTM", "awd-lstm-en": "AWD-LSTM", "on-lstm-en": "ON-LSTM"}
+
+
+def scorer_types() -> str:
+    """Language models of three types on the text of `en`, in the same minutes, as `compare` stored them."""
+    rows = []
+    for row in stored("shipped/scorer-types")["rows"]:
+        perplexities = [f"{row[part]['perplexity']['mean']:.1f}" for part in ("valid", "test")]
+        read = [f"{row['minutes']['mean']:.0f}", f"{row['epochs']['mean']:.2f}"]
+        rows.append([SCORERS[row["recipe"]], f"`{row['recipe']}`", f"{row['parameters']:,}", *read, *perplexities])
+    return table(["model", "recipe", "parameters", "minutes", "epochs", "validation", "test"], rows)
+
+
+def shipped_speed() -> str:
+    """Sentences parsed and scored per second by the bundled models."""
+    rows = []
+    for model, shown, use in (*((*one, "parse") for one in SHIPPED.items()), ("en-score", SHIPPED["en"], "score")):
+        one = run("shipped", "speed", model).first
+        speed = f"{one['sentences_per_second']:,.0f}"
+        rows.append([shown, use, speed, f"{one['sentences']:,} of EWT", str(one["threads"])])
+    return table(["model", "command", "sentences per second", "sentences", "threads"], rows)
+
+
+def unknown_words() -> str:
+    """What classes of unknown words change, from the reports of `shipping.unknown_words` and `evaluate parse`."""
+    rows = []
+    texts = {"simple-pcfg": ("small SN-PCFG", "EWT"), "kn5": ("5-grams", "EWT"), "kn5-valid": ("5-grams", "validation")}
+    for name, (model, text) in texts.items():
+        report = stored(f"shipped/unknown-words-{name}")
+        for key, words in (("words", "all"), ("words_after_unknown_words", "after an unknown word")):
+            means = report["mean_surprisal" + key.removeprefix("words")]
+            rows.append(
+                [f"{model}, bits per known word of {text}, {words} ({report[key]:,})", *(f"{x:.2f}" for x in means)]
+            )
+    f1 = [percent(run("shipped", "wsj", name).f1) for name in ("with-classes", "without-classes")]
+    rows.append(["small SN-PCFG, F1 on the WSJ sample", *f1])
+    return table(["", "with classes", "without"], rows)

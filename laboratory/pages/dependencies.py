@@ -1,0 +1,156 @@
+"""What is installed with the package: lowest versions and licences.
+
+`python -m laboratory.pages.dependencies` prints the lowest declared versions as constraints of pip, for
+`make test-lowest`. torch is left out: constraints.txt has the version that is tested.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterable, Iterator
+from importlib import metadata
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from laboratory.pages.markdown import plain, table
+
+_PROJECT = Path(__file__).parents[2] / "pyproject.toml"
+_REQUIREMENT = re.compile(r"(?P<name>[\w.-]+)(?:\[[\w,-]+\])?\s*(?:>=\s*(?P<lowest>[\w.]+))?")
+UNKNOWN = "not installed here"  # in place of the licence of a package that states it only where it is installed
+_FOR_DEVELOPERS = ("docs", "test")  # optional parts that users do not install
+
+_USES = {
+    "dataframe": "results as pandas data frames (polars works, too)",
+    "draw": "pictures as PNG",
+    "frequencies": "word frequencies from wordfreq: `--frequencies wordfreq:en`",
+    "hub": "[models on the Hugging Face hub](share-a-model.md)",
+    "parquet": "[Parquet files](result-files.md) and [jobs](very-large-jobs.md)",
+    "ray": "[jobs](very-large-jobs.md) on several machines",
+    "serve": "[the web app](serve.md): `syntaxlm serve`",
+    "spacy": "[the spaCy component](spacy.md)",
+    "stats": "the regressions of `syntaxlm evaluate reading-times`",
+    "transformers": "[models of transformers as scorers](transformers.md): `hf:gpt2`",
+}
+
+# What packages without a license expression say in other words.
+_SAME = {
+    "Apache 2.0": "Apache-2.0",
+    "Apache 2.0 License": "Apache-2.0",
+    "Apache License": "Apache-2.0",
+    "Apache License, Version 2.0": "Apache-2.0",
+    "Apache Software License": "Apache-2.0",
+    "BSD License": "BSD",
+    "ISC License (ISCL)": "ISC",
+    "MIT License": "MIT",
+    "Mozilla Public License 2.0 (MPL 2.0)": "MPL-2.0",
+}
+
+
+class Requirement(NamedTuple):
+    """A declared dependency. part: the optional part that needs it; "" for the package.  lowest: version, or None."""
+
+    name: str
+    part: str
+    lowest: str | None
+
+
+def declared() -> list[Requirement]:
+    """The dependencies of the package and of its optional parts."""
+    project: dict[str, Any] = tomllib.loads(_PROJECT.read_text(encoding="utf-8"))["project"]
+    parts = {"": project["dependencies"], **project["optional-dependencies"]}
+    return [_requirement(one, part) for part, needed in parts.items() for one in needed]
+
+
+def lowest_versions() -> dict[str, str]:
+    """The lowest declared version of every dependency but torch."""
+    return {one.name: one.lowest for one in declared() if one.lowest is not None and one.name != "torch"}
+
+
+def dependency_table() -> str:
+    """The declared dependencies that users install, with lowest version and licence."""
+    rows: dict[tuple[str, str | None], list[str]] = {}
+    for one in declared():
+        if one.part not in _FOR_DEVELOPERS:
+            rows.setdefault((one.name, one.lowest), []).append(f"`{one.part}`" if one.part else "always")
+    cells = ([name, ", ".join(parts), lowest or "", _licence(name)] for (name, lowest), parts in rows.items())
+    return table(["package", "part", "lowest version", "licence"], cells)
+
+
+def extras_table() -> str:
+    """The optional parts that users install, and the packages that each brings."""
+    parts: dict[str, list[str]] = {}
+    for one in declared():
+        if one.part and one.part not in _FOR_DEVELOPERS:
+            parts.setdefault(one.part, []).append(one.name)
+    missing = parts.keys() ^ _USES.keys()
+    if missing:
+        raise ValueError(f"extras without a use, or uses without an extra: {', '.join(sorted(missing))}")
+    rows = ([f"`{part}`", _USES[part], ", ".join(names)] for part, names in sorted(parts.items()))
+    return table(["extra", "for", "packages"], rows)
+
+
+def inner_dependency_table() -> str:
+    """What the dependencies of the package itself need in turn, with licence."""
+    direct = {_normal(one.name) for one in declared() if not one.part}
+    found = sorted(_closure(direct) - direct)
+    return table(["package", "licence"], ([name, _licence(name)] for name in found))
+
+
+def developer_table() -> str:
+    """What tests and documentation need besides, with licence."""
+    users = {_normal(one.name) for one in declared() if one.part not in _FOR_DEVELOPERS}
+    names = {_normal(one.name): one.name for one in declared() if one.part in _FOR_DEVELOPERS}
+    return table(["package", "licence"], ([names[name], _licence(name)] for name in sorted(set(names) - users)))
+
+
+def _requirement(text: str, part: str) -> Requirement:
+    found = _REQUIREMENT.match(text)
+    assert found is not None, text
+    return Requirement(found["name"], part, found["lowest"])
+
+
+def _closure(names: Iterable[str]) -> set[str]:
+    """The installed packages that packages need, themselves included."""
+    found: set[str] = set()
+    left = list(names)
+    while left:
+        name = left.pop()
+        if name not in found and _metadata(name) is not None:
+            found.add(name)
+            left += _needed(name)
+    return found
+
+
+def _needed(name: str) -> Iterator[str]:
+    """What an installed package needs on this machine, without optional parts."""
+    for text in metadata.requires(name) or []:
+        requirement, _, marker = text.partition(";")
+        if not re.search(r"extra\s*==|sys_platform\s*==\s*.(win32|darwin)|platform_system\s*==\s*.Windows", marker):
+            yield _normal(_requirement(requirement, "").name)
+
+
+def _normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def _metadata(name: str) -> Any:
+    try:
+        return metadata.metadata(name)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _licence(name: str) -> str:
+    """The licence that an installed package states, as an SPDX expression where it can be told."""
+    found = _metadata(name)
+    if found is None:
+        return UNKNOWN
+    classifiers = [one.rpartition(" :: ")[2] for one in found.get_all("Classifier") or [] if one.startswith("License")]
+    text = (found["License"] or "").strip()
+    stated = found["License-Expression"] or (text if text and "\n" not in text else " and ".join(classifiers))
+    return plain(_SAME.get(stated, stated) or "see its license file")
+
+
+if __name__ == "__main__":
+    print("\n".join(f"{name}=={version}" for name, version in lowest_versions().items()))

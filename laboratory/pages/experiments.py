@@ -1,0 +1,272 @@
+"""docs/papers.md: every experiment of the papers with its outcome, its values beside ours, and the commands of ours."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from laboratory.pages import signal
+from laboratory.pages.markdown import table
+from laboratory.pages.papers import marvin_linzen_models, published
+from laboratory.pages.provenance import commands, epoch_tokens, evaluation, key, parameters
+from laboratory.pages.stored_results import Figure, Runs, of_baseline, percent, perplexity, run, stored
+
+OUTCOMES = ("reproduced", "found at small size", "not found", "not run")
+Entry = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A stored value as text, and where it comes from.
+
+    how: decoder, protocol and sentences of F1, or else what was measured.  seeds, parameters, text: of the model.
+    """
+
+    value: str
+    how: str = ""
+    seeds: str | int | None = None
+    parameters: int | None = None
+    text: str = ""
+    commands: tuple[str, ...] = ()
+
+
+def measured(one: Entry) -> Measured:
+    """The value that an entry of published.yaml names. Raises KeyError or ValueError for one that is not stored."""
+    for name, read in _READERS.items():
+        if name in one:
+            return read(one)
+    raise ValueError(f"{one}: found {', '.join(one)}; expected one of {', '.join(_READERS)}")
+
+
+def _of_run(one: Runs, folder: str, commands_of: Sequence[str]) -> Callable[[str, str], Measured]:
+    """Fill in what all values of a run share; the caller adds the value and how it was measured."""
+    place = key(folder, one.name)
+    known = Measured("", commands=tuple(commands_of), parameters=parameters(place, {}), seeds=one.shown_seeds)
+    try:
+        trained = run(folder, "training", one.name)
+    except KeyError:
+        return lambda value, how: replace(known, value=value, how=how)
+    epochs, tokens = Figure.of(float(report["epochs"]) for report in trained.reports.values()).mean, epoch_tokens(place)
+    text = f"{epochs:.1f}".removesuffix(".0") + (" epoch" if epochs == 1 else " epochs")
+    text += f", {short(epochs * tokens)} tokens" if tokens else ""
+    own = parameters(place, trained.first)
+    return lambda value, how: replace(known, value=value, how=how, parameters=own, text=text)
+
+
+def _trees(one: Entry) -> Measured:
+    """F1 of `evaluate parse`; by layer, recall of a label, or depth of the trees, where an entry asks for it."""
+    found = run(one["reports"], one["ending"], one.get("run", ""))
+    decoder = one.get("decoder", found.first["decoder"])
+    reports = found.reports.values()
+    if "label" in one:
+        value = percent(Figure.of(report["recall_by_label"][one["label"]][0] for report in reports))
+    elif one.get("depth"):
+        value = perplexity(Figure.of(report["predicted_shape"]["depth"] for report in reports))
+    elif "layer" in one:
+        value = percent(Figure.of(report["f1_by_layer"][str(one["layer"])][decoder] for report in reports))
+    else:
+        value = percent(found.f1_by(decoder))
+    made = evaluation(key(one["reports"], found.name), found, one["ending"], decoder)
+    how = f"`{decoder}`, `{found.first['protocol']}`, {found.first['sentences']:,} sentences"
+    return _of_run(found, one["reports"], made)(value, how)
+
+
+def _perplexity(one: Entry) -> Measured:
+    """Perplexity of the test text, or its bits per token, from the reports of `train`."""
+    found = run(one["training"], "training", one.get("run", ""))
+    entry = commands()[key(one["training"], found.name)]
+    value = perplexity(found.perplexity("test"))
+    if one.get("bits"):
+        value = f"{Figure.of(report['test']['bits_per_token'] for report in found.reports.values()).mean:.3f}"
+    shown = _of_run(found, one["training"], [entry["train"]])(value, "")
+    return replace(shown, seeds=None, text="") if found.first.get("counted") else shown
+
+
+def _picture(one: Entry) -> Measured:
+    return Measured(f"[picture](figures.md#{one['picture']})", one.get("how", ""))
+
+
+def _baseline(one: Entry) -> Measured:
+    report = stored(one["baselines"])
+    command = f"syntaxlm evaluate trees wsj.mrg wsj.mrg --preprocessing ptb-keep --protocol {report['protocol']}"
+    if one["baselines"].endswith("10"):
+        command += " --max-words 10"
+    how = f"`{report['protocol']}`, {report['sentences']:,} sentences"
+    return Measured(percent(of_baseline(report, one["name"])), how, commands=("cat WSJ/*.mrg > wsj.mrg", command))
+
+
+def _attachment(one: Entry) -> Measured:
+    report, entry = stored(one["attachment"]), commands()[one["attachment"]]
+    how = f"{report['sentences']:,} sentences"
+    if "baseline" in one:
+        return Measured(percent(report["baselines"][one["baseline"]][one["side"]]), how, commands=(entry["run"],))
+    size = parameters(one["attachment"], {})
+    return Measured(percent(Figure(report[one["side"]])), how, 1, size, commands=(entry["train"], entry["run"]))
+
+
+def _pairs(one: Entry) -> Measured:
+    """Accuracy on all of Marvin and Linzen's pairs."""
+    models, entry = marvin_linzen_models(one["pairs"]), commands()[one["pairs"]]
+    value = percent(Figure.of(model["all"]["accuracy"] for model in models))
+    size = parameters(one["pairs"], {})
+    return Measured(
+        value, f"{models[0]['all']['pairs']:,} pairs", len(models), size, commands=(entry["train"], entry["run"])
+    )
+
+
+def _completion(one: Entry) -> Measured:
+    found = stored(f"completion/{one['completion']}")["models"][0]["all"]
+    seeds = None if one["completion"].startswith("kn5") else 1
+    return Measured(percent(found["accuracy"]), "all questions", seeds, commands=(commands()["completion"]["run"],))
+
+
+def _interpolated(one: Entry) -> Measured:
+    """Accuracy of an interpolation of models, or of one of them (`model: NAME`)."""
+    place = f"completion-interpolated/{one['interpolated']}"
+    found, entry = stored(place), commands()[place]
+    scores, how = found["interpolated"]["second_half"], "second half of the questions"
+    if "model" in one:
+        (scores,) = (model["all"] for model in found["models"] if model["model"] == one["model"])
+        how = "all questions"
+    made = tuple(entry[name] for name in ("train", "run") if name in entry)
+    return Measured(percent(scores["accuracy"]), how, 1, text=one.get("read", ""), commands=made)
+
+
+def _boundaries(one: Entry) -> Measured:
+    """F1 of word boundaries by the distance of the space, or of as many boundaries in random gaps (`random: true`)."""
+    report, entry = stored(one["boundaries"]), commands()[one["boundaries"]]
+    (row,) = (row for row in report["scores"] if row["reading"] == "space" and row["layer"] == 1)
+    made = entry["train"], entry["run"]
+    return Measured(percent(row["random_f1" if one.get("random") else "f1"]), "", 1, commands=made)
+
+
+def _logic(one: Entry) -> Measured:
+    reports = [stored(f"logic/{one['logic']}-{seed}") for seed in (1, 2, 3)]
+    value = percent(Figure.of(report["test"]["longer"]["accuracy"] for report in reports))
+    epochs = Figure.of(report["epochs"] for report in reports).mean
+    return Measured(value, "7 to 12 operators", 3, reports[0]["parameters"], f"{epochs:.1f} epochs",
+                    (commands()[f"logic/{one['logic']}"]["train"],))  # fmt: skip
+
+
+def _stops(one: Entry) -> Measured:
+    """Accuracy of the classifiers of where trees end, or of always stopping (`always: true`), for each question."""
+    report = stored(f"stops/{one['stops']}")["test"]["every_word"]
+    name = "always_stop" if one.get("always") else "accuracy"
+    value = ", ".join(f"{100 * report[question][name]:.1f}" for question in STOP_QUESTIONS)
+    entry = commands()[f"stops/{one['stops']}"]
+    return Measured(value, "", None if one.get("always") else 1, commands=(entry["train"], entry["run"]))
+
+
+STOP_QUESTIONS = ("add left", "add right", "add next left", "add next right")
+
+
+def _speed(one: Entry) -> Measured:
+    """Speed of a loss of TreeRNN, relative to a softmax for each edge type."""
+    rows = {(row["case"], row["form"]): row["tokens_per_second"] for row in stored("speed/tree_rnn")["rows"]}
+    case = f"100-200, 64 trees, V {one['words']}"
+    value = rows[case, one["speed"]] / rows[case, "softmaxes by edge"]
+    return Measured(f"{value:.2f}", "", commands=(commands()["speed/tree_rnn"]["run"],))
+
+
+def _splits(one: Entry) -> Measured:
+    """Shares of left and of right splits, in percent."""
+    series = stored("palm-splits/wsj")["series"][one["splits"]]
+    shown = []
+    for side, values in zip(("left", "right"), zip(*series, strict=True), strict=True):
+        std = f" ± {statistics.stdev(values):.1f}" if len(values) > 1 else ""
+        shown.append(f"{side} {statistics.fmean(values):.1f}{std}")
+    entry, trees = commands()["palm-splits"], one["splits"] == "gold trees"
+    size = None if trees else parameters("palm-splits", {})
+    return Measured(", ".join(shown), "", None if trees else len(series), size, commands=(entry["train"], entry["run"]))
+
+
+def _signal(one: Entry) -> Measured:
+    """Test perplexity of a model of a tenth of the text with a kind of trees, or its perplexity of GUM, or its F1."""
+    model, trees = one["signal"], one["trees"]
+    row, command = signal.compared()[model][trees], commands()[f"{signal.FOLDER}/tenth-{model}-{trees}"]["run"]
+    made = [command] if one.get("text") != "gum" else [command, commands()[f"{signal.FOLDER}/gum-tenth-{model}"]["run"]]
+    values = signal.of_gum(trees) if one.get("text") == "gum" else signal.perplexities(row)
+    value, how = perplexity(Figure.of(values)), "without trees" if trees == "none" else f"{signal.TREES[trees]} trees"
+    if one.get("f1"):
+        value, how = signal.f1_of(row), f"`{row['treebank']['decoder']}`, {row['treebank']['sentences']:,} sentences"
+    epochs = row["epochs"]["mean"]
+    text = f"{epochs:.0f} epochs, {short(epochs * row['epoch_tokens'])} tokens"
+    return Measured(value, how, len(values), row["parameters"], text, tuple(made))
+
+
+_READERS: dict[str, Callable[[Entry], Measured]] = {
+    "reports": _trees, "training": _perplexity, "picture": _picture, "baselines": _baseline, "attachment": _attachment,
+    "pairs": _pairs, "completion": _completion, "interpolated": _interpolated, "boundaries": _boundaries,
+    "logic": _logic, "stops": _stops, "speed": _speed, "splits": _splits, "signal": _signal,
+}  # fmt: skip
+
+
+def short(number: float) -> str:
+    """A number of parameters or tokens, in millions from 100,000 on."""
+    return f"{number:,.0f}" if number < 1e5 else f"{number / 1e6:.1f} M"
+
+
+def counts() -> str:
+    """The number of experiments by paper and outcome."""
+    papers = published()["experiments"]
+    own = [paper for name, paper in papers.items() if name != "compared"]
+    of_all = [row for paper in own for row in paper["rows"]]
+    rows = [_counted(paper["title"], paper["rows"]) for paper in own]
+    rows.append([f"**{cell}**" for cell in _counted("all of the above: the papers' own models", of_all)])
+    rows.append(_counted(papers["compared"]["title"], papers["compared"]["rows"]))
+    return table(["papers", *OUTCOMES, "experiments"], rows)
+
+
+def _counted(title: str, rows: Sequence[Entry]) -> list[str]:
+    outcomes = [row["outcome"] for row in rows]
+    return [title, *(str(outcomes.count(one)) for one in OUTCOMES), str(len(outcomes))]
+
+
+def experiments(paper: str) -> str:
+    """A section for every table, figure or experiment of a paper."""
+    return "\n".join(_section(row) for row in published()["experiments"][paper]["rows"])
+
+
+def _section(row: Entry) -> str:
+    if row["outcome"] not in OUTCOMES:
+        raise ValueError(f"{row['item']}: outcome {row['outcome']!r}; expected one of {', '.join(OUTCOMES)}")
+    lines = [row, *row.get("systems", ())]
+    ours = [measured(one["here"]) if "here" in one else None for one in lines[1:]]
+    text = f"### {row['item']}\n\n**{row['outcome'].capitalize()}.** {_sentence(row['why'])}"
+    if "about" in row:
+        text += f" {_sentence(row['about'])}"
+    if "recipe" in row:
+        text += f" Recipe at published size: `{row['recipe']}`."
+    if ours:
+        text += "\n\n" + _table(row, lines[1:], ours)
+    made = dict.fromkeys(line for one in ours if one for line in one.commands) | dict.fromkeys(row.get("commands", ()))
+    return text + ("\n```sh\n" + "\n".join(made) + "\n```\n" if made else "\n" * (not ours))
+
+
+def _sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}" + "." * (text[-1] not in ".?")
+
+
+def _table(row: Entry, systems: Sequence[Entry], ours: Sequence[Measured | None]) -> str:
+    """Published values beside ours; columns that are empty for all systems are left out."""
+    heads = ["system", f"published: {row['measure']}", "here", "measured by", "seeds", "parameters", "text read"]
+    cells = [_cells(row.get("scale", {}) | one, here or Measured("")) for one, here in zip(systems, ours, strict=True)]
+    kept = [column for column in range(len(heads)) if any(line[column] for line in cells)]
+    return table([heads[column] for column in kept], ([line[column] for column in kept] for line in cells))
+
+
+def _cells(one: Entry, here: Measured) -> list[str]:
+    scale = one if "published" in one else {}
+    return [
+        one["system"], str(one.get("published", "")), here.value, here.how,
+        _beside(scale.get("seeds"), here.seeds),
+        _beside(scale.get("parameters"), here.parameters and short(here.parameters)),
+        _beside(scale.get("read"), here.text),
+    ]  # fmt: skip
+
+
+def _beside(theirs: object, ours: object) -> str:
+    """What is known of the published model and of ours."""
+    return f"{theirs or '-'} / {ours or '-'}" if theirs or ours else ""

@@ -1,0 +1,58 @@
+"""What mkdocs calls while it builds the site (mkdocs.yml names this file)."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+
+from laboratory.pages import commands, reference
+from laboratory.pages.mathematics import with_mathml
+from laboratory.pages.notebook import notebook_page
+from laboratory.pages.parts import with_parts, without_marks
+
+DOCS = Path(__file__).parents[2] / "docs"
+_NOTEBOOK = re.compile(r"(\]\([\w./-]+)\.ipynb\)")
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Puts the pages of commands and packages into the navigation, after the first page of their section."""
+    pages = {
+        "commands/index.md": [f"commands/{commands.page_name(name)}" for name in commands.all_commands()],
+        "reference/python/index.md": [f"reference/python/{name}" for name in reference.reference_pages()],
+    }
+    _extend(config.nav or [], pages)
+    return config
+
+
+def _extend(nav: list[Any], pages: dict[str, list[str]]) -> None:
+    """Replaces the entry of a section's first page by all pages of the section."""
+    for entry in nav:
+        for title, inner in entry.items() if isinstance(entry, dict) else ():
+            if isinstance(inner, list):
+                _extend(inner, pages)
+            elif inner in pages:
+                entry[title] = [inner, *pages[inner]]
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Adds the pages of packages and notebooks."""
+    made = {f"reference/python/{name}": text for name, text in reference.reference_pages().items()}
+    for path in sorted((DOCS / "notebooks").glob("*.ipynb")):
+        made[f"notebooks/{path.stem}.md"] = notebook_page(path)
+    for name, text in made.items():
+        files.append(File.generated(config, name, content=text))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+    """Writes generated parts anew. A link to a notebook leads to its page, from other pages than this."""
+    text = without_marks(with_parts(markdown))
+    return text if page.file.src_uri.startswith("notebooks/") else _NOTEBOOK.sub(r"\1.md)", text)
+
+
+def on_page_content(html: str, **_: Any) -> str:
+    return with_mathml(html)

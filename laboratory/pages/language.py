@@ -1,0 +1,201 @@
+"""Checks user-facing text for wording to avoid: `python -m laboratory.pages.language`, a part of `make lint`.
+
+Checked: README.md, the pages of docs/, the comments of recipes, the help of every command, and the messages of the
+package. Code, links and formulas in pages are left out. language-allowed.yaml lists exceptions, each with a reason.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from laboratory.pages.markdown import plain, table
+from syntaxlm.cli import build_parser
+from syntaxlm.cli.parser import Parser
+
+ROOT = Path(__file__).parents[2]
+HERE = Path(__file__).parent
+GLOSSARY_PAGE = ROOT / "docs" / "glossary.md"
+_NO_PROSE = re.compile(
+    r"^ *```.*?^ *```|<!--.*?-->|(`+)(?:.+?)\1|\$\$.*?\$\$|\$[^$\n]+\$|(?<=\])\([^)\s]*\)", re.MULTILINE | re.DOTALL
+)
+
+
+@dataclass(frozen=True)
+class Avoided:
+    """A wording to avoid, and what to write."""
+
+    pattern: re.Pattern[str]
+    write: str
+
+
+@dataclass(frozen=True)
+class Text:
+    """A piece of user-facing text. place: its file, from the root, or the command whose help it is."""
+
+    place: str
+    line: int
+    text: str
+
+
+@dataclass(frozen=True)
+class Violation:
+    """A wording to avoid where it was found."""
+
+    place: str
+    line: int
+    found: str
+    write: str
+    context: str
+
+    def __str__(self) -> str:
+        return f"{self.place}:{self.line}: {self.found!r} (write: {self.write}): ...{self.context}..."
+
+
+@dataclass(frozen=True)
+class Allowed:
+    """Allows a text. place: a pattern of places; text: what is found, or a piece of its context."""
+
+    place: str
+    text: str
+    reason: str
+
+    def allows(self, one: Violation) -> bool:
+        return fnmatch(one.place, self.place) and self.text.lower() in f"{one.found} {one.context}".lower()
+
+
+@cache
+def glossary() -> dict[str, Any]:
+    data: dict[str, Any] = yaml.safe_load((HERE / "glossary.yaml").read_text(encoding="utf-8"))
+    return data
+
+
+def avoided() -> list[Avoided]:
+    return [
+        Avoided(re.compile(one["pattern"], 0 if one.get("case") else re.IGNORECASE), one["write"])
+        for one in glossary()["avoid"]
+    ]
+
+
+def allowed() -> list[Allowed]:
+    data = yaml.safe_load((HERE / "language-allowed.yaml").read_text(encoding="utf-8")) or []
+    return [Allowed(**one) for one in data]
+
+
+def violations(texts: Iterable[Text], rules: Iterable[Avoided]) -> Iterator[Violation]:
+    rules = list(rules)
+    for text in texts:
+        flat = re.sub(r"\s", " ", text.text)
+        for rule in rules:
+            for found in rule.pattern.finditer(flat):
+                line = text.line + text.text.count("\n", 0, found.start())
+                context = flat[max(0, found.start() - 40) : found.end() + 40].strip()
+                yield Violation(text.place, line, found.group(), rule.write, context)
+
+
+def all_texts() -> Iterator[Text]:
+    for path in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
+        yield page_text(path.read_text(encoding="utf-8"), str(path.relative_to(ROOT)))
+    for path in sorted((ROOT / "recipes").rglob("*.yaml")):
+        comments = re.sub(r"^[^#\n]*", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
+        yield Text(str(path.relative_to(ROOT)), 1, _without_code(comments).replace("#", " "))
+    yield from help_texts(build_parser())
+    for path in sorted((ROOT / "src").rglob("*.py")):
+        yield from messages(path.read_text(encoding="utf-8"), str(path.relative_to(ROOT)))
+
+
+def page_text(markdown: str, place: str) -> Text:
+    """A page with code, links' targets and formulas blanked, so that places in it stay."""
+    return Text(place, 1, _NO_PROSE.sub(lambda found: re.sub(r"[^\n]", " ", found.group()), markdown))
+
+
+def help_texts(parser: Parser) -> Iterator[Text]:
+    """The help of a command and of all below it."""
+    parser.declare()
+    place = f"{parser.prog} --help"
+    for text in (parser.description, parser.epilog):
+        if text:
+            yield Text(place, 1, _without_code(text))
+    for action in parser._actions:
+        if action.help and action.help != argparse.SUPPRESS:
+            yield Text(place, 1, _without_code(action.help))
+        if isinstance(action, argparse._SubParsersAction):
+            for choice in action._choices_actions:
+                yield Text(place, 1, _without_code(choice.help or ""))
+            for inner in dict.fromkeys(action.choices.values()):
+                yield from help_texts(inner)
+
+
+def _without_code(text: str) -> str:
+    return re.sub(r"`[^`]*`|--[a-z-]+", " ", text)
+
+
+def messages(source: str, place: str) -> Iterator[Text]:
+    """The string literals of a module that are prose: three words or more, and not a docstring."""
+    tree = ast.parse(source)
+    docstrings = {
+        id(node.body[0].value)
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef))
+        and node.body
+        and isinstance(node.body[0], ast.Expr)
+    }
+    parts = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            text = "".join(str(part.value) if isinstance(part, ast.Constant) else "X" for part in node.values)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings | parts:
+            text = node.value
+        else:
+            continue
+        if len(text.split()) > 2:
+            yield Text(place, node.lineno, _without_code(text))
+
+
+def glossary_page() -> str:
+    """docs/glossary.md."""
+    terms = glossary()["terms"]
+    rows = ([f"**{plain(term)}**", terms[term]] for term in sorted(terms, key=str.lower))
+    return (
+        "# Glossary\n\n<!-- made by python -m laboratory.pages.language --write -->\n\n"
+        "The terms of these pages, of help texts, messages and JSON keys.\n\n" + table(["term", "meaning"], rows)
+    )
+
+
+def write_glossary() -> None:
+    GLOSSARY_PAGE.write_text(glossary_page(), encoding="utf-8")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--write", action="store_true", help="write docs/glossary.md")
+    if parser.parse_args().write:
+        write_glossary()
+    exceptions, used, faults = allowed(), set(), []
+    for one in dict.fromkeys(violations(all_texts(), avoided())):
+        matching = [exception for exception in exceptions if exception.allows(one)]
+        used.update(matching)
+        if not matching:
+            faults.append(one)
+    if GLOSSARY_PAGE.read_text(encoding="utf-8") != glossary_page():
+        print("docs/glossary.md differs from glossary.yaml; run python -m laboratory.pages.language --write")
+        return 1
+    for exception in exceptions:
+        if exception not in used:
+            print(f"language-allowed.yaml: {exception.place}, {exception.text!r}: not needed any more")
+    print("\n".join(map(str, faults)) or "wording: no violation")
+    return int(bool(faults))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,137 @@
+"""The overview of docs/results.md: a row for every model type, and what F1 owes to the decoder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from laboratory.pages.markdown import table
+from laboratory.pages.stored_results import (
+    EN_SEEDS,
+    Figure,
+    Trees,
+    baselines,
+    of_baseline,
+    percent,
+    perplexity,
+    perplexity_of_test,
+    run,
+    runs,
+    trees,
+)
+
+_WSJ, _GUM = "WSJ sample", "GUM test"
+
+
+@dataclass(frozen=True)
+class Row:
+    """A recipe in the overview.
+
+    text: test text, as shown.  lstm: the recipe of an LSTM on the same text.  run: the name of the run in its folder.
+    """
+
+    model: str
+    recipe: str
+    text: str
+    lstm: str
+    treebank: str = ""
+    decoders: tuple[str, ...] = ()
+    run: str = ""
+    mark: str = ""  # of a footnote to the LSTM's perplexity
+
+
+_PTB_LSTM, _GUM_LSTM, _TREES_LSTM = "awd-lstm-ptb-words-small", "awd-lstm-gum-small", "lstm-gum-trees-small"
+OVERVIEW = [
+    Row("[SN-PCFG](MODELS/pcfg.md)", "simple-pcfg-ptb", "PTB, sentences", _PTB_LSTM, _WSJ, ("mbr",), mark=" ¹"),
+    Row("[PRPN](MODELS/prpn.md)", "prpn-ptb-parsing", "PTB, sentences", _PTB_LSTM, _WSJ, ("biased", "unbiased"),
+        mark=" ¹"),
+    Row("[ON-LSTM](MODELS/on-lstm.md), layer 2", "on-lstm-ptb-words-small", "PTB, stream", _PTB_LSTM, _WSJ,
+        ("biased", "unbiased")),
+    Row("[PaLM-S](MODELS/palm.md), trained with trees", "palm-s-gum-small", "GUM, stream", _GUM_LSTM, _GUM,
+        ("greedy-sum", "greedy-right")),
+    Row("[TreeRNN](MODELS/tree-rnn.md)", "tree-rnn-gum-small", "GUM, words given their trees ²", _TREES_LSTM),
+    Row("[AWD-LSTM](MODELS/lstm.md)", _PTB_LSTM, "PTB, stream", _PTB_LSTM),
+    Row("[Kneser-Ney 5-grams](MODELS/ngram.md)", "kn5", "PTB, stream", _PTB_LSTM, run="ptb-words-stream"),
+]  # fmt: skip
+
+
+def overview() -> str:
+    """A row for every model type and decoder. LSTM baseline: its perplexity on the same test text."""
+    heads = ["model", "decoder", "treebank (sentences), protocol", "seeds", "F1", "random, same decoder",
+             "right branching", "test perplexity", "LSTM baseline"]  # fmt: skip
+    return table(heads, [_shipped_line(), *(line for row in OVERVIEW for line in _lines(row))])
+
+
+def _shipped_line() -> list[str]:
+    one = trees("shipped", _WSJ, "mbr", "en")
+    random = percent(run("shipped", "wsj", "en").first["baselines"]["random"]["mean"])
+    place = f"{_named(_WSJ)} ({one.sentences:,}), `{one.protocol}`"
+    figure = f"{run('shipped', 'ewt', 'en').first['perplexity']:.1f} (EWT with marks, stream)"
+    cells = place, EN_SEEDS, percent(one.f1), random, percent(one.right_branching), figure
+    return ["`en`, bundled", "`mbr`", *cells, "its own"]
+
+
+def _lines(row: Row) -> Iterator[list[str]]:
+    """One line per decoder, with the perplexities in the first, and one for averaged trees where they are stored."""
+    _, seeds = perplexity_of_test(row.recipe, row.run)
+    perplexities = [f"{_perplexity(row.recipe, row.run)} ({row.text})", _perplexity(row.lstm) + row.mark]
+    if not row.decoders:
+        yield [row.model, "gives no trees", "", str(seeds or ""), "", "", "", *perplexities]
+    for number, decoder in enumerate(row.decoders):
+        cells = _cells(row, trees(row.recipe, row.treebank, decoder))
+        yield [row.model, *cells, *perplexities] if number == 0 else ["", *cells, "", ""]
+    for one in runs(row.recipe, "wsj"):
+        if one.name == "average":
+            average = trees(row.recipe, row.treebank, one.first["decoder"], one.name)
+            yield ["the same, seeds averaged", *_cells(row, average), "", ""]
+
+
+def _perplexity(recipe: str, name: str = "") -> str:
+    return perplexity(perplexity_of_test(recipe, name)[0])
+
+
+def _cells(row: Row, one: Trees) -> list[str]:
+    place = f"{_named(row.treebank)} ({one.sentences:,}), `{one.protocol}`"
+    random = " / ".join(_without_training(row, one.decoder))
+    return [f"`{one.decoder}`", place, one.seeds, percent(one.f1), random, percent(one.right_branching)]
+
+
+def _named(treebank: str) -> str:
+    """A treebank as shown: GUM's constituency trees are automatic."""
+    return f"{treebank}, silver trees" if treebank == _GUM else treebank
+
+
+_STORED = {_WSJ: "wsj-all", _GUM: "gum-test"}  # names of the baselines of a treebank, in laboratory/results/baselines
+
+
+def _without_training(row: Row, decoder: str) -> Iterator[str]:
+    """F1 of random distances (of random trees for other structures), and of untrained models, by the same decoder."""
+    name = "random_biased" if decoder == "biased" else "random"
+    yield percent(of_baseline(baselines(_STORED[row.treebank]), name).mean)
+    yield percent(_untrained(row.recipe, decoder).mean)
+
+
+def _untrained(recipe: str, decoder: str) -> Figure:
+    """F1 of untrained models: `random_weights` of evaluate parse, in results/baselines/untrained-RECIPE.json."""
+    found = baselines(f"untrained-{recipe}")["random_weights"]["f1_by_decoder"][decoder]
+    return Figure(found["mean"], found["std"])
+
+
+def rule() -> str:
+    """F1 with and without training by every decoder: how much of a score is the rule."""
+    rows = []
+    for row in OVERVIEW:
+        for decoder in row.decoders:
+            one, untrained = trees(row.recipe, row.treebank, decoder), _untrained(row.recipe, decoder)
+            stored = baselines(_STORED[row.treebank])
+            random = of_baseline(stored, "random_biased" if decoder == "biased" else "random")
+            distances = decoder in ("biased", "unbiased")
+            rows.append([
+                row.model, f"`{decoder}`", _named(row.treebank), percent(one.f1), percent(random) if distances else "",
+                percent(untrained), percent(one.right_branching),
+                percent(of_baseline(stored, "random")), percent(of_baseline(stored, "random_binary")),
+            ])  # fmt: skip
+    heads = ["model", "decoder", "treebank", "F1, trained", "random distances, same decoder",
+             "untrained models, same decoder", "right branching", "random, uniform over splits",
+             "random, uniform over binary trees"]  # fmt: skip
+    return table(heads, rows)

@@ -1,0 +1,141 @@
+"""F1 of published systems beside ours, minimal pairs by construction, and tests between models, for docs/papers.md."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from laboratory.pages.markdown import table
+from laboratory.pages.stored_results import Figure, Trees, all_stored, baselines, of_baseline, percent, run, stored
+
+PUBLISHED = Path(__file__).parent / "published.yaml"
+BASELINES = ("left", "random", "random_binary", "right", "binary_bound")
+_TITLES = {
+    "left": "left branching",
+    "random": "random trees, uniform over splits",
+    "random_binary": "random trees, uniform over binary trees",
+    "random_biased": "random distances, biased",
+    "right": "right branching",
+    "binary_bound": "binary upper bound",
+}
+
+
+def published() -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load(PUBLISHED.read_text(encoding="utf-8"))
+    return found
+
+
+def seeds(count: int) -> str:
+    return f"{count} seed" + "s" * (count > 1)
+
+
+def f1_of(one: dict[str, Any]) -> Trees:
+    """F1 and what it depends on, from the place that an entry of published.yaml names."""
+    found = run(one["reports"], one["ending"], one.get("run", ""))
+    sentences, protocol = (found.first[name] for name in ("sentences", "protocol"))
+    decoder = one.get("decoder", found.first["decoder"])
+    f1 = found.f1_by(decoder) if "decoder" in one else found.f1
+    return Trees(f1, found.right_branching, sentences, protocol, decoder, found.shown_seeds)
+
+
+def comparison(name: str) -> str:
+    """F1 of published systems, and below them ours, each with its data, protocol and sentences."""
+    chosen = published()["comparisons"][name]
+    heads = ["system", "F1", "learns from", "sentences, protocol", "decoder", "seeds", "source"]
+    rows = [
+        [
+            one["system"],
+            f"{one['f1']:.1f}" + (f" ± {one['std']:.1f}" if "std" in one else ""),
+            one["data"],
+            chosen["data"],
+            "",
+            "",
+            one["source"],
+        ]
+        for one in chosen["published"]
+    ]
+    return table(heads, [*rows, *(row for one in chosen["ours"] for row in _ours(one))])
+
+
+def _ours(one: dict[str, Any]) -> Iterator[list[str]]:
+    if "baselines" in one:
+        report = baselines(one["baselines"])
+        place = f"WSJ sample, {report['sentences']:,}; `{report['protocol']}`"
+        for name in (*BASELINES[:3], "random_biased", *BASELINES[3:]):
+            yield [
+                f"here: {_TITLES[name]}",
+                percent(of_baseline(report, name)),
+                "",
+                place,
+                "",
+                "",
+                "`laboratory/results/baselines`",
+            ]
+        return
+    found, source = f1_of(one), f"`laboratory/results/{one['reports']}`"
+    place = f"WSJ sample, {found.sentences:,}; `{found.protocol}`"
+    name, f1 = f"**here: {one['system']}**", f"**{percent(found.f1)}**"
+    yield [name, f1, one.get("data", "words of PTB"), place, f"`{found.decoder}`", found.seeds, source]
+
+
+_PAIRS = {"SN-PCFG": "simple-pcfg-pairs", "ON-LSTM": "on-lstm-pairs", "LSTM": "lstm-pairs"}  # folders of results
+
+
+def marvin_linzen_models(folder: str) -> list[dict[str, Any]]:
+    """The models of a report of `evaluate pairs` on Marvin and Linzen's pairs, one for each seed."""
+    models: list[dict[str, Any]] = stored(f"{folder}/marvin-linzen")["models"]
+    return models
+
+
+def marvin_linzen(distance: str) -> str:
+    """Accuracy on Marvin & Linzen's pairs by construction: published and ours, in percent. distance: long or short."""
+    reports = {model: marvin_linzen_models(folder) for model, folder in _PAIRS.items()}
+    rows = []
+    for name, figures in published()["constructions"][distance].items():
+        rows.append([name, *(f"{100 * figure:.0f}" for figure in figures)])
+        for models in reports.values():
+            found = [model["by_group"]["construction"][f"{distance}, {name}"] for model in models]
+            pairs = {part: found[0][part]["pairs"] for part in ("all", "differing_words_known")}
+            rows[-1] += [
+                f"{percent(Figure.of(one[part]['accuracy'] for one in found))} ({pairs[part]:,})"
+                if pairs[part]
+                else "(no pairs)"
+                for part in pairs
+            ]
+    heads = ["construction", "ON-LSTM, published", "LSTM, published"]
+    for model, models in reports.items():
+        heads += [f"{model}, here, {seeds(len(models))}: all pairs", f"{model}: differing words known"]
+    return table(heads, rows)
+
+
+def _side(one: dict[str, Any]) -> str:
+    """The score of a model over its seeds; right branching has none."""
+    score = one["score"]
+    if one["files"] == ["right-branching"]:
+        return percent(Figure(score["mean"]))
+    return f"{percent(Figure(score['mean'], score['std']))} ({seeds(score['count'])})"
+
+
+def significance() -> str:
+    """All stored comparisons of `evaluate significance`."""
+    rows = []
+    for name, report in all_stored("significance/*").items():
+        found = report["difference"]
+        first, second = name.split("-against-")
+        rows.append(
+            [
+                first.replace("_", " "),
+                second.replace("_", " "),
+                f"{report['measure']}, {report['items']:,} items",
+                *(_side(report[side]) for side in ("first", "second")),
+                f"{100 * found['difference']:+.1f}",
+                f"{100 * found['low']:+.1f} to {100 * found['high']:+.1f}",
+                f"{found['p_value']:.4f}",
+            ]
+        )
+    return table(
+        ["first", "second", "measure", "first: score", "second: score", "difference", "95% interval", "p"], rows
+    )

@@ -1,0 +1,94 @@
+"""The tables of README.md, docs/results.md, docs/papers.md and other pages, from the stored results.
+
+`python -m laboratory.pages.results` rewrites docs/leaderboard.csv and what stands between `<!-- results: NAME -->`
+and `<!-- end of results -->`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from laboratory.pages import (
+    bundled,
+    compared,
+    evaluations,
+    experiments,
+    leaderboard,
+    overview,
+    papers,
+    pcfgs,
+    readme,
+    seeds,
+    signal,
+    speed,
+)
+
+ROOT = Path(__file__).parents[2]
+_NAMES = (
+    "results.md", "papers.md", "figures.md", "guides/bundled-models.md",
+    "guides/ordinary-sentences.md", "models/ccm.md",
+    "models/dmv.md", "reference/speed.md", "guides/very-large-jobs.md", "explanation/trees-as-signal.md",
+)  # fmt: skip
+PAGES = [ROOT / "README.md", *(ROOT / "docs" / name for name in _NAMES)]
+_BLOCK = re.compile(r"(<!-- results: (?P<name>\S+) -->\n).*?(<!-- end of results -->)", re.DOTALL)
+_MODELS = {"README.md": "docs/models", "bundled-models.md": "../models"}  # the folder of the models' pages
+# Functions that give the block of their own name.
+_TABLES: tuple[Callable[[], str], ...] = (
+    compared.logical_inference, compared.compared_parsers, compared.dmv, compared.ccm,
+    readme.readme_trees, readme.readme_perplexity, overview.overview, overview.rule,
+    pcfgs.pcfg_trees, pcfgs.pcfg_seeds, pcfgs.pcfg_sizes, pcfgs.pcfg_focus, pcfgs.pcfg_unlike, pcfgs.pcfg_single,
+    pcfgs.pcfg_types, pcfgs.pcfg_averages, pcfgs.languages, seeds.agreeing_seeds, seeds.on_lstm_focus,
+    seeds.near_convergence, seeds.decoder_gain, seeds.agreement,
+    evaluations.pairs, evaluations.suites, evaluations.reading_times, evaluations.shipped_reading_times,
+    evaluations.stop_classifiers, bundled.shipped_trees, bundled.shipped_perplexity, bundled.scorer_types,
+    bundled.shipped_icelandic, bundled.shipped_speed, bundled.shipped_reliability, bundled.ordinary_sentences,
+    bundled.unknown_words, bundled.shipped_pairs, bundled.shipped_pairs_by_paradigm,
+    speed.training_speed, speed.matrix_speed, speed.command_speed, speed.job_speed,
+    leaderboard.leaderboard, papers.significance,
+)  # fmt: skip
+BLOCKS: dict[str, Callable[[], str]] = {
+    **{table.__name__.replace("_", "-"): table for table in _TABLES},
+    "distance-seeds": seeds.DISTANCES.markdown,
+    "palm-seeds": seeds.PALM.markdown,
+    "speed-aims": speed.aims,
+    "experiments": experiments.counts,
+    "signal-full": signal.full,
+    **{f"signal-{text}": partial(signal.by_trees, text) for text in ("tenth", "third", "gum-trained")},
+    "signal-outside": signal.outside,
+    "signal-pairs": signal.minimal_pairs,
+    **{f"pairs-{name}": partial(papers.marvin_linzen, name) for name in papers.published()["constructions"]},
+    **{f"experiments-{name}": partial(experiments.experiments, name) for name in papers.published()["experiments"]},
+    **{f"comparison-{name}": partial(papers.comparison, name) for name in papers.published()["comparisons"]},
+}
+
+
+def with_results(text: str, models: str) -> str:
+    """A page with all its blocks generated anew. models: the folder of the models' pages, seen from the page."""
+
+    def block(found: re.Match[str]) -> str:
+        return f"{found.group(1)}\n{BLOCKS[found['name']]().replace('MODELS', models)}\n{found.group(3)}"
+
+    return _BLOCK.sub(block, text)
+
+
+def generated(page: Path) -> str:
+    """What a page should be."""
+    return with_results(page.read_text(encoding="utf-8"), _MODELS.get(page.name, "models"))
+
+
+def without_results(text: str) -> str:
+    """A page without its generated blocks."""
+    return _BLOCK.sub("", text)
+
+
+def main() -> None:
+    for page in PAGES:
+        page.write_text(generated(page), encoding="utf-8")
+    leaderboard.CSV.write_text(leaderboard.csv_text(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,161 @@
+"""The settings of recipes, from the dataclasses in the code, their limits and the comments beside their fields."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import inspect
+import io
+import json
+import tokenize
+import types
+import typing
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from laboratory.pages.markdown import plain, table
+from syntaxlm.core.settings import limits_of, range_of
+from syntaxlm.models.registry import MODELS, ModelConfig, NamedConfig
+from syntaxlm.training.recipe import PairRecipe, SentenceBatchSettings, StreamBatchSettings, TextRecipe, TreeRecipe
+
+_UNLIMITED = 2**31 - 1  # an upper limit that is only there to refuse mistyped numbers
+_NAMES = {int: "whole number", float: "number", str: "text", bool: "`true` or `false`", type(None): "`null`"}
+_NAMES |= {NamedConfig: "settings of a model"}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One setting. name: dotted, as a recipe or the command line has it; takes, default: Markdown."""
+
+    name: str
+    takes: str
+    default: str
+    meaning: str
+
+
+def settings_of(kind: type, prefix: str = "") -> Iterator[Setting]:
+    """The settings of a dataclass, those of the sections inside it in their place."""
+    hints = typing.get_type_hints(kind, include_extras=True)
+    comments = comments_of(kind)
+    for field in dataclasses.fields(kind):
+        name, hint = f"{prefix}{field.name}", hints[field.name]
+        if hint == ModelConfig:
+            continue  # models have tables of their own
+        if dataclasses.is_dataclass(hint):
+            yield from settings_of(typing.cast(type, hint), f"{name}.")
+        elif not _is_tag(field.name, hint):
+            yield Setting(name, _taken(hint), _default(field), comments.get(field.name, ""))
+
+
+def sections() -> dict[str, type]:
+    """The sections of recipes, but for the model: heading to dataclass."""
+    found: dict[str, type] = {}
+    for recipe, name in ((TextRecipe, "text"), (TreeRecipe, "trees"), (PairRecipe, "pairs")):
+        hints = typing.get_type_hints(recipe)
+        found |= {name: hints[name]}
+        if recipe is TextRecipe:
+            found |= {"batches, context: reset": SentenceBatchSettings, "batches, context: carry": StreamBatchSettings}
+        else:
+            found[f"batches, with {name}"] = hints["batches"]
+        if recipe is PairRecipe:
+            found["classifier"] = hints["classifier"]
+    return found | {name: hints[name] for name in ("optimiser", "schedule", "run")}
+
+
+def all_settings() -> list[Setting]:
+    """Every setting that a recipe can have."""
+    found = [one for name in MODELS if MODELS[name].is_trained or MODELS[name].encoder for one in model_settings(name)]
+    return found + [one for name, kind in sections().items() for one in settings_of(kind, _prefix(name))]
+
+
+def model_settings(name: str) -> list[Setting]:
+    """The settings of one model, `model.` before each."""
+    return list(settings_of(MODELS[name].config, "model."))
+
+
+def settings_table(settings: typing.Iterable[Setting]) -> str:
+    rows = ([f"`{one.name}`", one.takes, one.default, plain(one.meaning)] for one in settings)
+    return table(["setting", "takes", "default", "meaning"], rows)
+
+
+def section_tables() -> str:
+    """A heading and a table for each section of a recipe, the model's aside."""
+    parts = []
+    for name, kind in sections().items():
+        settings = list(settings_of(kind, _prefix(name)))
+        parts.append(f"## `{name}`\n\n{plain(summary(kind))}\n\n{settings_table(settings)}")
+    return "\n".join(parts)
+
+
+def _prefix(heading: str) -> str:
+    """What stands before the names of the settings of a section."""
+    return heading.partition(",")[0] + "."
+
+
+def summary(kind: type) -> str:
+    """The first paragraph of a docstring, in one line."""
+    return " ".join((inspect.getdoc(kind) or "").split("\n\n")[0].split())
+
+
+@cache
+def comments_of(kind: type) -> dict[str, str]:
+    """The comment beside each field of a dataclass, its base classes' included."""
+    inherited: dict[str, str] = {}
+    for base in reversed(kind.__mro__[1:]):
+        if "__dataclass_fields__" in vars(base):
+            inherited |= comments_of(base)
+    source = inspect.getsource(kind)
+    comments = {
+        token.start[0]: token.string.lstrip("# ").rstrip()
+        for token in tokenize.generate_tokens(io.StringIO(source).readline)
+        if token.type == tokenize.COMMENT
+    }
+    (body,) = ast.parse(source).body
+    assert isinstance(body, ast.ClassDef)
+    return inherited | {
+        node.target.id: comments[node.end_lineno]
+        for node in body.body
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.end_lineno in comments
+    }
+
+
+def _is_tag(name: str, hint: Any) -> bool:
+    """Whether a field only names the model that its section belongs to."""
+    return name == "name" and typing.get_origin(hint) is typing.Literal
+
+
+def _taken(hint: Any) -> str:
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin is typing.Annotated:
+        limits = limits_of(hint)
+        if arguments[0] is int and limits.get("le", _UNLIMITED) == _UNLIMITED:
+            return f"whole number, {limits['ge']:,} or more"
+        found = range_of(hint).removeprefix("a ")
+        return f"whole number, {found}" if arguments[0] is int and found else found or _taken(arguments[0])
+    if origin is typing.Literal:
+        return ", ".join(f"`{value}`" for value in arguments)
+    if origin in (typing.Union, types.UnionType):
+        taken = [_taken(argument) for argument in arguments]
+        return (", or " if any(", " in one for one in taken) else " or ").join(taken)
+    if origin in (tuple, frozenset, list):
+        return "list of texts" if str in arguments else f"list, each a {_taken(arguments[0])}"
+    if dataclasses.is_dataclass(hint):
+        return f"settings of `{typing.cast(Any, hint).name}`"
+    return _NAMES[hint]
+
+
+def _default(field: dataclasses.Field[Any]) -> str:
+    """The default as YAML has it."""
+    if field.default is not dataclasses.MISSING:
+        value = field.default
+    elif field.default_factory is not dataclasses.MISSING:
+        value = field.default_factory()
+    else:
+        return "must be given"
+    if isinstance(value, (tuple, frozenset)):
+        value = sorted(value) if isinstance(value, frozenset) else list(value)
+    if any(map(dataclasses.is_dataclass, [value, *(value if isinstance(value, list) else [])])):
+        return "written by `combine`"
+    return f"`{value if isinstance(value, str) and value else json.dumps(value)}`"

@@ -1,0 +1,149 @@
+"""Language models with and without trees as a training signal: the tables of laboratory/results/trees-as-signal."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from math import sqrt
+from typing import Any
+
+from laboratory.pages.markdown import table
+from laboratory.pages.stored_results import Figure, all_stored, percent, run, stored
+
+FOLDER = "trees-as-signal"
+TREES = {
+    "none": "none",
+    "induced": "induced",
+    "right": "right branching",
+    "random": "random",
+    "automatic": "of a supervised parser",
+}
+MODELS = {
+    "lstm": "LSTM",
+    "awd-lstm": "AWD-LSTM",
+    "transformer": "Transformer",
+    "on-lstm": "ON-LSTM",
+    "prpn": "PRPN",
+    "palm": "PaLM",
+}
+_T95 = {1: 12.71, 2: 4.30, 3: 3.18, 4: 2.78}  # two-sided 95% point of Student's t, by degrees of freedom
+_FULL = [  # run, how it reads, its trees
+    ("plain", "LSTM, text as a stream", "none"),
+    ("stream", "LSTM, text as a stream", "induced"),
+    ("sentences", "LSTM, sentence by sentence", "induced"),
+    ("again", "the same, on a processor without AMX", "induced"),
+    ("transformer-none", "Transformer, text as a stream, without AMX", "none"),
+    ("transformer-induced", "Transformer, text as a stream, without AMX", "induced"),
+]
+
+
+def compared(text: str = "tenth") -> dict[str, dict[str, dict[str, Any]]]:
+    """The row of `compare` on a training text, by model and by its trees.  text: tenth, third or gum-trained."""
+    found: dict[str, dict[str, dict[str, Any]]] = {}
+    for model in MODELS:
+        for trees in TREES:
+            for report in all_stored(f"{FOLDER}/{text}-{model}-{trees}").values():
+                (found.setdefault(model, {})[trees],) = report["rows"]
+    return found
+
+
+def perplexities(row: dict[str, Any]) -> list[float]:
+    """Test perplexity of each seed of a recipe."""
+    return [trained["test"]["perplexity"] for trained in row["runs"]]
+
+
+def f1_of(row: dict[str, Any]) -> str:
+    """F1 of a recipe on the treebank of `compare`, in percent; empty for models that do not parse."""
+    return percent(Figure(row["treebank"]["f1"]["mean"], row["treebank"]["f1"]["std"])) if row["treebank"] else ""
+
+
+def by_trees(text: str) -> str:
+    """Test perplexity and F1 with each kind of trees, and the difference to none, in pairs of equal seeds."""
+    lines = []
+    for model, rows in compared(text).items():
+        without = perplexities(rows["none"])
+        for trees, row in rows.items():
+            own = perplexities(row)
+            difference = "" if trees == "none" else _difference(own, without)
+            decoder = f"`{row['treebank']['decoder']}`" if row["treebank"] else ""
+            lines.append([MODELS[model], TREES[trees], _mean(own), difference, f1_of(row), decoder])
+    heads = ["model", "trees in training", "test perplexity", "difference to none, 95% interval", "F1", "decoder"]
+    return table(heads, lines)
+
+
+def _difference(own: Sequence[float], without: Sequence[float]) -> str:
+    """Mean of the paired differences and their 95% interval by Student's t."""
+    differences = [one - other for one, other in zip(own, without, strict=True)]
+    mean, count = statistics.fmean(differences), len(differences)
+    half = _T95[count - 1] * statistics.stdev(differences) / sqrt(count)
+    return f"{mean:+.1f} ({mean - half:+.1f} to {mean + half:+.1f})"
+
+
+def outside() -> str:
+    """The Transformers of parts of the text on GUM, and on items and reading times, where these were scored."""
+    lines = []
+    for text, part in (("tenth", "a tenth"), ("third", "three tenths")):
+        for trees, title in TREES.items():
+            if own := of_gum(trees, text):
+                difference = "" if trees == "none" else _difference(own, of_gum("none", text))
+                items = _of_items(trees) if text == "tenth" else [""] * 3
+                lines.append([part, title, _mean(own), difference, *items])
+    heads = ["training text", "trees in training", "perplexity of GUM's test text", "difference to none, 95% interval",
+             "Marvin and Linzen", "SyntaxGym", "reading times, 10^-3 nats/word"]  # fmt: skip
+    return table(heads, lines)
+
+
+def _of_items(trees: str) -> list[str]:
+    """Accuracy on pairs and suites whose words are known, in percent; gain of surprisal in predicting reading times."""
+    figures = {
+        "pairs": lambda found: 100 * found["differing_words_known"]["accuracy"],
+        "suites": lambda found: 100 * found["words_known"]["accuracy"],
+        "reading-times": lambda found: 1000 * found["delta_log_likelihood"]["value"],
+    }
+    cells = []
+    for kind, figure in figures.items():
+        models = stored(f"{FOLDER}/{kind}-transformer")["models"]
+        values = [figure(one) for one in models if f"-{trees}/" in one["model"]]
+        cells.append(_mean(values) if values else "")
+    return cells
+
+
+def of_gum(trees: str, text: str = "tenth") -> list[float]:
+    """Perplexity of GUM's test text of the Transformers with these trees, by seed.  text: see `compared`."""
+    return [report["perplexity"] for report in all_stored(f"{FOLDER}/gum-{text}-transformer-{trees}-*").values()]
+
+
+def _mean(values: Sequence[float]) -> str:
+    return f"{statistics.fmean(values):.1f} ± {statistics.stdev(values):.1f}"
+
+
+def full() -> str:
+    """The models of the whole text after the same minutes, and the parsers whose trees they learned from."""
+    lines = []
+    for name, title, trees in _FULL:
+        trained = run(FOLDER, "training", name).first
+        valid, test = (f"{trained[part]['perplexity']:.1f}" for part in ("valid", "test"))
+        costs = f"{trained['seconds'] / 60:.0f}", f"{trained['epochs']:.1f}"
+        lines.append([title, trees, *costs, valid, test, *(_f1(name) if trees != "none" else ["", ""])])
+    for name, where in (("teacher", ""), ("again-teacher", ", without AMX")):
+        lines.append([f"two SN-PCFGs averaged: our parsers{where}", "", "", "", "", "", *_f1(name)])
+    heads = ["model", "trees in training", "minutes", "epochs", "validation perplexity", "test perplexity",
+             "F1, WSJ sample", "F1, its test half"]  # fmt: skip
+    return table(heads, lines)
+
+
+def _f1(name: str) -> list[str]:
+    return [percent(run(FOLDER, ending, name).f1) for ending in ("wsj", "wsj-test")]
+
+
+def minimal_pairs() -> str:
+    """Accuracy on minimal pairs whose differing words are known, with and without trees, and the difference."""
+    lines = []
+    for name, title in (("marvin-linzen", "Marvin and Linzen"), ("blimp", "BLiMP, first 250 of each paradigm")):
+        found = stored(f"{FOLDER}/pairs-{name}")
+        models = [one["differing_words_known"] for one in found["models"]]
+        (against,) = found["against_first"].values()
+        gain = against["differing_words_known"]
+        interval = f"{100 * gain['difference']:+.1f} ({100 * gain['low']:+.1f} to {100 * gain['high']:+.1f})"
+        lines.append([title, f"{models[0]['pairs']:,}", *(percent(one["accuracy"]) for one in models), interval])
+    return table(["pairs", "number", "without trees", "with trees", "difference, 95% interval"], lines)

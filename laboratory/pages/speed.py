@@ -1,0 +1,132 @@
+"""The tables of docs/reference/speed.md, from laboratory/results/speed (benchmarks) and laboratory/results/scale."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from laboratory.pages.markdown import table
+from laboratory.pages.stored_results import all_stored, stored
+
+_PRECISIONS = {"32": "float32"}
+_MODELS = {
+    "diora": "DIORA", "gated_memory": "PRPN", "inside": "SN-PCFG", "on_lstm": "ON-LSTM", "palm": "PaLM",
+    "transformer": "Transformer", "tree_rnn": "TreeRNN",
+}  # fmt: skip
+COMMANDS = {"commands-epyc": "idle EPYC", "commands-xeon": "shared Xeon"}  # files of benchmarks.commands; the machines
+
+
+class _Aim(NamedTuple):
+    """What was aimed at. file, case, forms: rows of a benchmark, of which the best counts.  field: of the row."""
+
+    file: str
+    case: str
+    forms: tuple[str, ...]
+    field: str
+    least: float
+    what: str
+
+
+_AIMS = [
+    _Aim("on_lstm", "published", ("fast",), "share_of_peak", 0.8, "ON-LSTM, published size: share of the peak"),
+    _Aim("on_lstm", "small", ("fast",), "share_of_peak", 0.6, "ON-LSTM, small size: share of the peak"),
+    _Aim("on_lstm", "published", ("fast",), "ratio_to_lstm", 1.0, "ON-LSTM, published size: ratio to `nn.LSTM`"),
+    _Aim("on_lstm", "small", ("fast",), "ratio_to_lstm", 0.8, "ON-LSTM, small size: ratio to `nn.LSTM`"),
+    _Aim("gated_memory", "sentences", ("fast",), "ratio_to_lstm", 0.8, "PRPN, sentences: ratio to `nn.LSTM`"),
+    _Aim("transformer", "small", ("fast",), "ratio_to_reference", 1.0, "Transformer, small: ratio to torch's encoder"),
+    _Aim(
+        "transformer", "medium", ("fast",), "ratio_to_reference", 1.0, "Transformer, medium: ratio to torch's encoder"
+    ),
+    _Aim("inside", "SN-PCFG", ("compiled",), "share_of_peak", 0.6, "SN-PCFG: share of the peak"),
+]
+
+
+def _benchmarks() -> dict[str, dict[str, Any]]:
+    """The stored benchmarks of training, by the name of their program."""
+    return {name: found for name, found in all_stored("speed/*").items() if name not in COMMANDS}
+
+
+def training_speed() -> str:
+    """Every row of the stored benchmarks of training."""
+    rows = []
+    for name, found in _benchmarks().items():
+        for row in found["rows"]:
+            form = f"`{row['form']}`" if row["form"].startswith("nn.") else row["form"]
+            cells = [_MODELS[name], row["case"], form, _precision(row), f"{row['tokens_per_second']:,.0f}"]
+            cells += [_ratio(row["ratio_to_reference"]), _ratio(row["ratio_to_lstm"])]
+            cells += [_share(row["in_products"]), _share(row["share_of_peak"])]
+            rows.append(cells)
+    heads = ["model", "case", "form", "precision", "tokens/s", "to the reference", "to the LSTM", "in products",
+             "of the peak"]  # fmt: skip
+    return table(heads, rows)
+
+
+def matrix_speed() -> str:
+    """The speed of a matrix product in the run of each benchmark."""
+    rows = []
+    for name, found in _benchmarks().items():
+        speeds = [f"{found['gflops'][one]:,.0f}" for one in ("32", "bf16-mixed")]
+        rows.append([f"`python -m benchmarks.{name}`", str(found["threads"]), *speeds])
+    return table(["command", "threads", "float32, GFLOP/s", "bfloat16, GFLOP/s"], rows)
+
+
+def aims() -> str:
+    """What was aimed at for training, beside what was measured in each precision."""
+    found = _benchmarks()
+    rows = []
+    for aim in _AIMS:
+        measured = [
+            f"{_share(row[aim.field]) if aim.field == 'share_of_peak' else _ratio(row[aim.field])} ({_precision(row)})"
+            for row in found[aim.file]["rows"]
+            if row["case"].startswith(aim.case) and row["form"] in aim.forms and row[aim.field] is not None
+        ]
+        least = f"{aim.least:.0%}" if aim.field == "share_of_peak" else f"{aim.least:.1f}"
+        rows.append([aim.what, least, ", ".join(measured)])
+    return table(["", "aim", "measured"], rows)
+
+
+def command_speed() -> str:
+    """Every row of the stored benchmarks of commands, with the figures of all machines."""
+    found = [stored(f"speed/{name}")["commands"] for name in COMMANDS]
+    rows = []
+    for same in zip(*found, strict=True):
+        cases = {tuple(row[name] for name in ("kind", "what", "processes", "threads", "unit")) for row in same}
+        if len(cases) > 1:
+            raise ValueError(f"laboratory/results/speed: the rows of {' and '.join(COMMANDS)} differ")
+        ((kind, what, processes, threads, unit),) = cases
+        figures = [f"{row['figure']:.2f}" if unit == "seconds" else f"{row['figure']:,.0f}" for row in same]
+        rows.append([what if kind == "start" else f"`{what}`", kind, str(processes), str(threads), *figures, unit])
+    return table(["what", "measured", "processes", "threads of each", *COMMANDS.values(), "unit"], rows)
+
+
+def job_speed() -> str:
+    """Every stored report of a very large job."""
+    rows = []
+    for found in all_stored("scale/job-*").values():
+        report = found["report"]
+        rows.append(
+            [
+                f"`{report['command']}`, `{found['model']}`",
+                report["engine"],
+                str(report["workers"]),
+                f"{report['lines_now']:,}",
+                f"{report['seconds']:,.0f}",
+                f"{report['lines_per_second']:,.0f}",
+                f"{report['lines_now'] / report['worker_seconds']:,.0f}",
+                f"{report['largest_worker_memory'] / 2**20:,.0f} MiB",
+            ]
+        )
+    heads = ["command, model", "engine", "workers", "sentences", "seconds", "sentences/s",
+             "per processor second of a worker", "memory of a worker"]  # fmt: skip
+    return table(heads, rows)
+
+
+def _precision(row: dict[str, Any]) -> str:
+    return _PRECISIONS.get(row["precision"], row["precision"])
+
+
+def _ratio(value: float | None) -> str:
+    return "" if value is None else f"{value:.2f}"
+
+
+def _share(value: float | None) -> str:
+    return "" if value is None else f"{value:.0%}"

@@ -1,0 +1,95 @@
+"""The columns of results, from the tables that files and data frames are made with."""
+
+from __future__ import annotations
+
+import importlib
+
+from laboratory.pages.markdown import plain, table
+from syntaxlm.cli import build_parser
+from syntaxlm.evaluation.items import REGION_COLUMNS
+from syntaxlm.reports.tables import Column, Columns
+from syntaxlm.scoring.surprisal import MEASURES, SURPRISALS
+
+# Each table, and the commands that write it.
+TABLES = {
+    "syntaxlm.scoring.surprisal:SURPRISALS": ["score"],
+    "syntaxlm.parsing.parse:CONSTITUENTS": ["parse"],
+    "syntaxlm.generation.sentences:GENERATED_SENTENCES": ["generate"],
+    "syntaxlm.generation.sentences:SAMPLED_TREES": ["generate --trees"],
+    "syntaxlm.generation.trees:GENERATED_TREES": ["generate"],
+    "syntaxlm.evaluation.perplexity:PERPLEXITIES": ["evaluate perplexity"],
+    "syntaxlm.evaluation.inspection:FILES_READ": ["inspect"],
+    "syntaxlm.evaluation.tree_report:PARSING_SCORES": ["evaluate parse", "evaluate trees"],
+    "syntaxlm.evaluation.attachment:DEPENDENCY_SCORES": ["evaluate parse"],
+    "syntaxlm.evaluation.agreement:MODEL_AGREEMENT": ["evaluate agreement"],
+    "syntaxlm.evaluation.boundaries:BOUNDARY_SCORES": ["evaluate boundaries"],
+    "syntaxlm.evaluation.pairs:PAIR_ACCURACIES": ["evaluate pairs"],
+    "syntaxlm.evaluation.suites:SUITE_ACCURACIES": ["evaluate suites"],
+    "syntaxlm.evaluation.completion:COMPLETION_ACCURACIES": ["evaluate completion"],
+    "syntaxlm.evaluation.pair_classification:CLASSIFIER_ACCURACIES": ["evaluate logic", "evaluate classifier"],
+    "syntaxlm.evaluation.significance:COMPARED_MODELS": ["evaluate significance"],
+    "syntaxlm.evaluation.reranking:RERANKING_SCORES": ["rerank"],
+    "syntaxlm.comparison.report:COMPARED_RECIPES": ["compare"],
+    "syntaxlm.evaluation.cache_tuning:CACHE_TRIALS": ["tune cache"],
+    "syntaxlm.evaluation.grammar:GRAMMAR_ENTRIES": ["grammar"],
+    "syntaxlm.evaluation.grammar:CONCORDANCE": ["grammar"],
+    "syntaxlm.api.listings:MODEL_FOLDERS": ["models list"],
+    "syntaxlm.api.listings:BUNDLED_RECIPES": ["recipes list"],
+}
+
+
+def measure_table() -> str:
+    """The columns of `syntaxlm score` that measure a word."""
+    columns = {"surprisal": SURPRISALS["surprisal"], **MEASURES}
+    rows = ([f"`{name}`", column.type, plain(column.meaning)] for name, column in columns.items())
+    return table(["column", "type", "meaning"], rows)
+
+
+def item_table() -> str:
+    """The columns of `syntaxlm items`."""
+    columns = {"model": Column("text", "name of the model"), **REGION_COLUMNS}
+    rows = ([f"`{name}`", column.type, plain(column.meaning)] for name, column in columns.items())
+    return table(["column", "type", "meaning"], rows)
+
+
+def format_table() -> str:
+    """The formats of every command, and the extensions of an output file that choose them."""
+    rows = []
+    for parser in build_parser().leaves():
+        action = parser._option_string_actions.get("--format")
+        if action is not None:
+            names = [f"`{name}`" for name in action.choices or ()]
+            usual = parser.get_default("usual_format") or action.default
+            default = f"`{usual}`" if usual else "see the command"
+            suffixes = " ".join(f"`{suffix}`" for suffix in parser.formats or ())
+            rows.append([f"`{parser.prog.removeprefix('syntaxlm ')}`", " ".join(names), default, suffixes])
+    return table(["command", "formats", "default", "extensions of `-o FILE`"], rows)
+
+
+def list_of_tables() -> str:
+    """Each table, what its rows are, and the commands that write it."""
+    rows = (
+        [table_at(place).name, plain(table_at(place).row), ", ".join(map(_link, commands))]
+        for place, commands in TABLES.items()
+    )
+    return table(["table", "one row per", "written by"], rows)
+
+
+def _link(command: str) -> str:
+    page = command.partition(" --")[0].replace(" ", "-")
+    return f"[`{command}`](../commands/{page}.md#output-columns)"
+
+
+def table_at(place: str) -> Columns:
+    """The table at "module:NAME"."""
+    module, _, name = place.partition(":")
+    found: Columns = getattr(importlib.import_module(module), name)
+    return found
+
+
+def columns_of(place: str, titled: bool = False) -> str:
+    """The columns of a table. titled: below its name, for a command with several."""
+    described = table_at(place)
+    heading = f"### {described.name[0].upper()}{described.name[1:]}\n\n" if titled else ""
+    rows = ([f"`{name}`", column.type, plain(column.meaning)] for name, column in described.items())
+    return f"{heading}One row per {plain(described.row)}.\n\n" + table(["column", "type", "meaning"], rows)

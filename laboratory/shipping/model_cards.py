@@ -1,0 +1,94 @@
+"""Writes the model cards of the shipped models, with the figures of laboratory/results/shipped.
+
+python -m laboratory.shipping.model_cards
+"""
+
+from __future__ import annotations
+
+from laboratory.pages.bundled import shipped_icelandic, shipped_perplexity, shipped_speed, shipped_trees
+from laboratory.shipping.english import SHIPPED
+from syntaxlm.storage.folder import read_model
+from syntaxlm.storage.hub import CardFacts, write_card
+
+DESCRIPTIONS = {
+    "en": "English trees and surprisals from one small model: a span parser and a neural PCFG (SN-PCFG) whose span"
+    " probabilities are averaged, and an LSTM for the probabilities of words and punctuation. It was trained without"
+    " any tree or tag.",
+    "en-fast": "English trees from one small neural PCFG (SN-PCFG). It was trained without any tree or tag.",
+}
+TEXTBOOKS = """\
+American Government; Anatomy and Physiology; Astronomy; Business Ethics; Business Law; Chemistry (bundle);
+College Success (bundle); Entrepreneurship; Introduction to Anthropology; Introduction to Business;
+Introduction to Intellectual Property; Introduction to Philosophy; Introduction to Political Science;
+Introduction to Sociology; Life, Liberty, and the Pursuit of Happiness; Microbiology; Nursing (bundle);
+Principles of Economics (bundle); Principles of Finance; Principles of Marketing; Psychology; U.S. History;
+World History; Writing Guide"""
+DATA = f"""\
+Textbooks, novels, speeches and MASC, 10 million words. Only the text was used, without trees or tags. MASC was read
+twice.
+
+| source | words | terms |
+|---|---|---|
+| 24 textbooks of 2017 to 2026: {" ".join(TEXTBOOKS.split())} | 6.1 million | OpenStax, Rice University, CC BY 4.0 |
+| 17 novels of the 19th and early 20th century | 2.8 million | public domain |
+| State of the Union addresses, inaugural addresses of American presidents | 0.5 million | public domain |
+| MASC, written American English of many genres, without the articles that are part of the WSJ sample | 0.4 million | \
+"linguistic education, research, and development, including commercial development" |
+
+The recipes are `simple-pcfg-en`, `simple-pcfg-en-fast`, `span-parser-text` and `lstm-en`;
+`python -m laboratory.shipping.english` makes the models again.
+"""
+LIMITS = """\
+The trees are induced: a quarter of the constituents of the WSJ sample is missing. Unknown words are read by their
+suffix. The text has the views and prejudices of its time, and so may sampled sentences.
+"""
+ICELANDIC = """\
+Icelandic trees and surprisals from one small neural PCFG (SN-PCFG). It was trained without any tree or tag, and learned
+from the trees of three grammars of the same text.
+"""
+ICEPAHC = """\
+Icelandic Parsed Historical Corpus (IcePaHC), 0.7 million words and marks. These are its first eight tenths, texts of
+the 12th to the 21st century (Wallenberg, Ingason, Sigurðsson and Rögnvaldsson; CC BY 4.0). Its trees were not used.
+
+The recipe is `simple-pcfg-is`; `python -m laboratory.shipping.icelandic` makes the model again.
+"""
+
+
+def main() -> None:
+    """Writes the cards."""
+    write_icelandic()
+    for name, description in DESCRIPTIONS.items():
+        parts = [
+            description,
+            "## Figures",
+            "Unlabelled F1, decoder `mbr`, protocol `wsj-test`, preprocessing `ptb-keep`, without and with punctuation"
+            " as evidence. GUM's constituency trees are automatic.",
+            shipped_trees(),
+            "Perplexity on the development and test splits of the English Web Treebank.",
+            shipped_perplexity(),
+            "Speed, on two cores without bfloat16 arithmetic.",
+            shipped_speed(),
+            "## Limits",
+            LIMITS,
+        ]
+        facts = CardFacts("mit", "en", DATA, "\n\n".join(parts))
+        write_card(SHIPPED / name, read_model(SHIPPED / name), name, facts)
+
+
+def write_icelandic() -> None:
+    """Writes the card of `is`."""
+    parts = [
+        ICELANDIC,
+        "## Figures",
+        "The last tenth of IcePaHC. Unlabelled F1, decoder `mbr`, protocol `wsj-test`, preprocessing `letters`, without"
+        " and with punctuation as evidence.",
+        shipped_icelandic(),
+        "## Limits",
+        "Most of the text is older than the 20th century, and so are its spelling, words and topics. One word of seven"
+        " of the test text is unknown.",
+    ]
+    write_card(SHIPPED / "is", read_model(SHIPPED / "is"), "is", CardFacts("mit", "is", ICEPAHC, "\n\n".join(parts)))
+
+
+if __name__ == "__main__":
+    main()

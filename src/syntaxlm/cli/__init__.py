@@ -1,0 +1,254 @@
+"""The commands: parse arguments, call the library, print.
+
+Each command is a function (see `syntaxlm.cli.parser`), which imports what is slow to import when it is called.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import shlex
+import signal
+import sys
+import threading
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache
+from types import FrameType
+from typing import Any, NoReturn
+
+from syntaxlm.cli import data, draw, evaluate, generate, models, parse, score, serve, train
+from syntaxlm.cli.completion_scripts import completion
+from syntaxlm.cli.output import WRONG_INPUT, print_reading
+from syntaxlm.cli.parser import Group, Parser, Run, call
+from syntaxlm.core.errors import InputError, InputWarning
+from syntaxlm.core.files import system_error
+from syntaxlm.core.progress import set_quiet
+from syntaxlm.core.reading import collected
+from syntaxlm.core.version import VERSION
+
+
+def named(*commands: Run) -> dict[str, Run]:
+    """Return commands by the names of their functions."""
+    return {command.__name__.replace("_", "-"): command for command in commands}
+
+
+EVALUATIONS = (
+    evaluate.perplexity, evaluate.parse, evaluate.trees, evaluate.agreement, evaluate.boundaries, evaluate.pairs,
+    evaluate.suites, evaluate.completion, evaluate.reading_times, evaluate.significance, evaluate.logic,
+    evaluate.classifier,
+)  # fmt: skip
+COMMANDS: Mapping[str, Run | Group] = {  # in the order of the help
+    **named(
+        parse.parse, score.score, score.items, generate.generate, draw.draw, serve.serve, draw.report, data.inspect
+    ),
+    "evaluate": Group(
+        "evaluate a model or a file of trees",
+        "syntaxlm evaluate parse MODEL treebank.mrg",
+        named(*EVALUATIONS),
+    ),
+    **named(train.train, train.compare, train.focus),
+    "tune": Group(
+        "train add-ons for a model",
+        "syntaxlm tune cache MODEL valid.txt",
+        {"cache": train.tune_cache, "stops": train.tune_stops},
+    ),
+    **named(models.average, models.combine, models.rerank, draw.grammar),
+    "models": Group(
+        "list, describe, download or upload models",
+        "syntaxlm models list runs",
+        {"list": models.list_models, "info": models.describe_model, **named(models.download, models.push)},
+        "List or describe model folders; download and upload models of the Hugging Face hub.",
+    ),
+    "recipes": Group(
+        "list the bundled recipes, or print one",
+        "syntaxlm recipes list",
+        {"list": models.list_recipes, "show": models.show_recipe},
+    ),
+    "data": Group(
+        "prepare text and treebanks",
+        "syntaxlm data sentences novels/*.txt -o train.txt",
+        named(data.toy, data.text8, data.words, data.tags, data.trees, data.sentences, data.logic, data.next_sentence),
+        "Prepare text and treebanks for training.",
+    ),
+    "ngram": Group(
+        "exchange n-gram models with other programs",
+        "syntaxlm ngram to-arpa MODEL -o model.arpa",
+        named(models.to_arpa, models.from_arpa),
+        "Exchange n-gram models with other programs, as ARPA files.",
+    ),
+    **named(train.quickstart, completion),
+}
+
+INTERRUPTED = 128 + signal.SIGINT
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; returns the exit code.
+
+    0: success; 1: the input is correct, but runs of a comparison or shards of a job failed; 2: wrong input; 128 + the
+    number of the signal that ended the command, including a training run that saved and stopped.
+    """
+    if isinstance(sys.stdout, io.TextIOWrapper):  # the output is UTF-8 on every system
+        sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
+    words = sys.argv[1:] if arguments is None else arguments
+    parser = build_parser()
+    try:
+        with _warnings_printed("-q" in words or "--quiet" in words), _exiting_on_signals():
+            code = _run(parser, words)
+        _flush()
+    except InputError as error:
+        print(f"syntaxlm: error: {error}", file=sys.stderr)
+        if hint := inspection_hint(str(error), words):
+            print(f"syntaxlm: {hint}", file=sys.stderr)
+        return WRONG_INPUT
+    except KeyboardInterrupt:
+        print("syntaxlm: interrupted", file=sys.stderr)
+        return INTERRUPTED
+    except OSError as error:
+        if error.filename is not None:  # for instance, a folder above it may not be entered
+            print(f"syntaxlm: error: {system_error(error.filename, 'opened', error)}", file=sys.stderr)
+            return WRONG_INPUT
+        if not isinstance(error, BrokenPipeError):  # all other writing raises InputError
+            print(f"syntaxlm: error: standard output: {error.strerror or error}", file=sys.stderr)
+            sys.stdout = None  # otherwise the interpreter tries again when it exits
+            return WRONG_INPUT
+        # The reader closed the pipe, as `head` does.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    return code
+
+
+_DATA_PLACE = re.compile(r"(?P<file>.+?)(?:, (?:line|sentence|row) [\d,]+|: found )", re.DOTALL)
+_NOT_INSPECTED = (".yaml", ".yml", ".safetensors", ".svg", ".png", ".html")  # recipes, weights and pictures
+
+
+def inspection_hint(message: str, arguments: Sequence[str]) -> str:
+    """Return the advice to look at a file of data that an error names; "" if it names none.
+
+    message: an error, which starts with the place of the fault.  arguments: the words of the command, which has the
+    name of the file among them.
+    """
+    place = _DATA_PLACE.match(message)
+    name = place["file"] if place else ""
+    is_data = name in arguments and os.path.isfile(name) and not name.endswith(_NOT_INSPECTED)
+    if not is_data or arguments[0] == "inspect":
+        return ""
+    return f"to see how this file is read: syntaxlm inspect {shlex.quote(name)}"
+
+
+def _flush() -> None:
+    if sys.stdout is not None:  # None: closed before the start
+        sys.stdout.flush()
+
+
+def _run(parser: Parser, words: Sequence[str]) -> int:
+    # Removed first: argparse would read the value of an unknown option as the RECIPE.
+    rest, overrides = split_overrides(words)
+    try:
+        options = parser.parse_args(rest)
+    except SystemExit:  # after help, which may be for a pipe whose reader has gone
+        _flush()
+        raise
+    command: Parser = options.parser
+    if not hasattr(options, "run"):  # a command with commands below it
+        if command is parser:
+            parser.print_help()
+            return 0
+        command.print_help(sys.stderr)
+        return WRONG_INPUT
+    if overrides and not getattr(options, "takes_overrides", False):
+        command.error(f"unrecognized option --{overrides[0][0]}; this command does not take recipe settings")
+    options.overrides = overrides
+    set_quiet(options.quiet)
+    try:
+        with collected(print_reading):
+            return call(options)
+    finally:
+        set_quiet(False)
+
+
+@contextmanager
+def _exiting_on_signals() -> Iterator[None]:
+    """Make SIGTERM and SIGHUP raise an exception, so that temporary files are removed."""
+    numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    # nohup ignores one.
+    numbers = [number for number in numbers if in_main_thread and signal.getsignal(number) == signal.SIG_DFL]
+
+    def leave(number: int, frame: FrameType | None) -> NoReturn:
+        raise SystemExit(128 + number)
+
+    for number in numbers:
+        signal.signal(number, leave)
+    try:
+        yield
+    finally:
+        for number in numbers:
+            signal.signal(number, signal.SIG_DFL)
+
+
+@contextmanager
+def _warnings_printed(quiet: bool) -> Iterator[None]:
+    """Print syntaxlm's warnings like its errors, without a line of source code, and others as Python prints them.
+
+    quiet: print no warnings.
+    """
+
+    printed: set[str] = set()
+
+    def show(message: Warning | str, category: type[Warning], *place: Any, **further: Any) -> None:
+        if issubclass(category, InputWarning):
+            if str(message) not in printed:
+                printed.add(str(message))
+                print(f"syntaxlm: warning: {message}", file=sys.stderr)
+        else:
+            others(message, category, *place, **further)
+
+    with warnings.catch_warnings():
+        if quiet:
+            warnings.simplefilter("ignore")
+        else:
+            warnings.simplefilter("always", InputWarning)
+        others, warnings.showwarning = warnings.showwarning, show
+        yield
+
+
+@cache
+def build_parser() -> Parser:
+    """Return the parser of all commands. Parsing does not change it."""
+    parser = Parser(
+        prog="syntaxlm",
+        description="Language models that learn syntax: train them on plain text, and parse and score text with them.",
+        epilog='example: syntaxlm parse MODEL "the old cat sleeps". Help on a command: syntaxlm parse --help',
+    )
+    parser.add_argument("--version", action="version", version=f"syntaxlm {VERSION}")
+    parser.add_commands(COMMANDS)
+    return parser
+
+
+def split_overrides(arguments: Sequence[str]) -> tuple[list[str], list[tuple[str, str]]]:
+    """Separate arguments of the form --a.b 1 or --c.d=2 from the others. Returns the others, and these as pairs.
+
+    Raises InputError for an argument without a value, and for one that is given twice.
+    """
+    rest: list[str] = []
+    pairs: list[tuple[str, str]] = []
+    words = iter(arguments)
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not name.startswith("--") or "." not in name or " " in name:
+            rest.append(word)
+            continue
+        if not equals:
+            following = next(words, None)
+            if following is None:
+                raise InputError(f"{word}: the value is missing; expected {word} VALUE")
+            value = following
+        setting = name.removeprefix("--")
+        if setting in dict(pairs):
+            raise InputError(f"{name}: is given twice; expected one value")
+        pairs.append((setting, value))
+    return rest, pairs

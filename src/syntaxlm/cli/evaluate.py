@@ -1,0 +1,411 @@
+"""`evaluate` and its commands."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Literal
+
+from syntaxlm.cli.options import (
+    PARSES,
+    Brackets,
+    ComparedModels,
+    Device,
+    DisplayedWordColumns,
+    ModelOptions,
+    Preprocessing,
+    ProtocolOptions,
+    RequiredFrequencies,
+    SentencesFile,
+    SeveralModels,
+    Share,
+    Size,
+    Theme,
+    Treebank,
+    Weights,
+    has_labels,
+    weights_of,
+)
+from syntaxlm.cli.output import DetailedOutput, ReportOutput
+from syntaxlm.core.errors import InputError
+from syntaxlm.core.options import Argument, Count, InputFile, Name, Needs, Only, Shown
+from syntaxlm.core.progress import status
+from syntaxlm.evaluation.options import RegressionSettings
+from syntaxlm.parsing.options import DecodingOptions
+from syntaxlm.scoring.options import PerplexityOptions
+from syntaxlm.text.options import TextOptions
+
+Classifier = Annotated[
+    Path, Argument("MODEL", help="folder of a classifier, written by train"), Needs("a classifier of pairs")
+]
+Pairs = Annotated[str, Argument("PAIRS")]
+
+
+def perplexity(
+    model: ModelOptions,
+    text: SentencesFile,
+    options: PerplexityOptions,
+    output: ReportOutput,
+    cache_weight: Share | None = None,
+    cache_theta: Annotated[float, Shown("F")] | None = None,
+    cache_size: Count | None = None,
+) -> None:
+    """Measure the perplexity of a text.
+
+    Print perplexity, bits per token and bits per character of a text, one sentence per line. By default, words are read
+    as they are between spaces, for text that is tokenised like the training text. To read ordinary text as score does,
+    add --punctuation auto --contractions auto. For a dependency-tree model, TEXT is a file of dependency trees, and
+    perplexity is that of the words given their trees. With a neural cache, print the results with and without it. The
+    cache makes words more probable that recently followed a similar state; tune cache finds its weights.
+
+    cache_weight: use a neural cache with this share of the probability, 0 to 1
+    cache_theta: strength of the cache's preference for words that followed a similar state; 0: none
+    cache_size: number of words in the cache; default 2000
+    example: syntaxlm evaluate perplexity MODEL test.txt
+    """
+    from syntaxlm.evaluation.perplexity import evaluate_text
+    from syntaxlm.scoring.cache import CACHE_SIZE, CacheSettings
+
+    cache: CacheSettings | None = None
+    if cache_weight is not None and cache_theta is not None:
+        cache = CacheSettings(cache_weight, cache_theta, CACHE_SIZE if cache_size is None else cache_size)
+        Needs("a model with hidden states").check([model.model], "a neural cache")
+    elif not cache_weight is cache_theta is cache_size is None:
+        missing = "--cache-weight" if cache_weight is None else "--cache-theta"
+        raise InputError(
+            f"{missing} is missing: a cache requires both --cache-weight and --cache-theta. syntaxlm tune cache finds"
+            " them on validation text"
+        )
+    with status("reading"):
+        score = evaluate_text(model.load(), text, options, cache)
+    output.write(score)
+
+
+def parse(
+    models: Annotated[ComparedModels, PARSES],
+    treebank: Treebank,
+    decoding: DecodingOptions,
+    output: DetailedOutput,
+    protocol: ProtocolOptions,
+    preprocessing: Preprocessing = "ptb-keep",
+    random_weights: Size | None = None,
+    brackets: Brackets | None = None,
+) -> None:
+    """Score a model's trees against a treebank.
+
+    Parse the words of a treebank, score the trees against the gold trees, and print F1 with baselines and upper bounds.
+    For a model of dependency trees (dmv, structformer), TREEBANK may have dependency trees; then print directed and
+    undirected attachment.
+
+    also: the trees are the average of all models' trees
+    details: each sentence's trees and scores
+    random_weights: also score N untrained models with the same settings and vocabulary by every decoder, which shows
+        the effect of the architecture alone; default: 3 for a single model of distances, otherwise 0
+    example: syntaxlm evaluate parse MODEL treebank.mrg --preprocessing ud
+    """
+    from syntaxlm.data.treebanks import read_treebank
+    from syntaxlm.evaluation.attachment import evaluate_attachment, has_dependencies
+    from syntaxlm.evaluation.trees import evaluate_parsing
+    from syntaxlm.models.abilities import ParsesDependencies
+    from syntaxlm.reports.tables import HasReport
+    from syntaxlm.trees.preprocessing import find_preprocessing
+
+    models.check_ties(decoding.ties)
+    scoring = protocol.find()
+    with status("parsing and scoring"):
+        (bundle, *others), rule = models.load_all().values(), find_preprocessing(preprocessing)
+        gold = read_treebank(treebank, rule, labelled=has_labels(brackets))
+        report: HasReport
+        if not (has_dependencies(gold) and isinstance(bundle.model, ParsesDependencies)):
+            report = evaluate_parsing(bundle, gold, scoring, decoding, rule, others, random_weights)
+        else:
+            options = {"--also": models.also, "--decoder": decoding.decoder, "--layer": decoding.layer}
+            options["--random-weights"] = random_weights is not None
+            if extra := ", ".join(name for name, value in options.items() if value):
+                raise InputError(f"{extra}: found dependency trees in {gold.source}; expected constituency trees")
+            report = evaluate_attachment(bundle, gold, scoring, rule)
+    output.write(report)
+
+
+def trees(
+    predicted: Annotated[Path, Argument("PREDICTED")],
+    gold: Annotated[Path, Argument("GOLD")],
+    output: DetailedOutput,
+    protocol: ProtocolOptions,
+    preprocessing: Preprocessing = "none",
+    brackets: Brackets | None = None,
+    failed: Literal["skip", "zero"] = "skip",
+) -> None:
+    """Score a bracket file against another.
+
+    Score predicted trees, from any parser, against gold trees. No model is needed.
+
+    predicted: bracket file, with or without labels; - for standard input
+    gold: bracket file, folder or quoted pattern, with the same sentences in the same order
+    failed: leave out sentences whose prediction is a failed parse, such as (ROOT), (()) or a blank line (skip), or
+        score them without brackets (zero); default: skip
+    details: each sentence's trees and scores
+    example: syntaxlm evaluate trees predicted.mrg gold.mrg
+    """
+    from syntaxlm.evaluation.trees import evaluate_trees
+
+    with status("scoring"):
+        report = evaluate_trees(predicted, gold, protocol.find(), preprocessing, has_labels(brackets), failed)
+    output.write(report)
+
+
+def agreement(
+    text: Annotated[str, Argument("TEXT")],
+    models: Annotated[SeveralModels, PARSES],
+    decoding: Annotated[DecodingOptions, Only(("decoder",))],
+    output: ReportOutput,
+    protocol: ProtocolOptions,
+    sentences: Count | None = None,
+) -> None:
+    """Measure the agreement of several models' trees, without gold trees.
+
+    Parse a text with several models, such as the seeds of one recipe, and compare their trees. Prints the F1 of each
+    pair of models, the model that agrees least with the others, and models whose trees are nearly all right or left
+    branching. No gold trees are needed.
+
+    text: UTF-8 file, one sentence per line
+    models: two or more model folders
+    sentences: parse the first N sentences of the text; default: 1000
+    example: syntaxlm evaluate agreement text.txt runs/seed-1 runs/seed-2 runs/seed-3
+    """
+    from syntaxlm.evaluation.agreement import SENTENCES, measure_agreement
+
+    scoring, names = protocol.find(), list(map(str, models.models))
+    with status("parsing"):
+        bundles = list(models.load().values())
+        report = measure_agreement(bundles, text, names, scoring, decoding, sentences or SENTENCES)
+    output.write(report)
+
+
+def boundaries(
+    model: Annotated[ModelOptions, Needs("a character-level model of distances")],
+    text: Annotated[str, Argument("TEXT")],
+    output: ReportOutput,
+    tune: InputFile | None = None,
+) -> None:
+    """Measure word-boundary F1 of a character-level model.
+
+    Predict word boundaries where the distance between two characters is large, and score them against the white space
+    of the text. Prints precision, recall and F1, with baselines. The threshold is chosen on text that is not scored:
+    the first tenth, or another text.
+
+    text: UTF-8 file with white space between words
+    tune: choose thresholds on this text instead, and score all of TEXT
+    example: syntaxlm evaluate boundaries MODEL test.txt --tune valid.txt
+    """
+    from syntaxlm.evaluation.boundaries import evaluate_boundaries
+
+    with status("reading"):
+        report = evaluate_boundaries(model.load(), text, tune)
+    output.write(report)
+
+
+def pairs(
+    models: ComparedModels,
+    files: Annotated[Sequence[str], Argument("FILES")],
+    style: TextOptions,
+    output: DetailedOutput,
+) -> None:
+    """Measure accuracy on minimal pairs.
+
+    Measure how often the better sentence of minimal pairs, such as those of BLiMP and of Marvin and Linzen, has the
+    higher log-probability. Files are JSON lines or tables (.tsv, .csv), one item per line, with sentence_good and
+    sentence_bad, with better and worse, or, in JSON, with sentences, best first. Prints accuracy by group and case
+    beside the share of pairs with an unknown differing word. Several models appear in adjacent columns and are compared
+    with the first.
+
+    files: files or folders of minimal pairs; - for JSON lines on standard input
+    also: it is compared with the first
+    details: each pair and its log-probabilities
+    example: syntaxlm evaluate pairs MODEL pairs.jsonl --also ANOTHER --punctuation drop
+    """
+    from syntaxlm.evaluation.pairs import evaluate_pairs
+
+    output.write(evaluate_pairs(models.load_all(), files, style))
+
+
+def suites(
+    models: ComparedModels,
+    files: Annotated[Sequence[str], Argument("FILES")],
+    style: TextOptions,
+    output: DetailedOutput,
+    prediction: Annotated[Sequence[str], Shown("FORMULA")] = (),
+) -> None:
+    """Measure how often predictions about surprisals hold, on test suites.
+
+    Evaluate the test suites of SyntaxGym. The sentences of an item, its conditions, are divided into regions, and the
+    predictions of a suite compare the surprisals of regions: (7;%match%) < (7;%mismatch%). 7 is the region, * stands
+    for all; match is the condition. An item is correct if all predictions hold. Prints accuracy by circuit, suite and
+    prediction, also on items whose words are known. Several models appear in adjacent columns and are compared with the
+    first.
+
+    files: JSON suites, folders of them, or tables (.csv, .tsv) with the columns item and condition and one column per
+        region
+    also: it is compared with the first
+    prediction: prediction about the items of the tables; may be repeated
+    details: each item, the surprisals of its regions and which predictions hold
+    example: syntaxlm evaluate suites MODEL number_orc.json --also ANOTHER
+    """
+    from syntaxlm.evaluation.suites import evaluate_suites
+
+    output.write(evaluate_suites(models.load_all(), files, style, prediction))
+
+
+def completion(
+    models: ComparedModels,
+    questions: Annotated[str, Argument("QUESTIONS")],
+    answers: Annotated[str, Argument("ANSWERS")],
+    style: TextOptions,
+    output: DetailedOutput,
+    weights: Weights = (),
+    parses: Annotated[Path, Shown("FILE", use="input")] | None = None,
+    per_token: bool = False,
+) -> None:
+    """Measure accuracy on sentence-completion questions.
+
+    Answer sentence-completion questions, such as those of the Microsoft Research challenge. Each candidate for a gap is
+    written as a whole sentence; the one with the highest log-probability is chosen. Further models appear in adjacent
+    columns and are interpolated with the first. Dependency-tree models read parsed candidates and compute P(S | T), the
+    probability of the words given their tree.
+
+    questions: UTF-8 file with one candidate per line, in which the candidates of a question follow each other; or a
+        .conllu file of parsed candidates; - for standard input
+    answers: file with the correct candidate of each question, or its label, one per line
+    also: all models' log-probabilities are interpolated, with weights chosen on the first half of the questions
+    weights: weight of each --also model, 0 to 1, in their order; the first model has the remaining weight; default:
+        chosen on the first half
+    parses: for dependency-tree models if QUESTIONS is plain text: .conllu file with one tree per candidate, in the same
+        order
+    per_token: compare mean log-probabilities per token, for candidates of different lengths; default: sums
+    details: each question, its candidates' log-probabilities and the choice
+    example: syntaxlm evaluate completion MODEL questions.txt answers.txt --also ANOTHER
+    """
+    from syntaxlm.evaluation.completion import evaluate_completion
+
+    shares = weights_of(weights)
+    output.write(evaluate_completion(models.load_all(), questions, answers, style, shares, per_token, parses))
+
+
+def reading_times(
+    models: SeveralModels,
+    words: InputFile,
+    frequencies: RequiredFrequencies,
+    columns: DisplayedWordColumns,
+    settings: RegressionSettings,
+    style: TextOptions,
+    output: ReportOutput,
+    times: InputFile | None = None,
+    time_column: Name = "time",
+    key: Annotated[Sequence[str], Shown("NAME")] = (),
+    min_time: Annotated[float, Shown("T")] | None = None,
+    max_time: Annotated[float, Shown("T")] | None = None,
+    context: Literal["reset", "carry", "both"] | None = None,
+    details: Annotated[Path, Shown("FILE", use="output")] | None = None,
+    picture: Annotated[Path, Shown("FILE", use="output")] | None = None,
+    theme: Theme = "auto",
+) -> None:
+    """Measure how well surprisal predicts reading times.
+
+    Measure how well the surprisals of one or more models predict reading times, on the same words. Regressions have
+    word length, log frequency, position and the previous words as baseline, and the surprisal of each model in
+    addition. Prints the held-out gain in log-likelihood per word with confidence intervals, and the coefficients of
+    surprisal. Requires the extra stats: pip install 'syntaxlm[stats]'. Tables have a header line and cells separated by
+    tabs, commas or semicolons.
+
+    models: model folder, written by train
+    words: table with one displayed word per row, in the order in which readers saw them
+    times: table with reading times; several times of a word are averaged; default: a column of --words
+    time_column: column of the times; default: time
+    key: column of both tables that identifies a word; may be repeated; default: all columns that both have, except the
+        word and the time
+    min_time: leave out shorter times
+    max_time: leave out longer times
+    context: read each sentence by itself (reset), or the text as one stream whose state is carried from sentence to
+        sentence (carry), or measure each model that can carry its state both ways (both); default: as in training
+    details: write a table with one row per displayed word, its time, predictors and surprisals; the extension selects
+        the format: .csv, .jsonl, otherwise tab-separated
+    picture: draw mean reading time by surprisal for each model: .svg, .png (requires the extra draw), or .html, a page
+        with the results
+    theme: , for --picture
+    example: syntaxlm evaluate reading-times MODEL --words words.tsv --times times.tsv --frequencies train.txt
+    """
+    from syntaxlm.drawing.files import check_picture
+    from syntaxlm.evaluation.reading_times import evaluate_reading_times
+    from syntaxlm.reports.tables import RowFormat, write_rows
+    from syntaxlm.statistics.regression import require_statsmodels
+
+    require_statsmodels()  # before the slow part
+    if picture is not None:
+        check_picture(picture)
+    report = evaluate_reading_times(
+        models.load(), words, times, frequencies=frequencies.read(), time_column=time_column,
+        word_column=columns.word_column, sentence=columns.sentence_column, group=columns.group, order=columns.order,
+        key=key or None, context=context, minimum=min_time, maximum=max_time, style=style, settings=settings,
+    )  # fmt: skip
+    if details is not None:
+        formats: dict[str, RowFormat] = {".csv": "csv", ".json": "json", ".jsonl": "json"}
+        table = report.word_table()
+        write_rows(table.rows(), table.columns, details, formats.get(details.suffix.lower(), "tsv"))
+    if picture is not None:
+        report.write_picture(picture, theme)
+    output.write(report)
+
+
+def significance(
+    first: Annotated[Sequence[str], Argument("FILE")],
+    against: Annotated[Sequence[str], Shown("FILE", use="input")],
+    output: ReportOutput,
+) -> None:
+    """Test whether one model is better than another, over seeds and items.
+
+    Test whether the scores of two models differ, each with one or more seeds. Reads the files that --details of
+    evaluate parse, trees, pairs and completion writes, one per seed. Prints the difference of the means over seeds, its
+    95% interval and a p-value, by a bootstrap that resamples seeds and items (sentences, pairs, questions).
+
+    first: files of details of the first model, one per seed
+    against: those of the second model, of the same items; or right-branching alone, for right-branching trees
+    example: syntaxlm evaluate significance a-1.jsonl a-2.jsonl --against b-1.jsonl b-2.jsonl
+    """
+    from syntaxlm.evaluation.significance import compare_details
+
+    output.write(compare_details(first, against))
+
+
+def logic(model: Classifier, pairs: Pairs, output: ReportOutput, device: Device | None = None) -> None:
+    """Measure the accuracy of logical inference by number of operators.
+
+    Predict the relation between the two formulas of every pair of a file with a classifier. Prints accuracy by number
+    of operators, and for comparison that of the most frequent relation.
+
+    pairs: file of pairs, in the format of data logic; - for standard input
+    example: syntaxlm evaluate logic MODEL logic/test.tsv
+    """
+    from syntaxlm.evaluation.pair_classification import evaluate_inference
+    from syntaxlm.storage.folder import find_device, read_classifier
+
+    with status("reading pairs"):
+        report = evaluate_inference(read_classifier(model), pairs, find_device(device or "cpu"))
+    output.write(report)
+
+
+def classifier(model: Classifier, pairs: Pairs, output: ReportOutput, device: Device | None = None) -> None:
+    """Measure the accuracy of a classifier of sentence pairs.
+
+    Predict the label of every pair of a file with a classifier. Prints accuracy, in all and for each label, and for
+    comparison that of the most frequent label. For formulas, evaluate logic also prints accuracy by number of
+    operators.
+
+    pairs: file of pairs, in the format of the training files; - for standard input
+    example: syntaxlm evaluate classifier MODEL pairs.tsv
+    """
+    from syntaxlm.evaluation.pair_classification import evaluate_classifier
+    from syntaxlm.storage.folder import find_device, read_classifier
+
+    with status("reading pairs"):
+        report = evaluate_classifier(read_classifier(model), pairs, find_device(device or "cpu"))
+    output.write(report)

@@ -1,0 +1,343 @@
+"""`models`, `recipes`, `ngram`, `average`, `combine` and `rerank`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+
+from syntaxlm.cli.options import (
+    Brackets,
+    ModelFolder,
+    ModelOptions,
+    ProtocolOptions,
+    Share,
+    Weights,
+    has_labels,
+    weights_of,
+)
+from syntaxlm.cli.output import (
+    ROW_FORMATS,
+    OutputFile,
+    ReportOutput,
+    SummaryFormat,
+    formatted,
+    output_path,
+    print_summary,
+)
+from syntaxlm.cli.parser import Folder
+from syntaxlm.core.errors import InputError, escaped, shortened
+from syntaxlm.core.files import read_text, text_output, to_json
+from syntaxlm.core.options import Argument, Name, Needs, Only, Prose, Shown
+from syntaxlm.core.progress import status
+from syntaxlm.parsing.options import DecodingOptions
+
+if TYPE_CHECKING:
+    from syntaxlm.models.ngram import NGramModel
+
+InputPath = Annotated[Path, Shown("FILE", use="input")]
+NewModel = Annotated[Path, Folder(may_hold="nothing")]
+Repository = Annotated[str, Argument("NAME", use="value")]
+Revision = Annotated[str, Shown("R")]
+_LONGEST_CELL = 100  # characters of a cell of a model card
+
+
+def list_models(output: ReportOutput, folder: Annotated[Path, Argument("FOLDER")] | None = None) -> None:
+    """List the model folders below a folder.
+
+    List the model folders below a folder, with model type, abilities, number of parameters, size of the weights on
+    disk, licence and training text. Weights are not read.
+
+    folder: folder to search; default: the current folder, with the bundled models first
+    example: syntaxlm models list runs --json
+    """
+    from syntaxlm.api.listings import list_models
+
+    output.write(list_models(folder))
+
+
+def describe_model(
+    model: ModelFolder,
+    output: OutputFile | None = None,
+    format: Annotated[Literal["text", "json"], Shown(use="format")] = "text",
+) -> None:
+    """Describe a model.
+
+    Print a model's type, abilities, size, training text, settings and normaliser, the perplexities stored by training
+    and, if the folder has a model card, the licence, language, description, figures and training data of the card.
+
+    output: the description
+    example: syntaxlm models info runs/toy
+    """
+    from syntaxlm.api.listings import describe
+
+    with text_output(output) as file:
+        facts = describe(model, full=True)
+        text = to_json({"schema_version": 1, **facts}) if format == "json" else escaped("\n".join(_lines(facts)))
+        file.write(text + "\n")
+
+
+def download(name: Repository, revision: Revision | None = None, output: NewModel | None = None) -> None:
+    """Download a model of the Hugging Face hub.
+
+    Download a model of the Hugging Face hub. Commands then find it by its name without a network, or, with --output, as
+    a model folder. Only safetensors, JSON and the model card are downloaded.
+
+    name: repository of the hub, user/name
+    revision: branch, tag or commit; default: the main branch
+    output: write a model folder
+    example: syntaxlm models download USER/NAME -o my-model
+    """
+    from syntaxlm.storage.hub import check_repository_name, download, fetch
+
+    check_repository_name(name)
+    if output is None:
+        fetch(name, revision)
+        print(f"{name}: downloaded; commands find it by this name")
+    else:
+        download(name, output, revision)
+        print(escaped(f"{name}: downloaded to {output}"))
+
+
+def push(
+    folder: Annotated[Path, Argument("FOLDER")],
+    name: Repository,
+    licence: Name | None = None,
+    language: Annotated[Sequence[str], Shown("NAME")] = (),
+    data: Prose | None = None,
+    description: Prose | None = None,
+    private: bool | None = None,
+    revision: Revision | None = None,
+    message: Prose | None = None,
+) -> None:
+    """Upload a model folder to the Hugging Face hub.
+
+    Upload a model folder to the Hugging Face hub, with a model card. A card (README.md) in the folder is used as it is;
+    otherwise one is generated. Log in first: hf auth login, or set HF_TOKEN.
+
+    folder: model folder, written by train
+    name: repository, user/name; it is created if necessary
+    licence: licence of the model, such as mit, cc-by-4.0 or other
+    language: language, such as en; may be repeated
+    data: training data and their terms, for the card
+    description: what the model is for, for the card
+    private: make a new repository private; default: as in your account
+    revision: branch; default: the main branch
+    message: commit message
+    example: syntaxlm models push runs/toy USER/NAME --licence mit --language en
+    """
+    from syntaxlm.api.model import load
+
+    address = load(folder).push_to_hub(
+        name, licence=licence, language=list(language) or None, data=data, description=description, private=private,
+        revision=revision, message=message,
+    )  # fmt: skip
+    print(address)
+
+
+def _lines(values: dict[str, Any], indent: str = "") -> list[str]:
+    from syntaxlm.api.listings import shown_size
+    from syntaxlm.reports.tables import ReportTable, aligned, format_value
+
+    lines = []
+    for key, value in values.items():
+        name = indent + key.replace("_", " ")
+        if isinstance(value, dict):
+            lines += [f"{name}:", *_lines(value, indent + "  ")]
+        elif key in ("figures", "data") and value:  # paragraphs and tables of the model card
+            lines.append(f"{name}:")
+            for block in value:
+                if isinstance(block, dict):
+                    rows = [[shortened(cell, _LONGEST_CELL) for cell in row] for row in block["rows"]]
+                    block = aligned(ReportTable(dict.fromkeys(block["columns"], ""), rows))
+                lines += [f"  {line}".rstrip() for line in [*block.split("\n"), ""]]
+        elif isinstance(value, list | tuple) and value and isinstance(value[0], dict):
+            for number, entry in enumerate(value, 1):
+                lines += [f"{name} {number}:", *_lines(entry, indent + "  ")]
+        elif key == "bytes":
+            lines.append(f"{indent}size: {shown_size(value)}")
+        elif value not in (None, [], ()):
+            entries = value if isinstance(value, list | tuple) else [value]
+            shown = (format_value(entry, ".6g" if isinstance(entry, float) else "") for entry in entries)
+            lines.append(f"{name}: {', '.join(shown)}")
+    return lines
+
+
+def list_recipes(output: ReportOutput) -> None:
+    """List the bundled recipes.
+
+    List the bundled recipes with name, model type and purpose. Use the name with train, compare and focus.
+
+    example: syntaxlm recipes list --json
+    """
+    from syntaxlm.api.listings import list_recipes
+
+    output.write(list_recipes())
+
+
+def show_recipe(recipe: Annotated[str, Argument("RECIPE")], output: OutputFile | None = None) -> None:
+    """Print a recipe.
+
+    Print a recipe as YAML, as a starting point for your own recipe.
+
+    recipe: name of a bundled recipe, or a recipe file
+    output: the recipe
+    example: syntaxlm recipes show prpn-toy -o mine.yaml
+    """
+    from syntaxlm.training.recipe_files import find_recipe
+
+    text = read_text(find_recipe(recipe))
+    with text_output(output) as file:
+        file.write(text)
+
+
+def to_arpa(model: ModelFolder, output: OutputFile | None = None, format: SummaryFormat = "text") -> None:
+    """Write an n-gram model as an ARPA file.
+
+    Write an n-gram model as an ARPA file, the text format that KenLM, SRILM, IRSTLM and others read. ngram from-arpa
+    restores exactly the same model.
+
+    output: the ARPA file
+    example: syntaxlm ngram to-arpa MODEL -o model.arpa
+    """
+    from syntaxlm.storage.arpa import write_arpa
+    from syntaxlm.storage.folder import read_model
+
+    with status("writing"), output_path(output) as path:
+        summary = write_arpa(read_model(model), path)
+    print_summary(summary, format, output)
+
+
+def from_arpa(
+    file: Annotated[Path, Argument("FILE")],
+    output: Annotated[Path, Folder(may_hold="run")],
+    like: Annotated[Path, Shown("MODEL", use="input"), Needs("a model folder")] | None = None,
+    format: SummaryFormat = "text",
+) -> None:
+    """Make a model folder from an ARPA file.
+
+    Make a model folder from an ARPA file of any program, so that every command can use the model. Text is read
+    unchanged, or with the normaliser of another model (--like).
+
+    file: ARPA file, optionally .gz, .xz or .zst; - for standard input
+    output: new folder for the model
+    like: use the normaliser of this model folder, which made the text that the file was estimated from
+    example: syntaxlm ngram from-arpa model.arpa -o runs/kenlm
+    """
+    from syntaxlm.storage.arpa import NGramSummary, read_arpa
+    from syntaxlm.storage.folder import read_model, write_model
+    from syntaxlm.training.run import refuse_run
+
+    refuse_run(output)
+    with status("reading"):
+        bundle = read_arpa(file, read_model(like).normaliser if like else None)
+        write_model(output, bundle)
+    print(formatted(NGramSummary.of(cast("NGramModel", bundle.model), output), format))
+
+
+def average(
+    predictions: Annotated[Sequence[Path], Argument("PREDICTED")],
+    decoding: Annotated[DecodingOptions, Only(("ties",))],
+    protocol: ProtocolOptions,
+    output: OutputFile | None = None,
+    weights: Weights = (),
+    brackets: Brackets | None = None,
+    format: SummaryFormat = "text",
+) -> None:
+    """Average the trees of several parsers.
+
+    Average the trees of several parsers (models, seeds or layers). For each sentence, write the binary tree that shares
+    the most spans with all of them, and print the agreement of the parsers.
+
+    predictions: two or more bracket files, with the same sentences in the same order
+    output: the averaged trees, one per line,
+    weights: weight of each file's spans, such as 2,1,1; default: equal weights
+    example: syntaxlm average seed-1.mrg seed-2.mrg seed-3.mrg -o average.mrg
+    """
+    from syntaxlm.comparison.averages import average_files
+
+    with status("averaging"):
+        result = average_files(predictions, protocol.find(), weights_of(weights), decoding.ties, has_labels(brackets))
+    with text_output(output) as file:
+        file.writelines(line + "\n" for line in result.brackets())
+    print_summary(result, format, output)
+
+
+def combine(
+    parsers: Annotated[Sequence[Path], Argument("MODEL"), Needs("neural PCFGs or span parsers")],
+    output: NewModel,
+    scorer: Annotated[Path, Shown("MODEL", use="input"), Needs("an lstm, on-lstm, prpn or palm")] | None = None,
+    precision: Literal["float32", "bfloat16"] = "float32",
+    format: SummaryFormat = "text",
+) -> None:
+    """Make one model of several parsers, with or without a language model.
+
+    Write one model folder from several trained models: it parses with the average of the span probabilities of the
+    parsers, and takes probabilities of words from the language model, if there is one. All must have the same
+    normaliser, but the language model may read punctuation that the parsers drop.
+
+    parsers: model folders of neural PCFGs or span parsers
+    scorer: model folder of an lstm, on-lstm, prpn or palm; default: none, the result only parses
+    output: new or empty folder
+    precision: type of the stored weights: float32 (default), or bfloat16, which takes half the space. Models are
+        computed in float32
+    example: syntaxlm combine pcfg-1 pcfg-2 --scorer lstm -o combined
+    """
+    import torch
+
+    from syntaxlm.storage.combination import combine
+    from syntaxlm.storage.folder import read_model, write_model
+
+    with status("combining"):
+        bundle = combine([read_model(folder) for folder in parsers], read_model(scorer) if scorer else None)
+        write_model(output, bundle, getattr(torch, precision))
+    parameters = bundle.model.parameter_count
+    if format == "json":
+        print(to_json({"schema_version": 1, "folder": str(output), "parsers": len(parsers), "parameters": parameters}))
+    else:
+        found = f"{len(parsers)} parser{'s' if len(parsers) > 1 else ''}"
+        others = " and a language model" if scorer else ""
+        print(escaped(f"{output}: {found}{others}, {parameters:,} parameters"))
+
+
+def rerank(
+    model: Annotated[ModelOptions, Needs("a dependency-tree model")],
+    candidates: Annotated[Path, Argument("CANDIDATES")],
+    gold: InputPath | None = None,
+    weight: Share | None = None,
+    tune: Annotated[tuple[Path, Path], Shown("CANDIDATES GOLD", use="input")] | None = None,
+    score: Name = "score",
+    output: Annotated[Path, Shown("FILE", ("-o", "--output"), "output")] | None = None,
+    format: Annotated[Literal["text", "json", "tsv", "csv"], Shown(help="output format")] = "text",
+) -> None:
+    """Select among a parser's candidate trees with a dependency-tree model.
+
+    Select one of several candidate trees for each sentence: the one with the highest log P(S | T), the log-probability
+    of the words given the tree, or the highest weighted sum of this and the parser's score. The candidates of a
+    sentence follow each other, the parser's best first, and have the same sent_id or, without one, the same words.
+    Writes the selected trees. With --gold, prints their attachment scores, UAS and LAS, beside those of the first
+    candidates.
+
+    candidates: CoNLL-U file, optionally compressed, with k trees per sentence; - for standard input
+    gold: gold trees, one per sentence, to score against
+    weight: weight of the model, 0 to 1; the parser's score has the weight 1 - W; default 1: the model alone
+    tune: choose the weight with the highest UAS without punctuation on these trees, which are not scored
+    score: name of the comment with the parser's score, # NAME = -12.3; higher is better; default score
+    output: write the selected trees to this file (written atomically); default: standard output, or, with --gold, no
+        output of trees
+    example: syntaxlm rerank MODEL k-best.conllu --gold test.conllu --tune dev-best.conllu dev.conllu
+    """
+    from syntaxlm.evaluation.reranking import evaluate_reranking
+
+    if format != "text" and output is None and gold is None:
+        raise InputError(
+            f"--format {format}: is the format of the scores, but the trees are written to standard output;"
+            " add -o FILE for the trees, or --gold"
+        )
+    if format in ROW_FORMATS and gold is None:
+        raise InputError(f"--format {format}: the table has attachment scores; add --gold, or use text or json")
+    with text_output(output) as file:
+        write = None if output is None and gold is not None else file.write
+        report = evaluate_reranking(model.load(), candidates, gold, weight, tune, score, write)
+    if output is not None or gold is not None:
+        print(report.report().formatted(format))

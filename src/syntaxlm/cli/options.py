@@ -1,0 +1,301 @@
+"""Options that several commands share, and how the models and texts that they name are read."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from syntaxlm.core.errors import InputError
+from syntaxlm.core.options import LARGEST_COUNT, Argument, Bounds, Count, Form, InputFile, Name, Needs, Shown
+from syntaxlm.parsing.options import Ties
+
+if TYPE_CHECKING:
+    from syntaxlm.data.corpora import GivenText
+    from syntaxlm.data.frequencies import Frequencies
+    from syntaxlm.drawing.svg import Picture
+    from syntaxlm.storage.folder import ModelBundle
+    from syntaxlm.trees.f1 import Protocol
+
+PARSES = Needs("a model that parses, such as en")
+ModelFolder = Annotated[Path, Argument("MODEL", help="model folder, written by train{}"), Needs("a model folder")]
+AlsoModels = Annotated[Sequence[Path], Shown("MODEL", use="input", help="another model; may be repeated: {}")]
+DeviceName = Annotated[str, Form(r"auto|cpu|mps|cuda(:\d+)?", "cpu, cuda, cuda:N, mps or auto")]
+Device = Annotated[
+    DeviceName,
+    Shown(
+        "NAME",
+        help="device that runs the model: cpu (default), cuda, cuda:N (GPU number N), mps, or auto (a GPU if one is"
+        " available)",
+    ),
+]
+TrainingDevice = Annotated[
+    DeviceName,
+    Shown("NAME", help="device to train on: cpu, cuda, mps or auto; default: run.accelerator of the recipe"),
+]
+
+SentencesFile = Annotated[str, Argument("TEXT", help="UTF-8 file, one sentence per line; - for standard input")]
+TREEBANK_HELP = "bracket file, folder of bracket files, or quoted pattern"
+Treebank = Annotated[str, Argument("TREEBANK", help=TREEBANK_HELP)]
+
+MaxWords = Annotated[Count, Shown("N", help="omit longer sentences (measured after preprocessing)")]
+Preprocessing = Annotated[
+    str,
+    Shown(
+        "RULE",
+        use="input",
+        help="gold-tree preprocessing, which selects words: by Penn tags (ptb-keep, ptb-keep-currency, ptb-drop), UD"
+        " tags (ud) or characters (letters, letters-only); for a treebank (zh-sinica, es-cess, pt-floresta, icepahc,"
+        " ppche, keyaki); none; or a YAML file with keep_tags, drop_tags, drop_words, punctuation: unicode",
+    ),
+]
+Brackets = Annotated[
+    Literal["labelled", "unlabelled"],
+    Shown(help="whether brackets start with a label, as in (NP the cat); default: decided from the whole file"),
+]
+Theme = Annotated[
+    Literal["auto", "light", "dark"], Shown(help="colour theme; auto (default) follows the reader's system{}")
+]
+Size = Annotated[int, Bounds(ge=0, le=LARGEST_COUNT), Shown("N")]
+Share = Annotated[float, Bounds(ge=0, le=1), Shown("W")]
+Weights = Annotated[Sequence[str], Shown("W,W,...")]
+
+
+def has_labels(brackets: Brackets | None) -> bool | None:
+    """Return whether brackets start with a label; None: it is decided from the file."""
+    return None if brackets is None else brackets == "labelled"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelOptions:
+    """A model, and where it runs.
+
+    model: model folder, written by train; a bundled model, such as en; or a repository of the Hugging Face hub,
+        user/name
+    """
+
+    model: Annotated[Path, Argument("MODEL")]
+    device: Device | None = None
+
+    def load(self) -> ModelBundle:
+        """Return the model."""
+        return load_model(self.model, self.device)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComparedModels(ModelOptions):
+    """A model, and others beside it."""
+
+    also: AlsoModels = ()
+
+    @property
+    def folders(self) -> list[Path]:
+        """The folders of all models."""
+        return [self.model, *self.also]
+
+    def check_ties(self, ties: Ties) -> None:
+        """Raise InputError for `--ties` without `--also`: no trees are averaged."""
+        if ties != "random" and not self.also:
+            raise InputError(
+                f"--ties {ties}: found one model, so no trees are averaged; add models with --also, or omit --ties"
+            )
+
+    def load_all(self) -> dict[str, ModelBundle]:
+        """Return all models by their names. Raises InputError for a repeated model."""
+        return load_models(self.folders, self.device)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SeveralModels:
+    """Models, and where they run."""
+
+    models: Annotated[Sequence[Path], Argument("MODEL")]
+    device: Device | None = None
+
+    def load(self) -> dict[str, ModelBundle]:
+        """Return all models by their names. Raises InputError for a repeated model."""
+        return load_models(self.models, self.device)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProtocolOptions:
+    """How trees are scored."""
+
+    protocol: Annotated[str, Shown("NAME", help="wsj-test (default), prpn, wsj10, wsj40 or evalb")] = "wsj-test"
+    max_words: MaxWords | None = None
+
+    def find(self) -> Protocol:
+        """Return the protocol."""
+        from syntaxlm.evaluation.trees import protocol_named
+
+        return protocol_named(self.protocol, self.max_words)
+
+
+def load_model(name_or_folder: Path, device: str | None) -> ModelBundle:
+    """Return the model that `syntaxlm.load` finds, on the device of `--device`."""
+    from syntaxlm.storage.sources import read_named
+
+    return read_named(str(name_or_folder), device or "cpu")[0]
+
+
+def load_models(folders: Sequence[Path], device: str | None) -> dict[str, ModelBundle]:
+    """Return several models by distinct names. Raises InputError for a repeated model."""
+    return {name: load_model(folder, device) for name, folder in by_distinct_names(folders).items()}
+
+
+def by_distinct_names(folders: Sequence[Path]) -> dict[str, Path]:
+    """Return folders by their names if these differ, else by their paths. Raises InputError for a repeated model."""
+    for number, folder in enumerate(folders):
+        if any(folder.resolve() == other.resolve() for other in folders[:number]):
+            raise InputError(f"{folder}: the same model is given twice; expected different models")
+    by_name = {folder.resolve().name: folder for folder in folders}
+    return by_name if len(by_name) == len(folders) else {str(folder): folder for folder in folders}
+
+
+def training_device(device: str | None) -> list[tuple[str, str]]:
+    """Return the recipe setting that `--device` stands for. Raises InputError for cuda:N."""
+    if device is None:
+        return []
+    if ":" in device:
+        number = device.partition(":")[2]
+        raise InputError(
+            f"--device {device}: training uses all visible GPUs. To select one, use --device cuda and set the"
+            f" environment variable CUDA_VISIBLE_DEVICES={number}"
+        )
+    return [("run.accelerator", device)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextSource:
+    """A text: files or a sentence.
+
+    text: UTF-8 text file (.gz, .xz and .zst are decompressed), or a sentence: an argument that contains white space and
+        does not name a file is read as a sentence. - or no argument: standard input. A job (--workers) reads one file
+        or more, which may also be Parquet files
+    sentence: read this sentence, even if a file has this name
+    """
+
+    text: Annotated[tuple[str, ...], Argument("TEXT")] = ()
+    sentence: Annotated[str, Shown("SENTENCE", ("--text",))] | None = None
+
+    def read(self) -> str | GivenText:
+        """Return a file, or sentences from the command line, one per line. Raises InputError for several."""
+        from syntaxlm.core.text_files import check_encodable
+        from syntaxlm.data.corpora import GivenText
+
+        if len(self.text) > 1:
+            raise InputError(
+                f"found {len(self.text)} texts; expected one. Several files are read by a job: add --workers N and -o"
+                " FOLDER"
+            )
+        sentence = self.sentence
+        if sentence is None:
+            sentence = self.text[0] if self.text else "-"
+            exists = sentence == "-" or (sentence.strip() != "" and Path(sentence).exists())
+            is_word = not any(map(str.isspace, sentence or " "))
+            if is_word and not exists and not Path(sentence).suffix and "/" not in sentence and "\\" not in sentence:
+                check_encodable(sentence, "the sentence")
+                quoted = shlex.quote(sentence)
+                raise InputError(f"{sentence}: no such file. For a sentence of one word, write: --text {quoted}")
+            if exists or is_word:
+                return sentence
+        elif self.text:
+            raise InputError(f"found both {self.text[0]} and --text; expected either a file or a sentence")
+        if not sentence.strip():
+            raise InputError("the sentence is empty; expected words, or the name of a file")
+        check_encodable(sentence, "the sentence")
+        return GivenText(tuple(sentence.splitlines()))
+
+
+@dataclass(frozen=True, kw_only=True)
+class PictureOutput:
+    """Where a picture is written.
+
+    picture: draw a picture into this file: .svg, .png (requires the extra draw) or .html
+    theme: , for --picture
+    """
+
+    picture: Annotated[Path, Shown("FILE", use="output")] | None = None
+    theme: Theme = "auto"
+
+    def check(self) -> None:
+        """Raise InputError for another extension, before the slow part."""
+        from syntaxlm.drawing.files import check_picture
+
+        if self.picture is not None:
+            check_picture(self.picture)
+
+    def write(self, draw: Callable[[], Picture]) -> None:
+        """Write the picture, if it is asked for."""
+        from syntaxlm.drawing.files import save_picture
+
+        if self.picture is not None:
+            save_picture(draw(), self.picture, self.theme)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RequiredFrequencies:
+    """Where the frequencies of words are from.
+
+    frequencies: word frequencies: a list with a word and its count on each line (columns separated by tabs, commas,
+        semicolons or spaces, with or without a header); a text whose words are counted, such as the models' training
+        text; or wordfreq:en, the package wordfreq (extra frequencies)
+    frequency_column: column of the list with the counts; default: the only column of numbers that is no rank, or one
+        with a usual name, such as count, freq or FREQcount
+    """
+
+    frequencies: InputFile
+    frequency_column: Name | None = None
+
+    def read(self) -> Frequencies:
+        """Return the frequencies. Raises InputError as `Frequencies.read` does."""
+        from syntaxlm.data.frequencies import Frequencies
+
+        return Frequencies.read(self.frequencies, self.frequency_column)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OptionalFrequencies(RequiredFrequencies):
+    """Where the frequencies of words are from, if they are asked for."""
+
+    frequencies: InputFile | None = None  # type: ignore[assignment]  # not required
+
+    def read_if_given(self) -> Frequencies | None:
+        """Return the frequencies, if they are asked for. Raises InputError as `Frequencies.read` does."""
+        if self.frequencies is not None:
+            return self.read()
+        if self.frequency_column is not None:
+            raise InputError("--frequency-column: is a column of a list; add --frequencies FILE, or omit it")
+        return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class DisplayedWordColumns:
+    """Columns of a table of displayed words.
+
+    word_column: column of the displayed words; default: word
+    group: column that names the passage of each row, such as a story; may be repeated. The model's state and the values
+        of previous words are carried at most within a passage; default: all rows are one passage
+    sentence_column: column whose value changes where a sentence starts; default: sentences are found from punctuation
+    order: column of numbers by which the rows of each passage are sorted; default: they are in the order of reading
+    spillover: number of previous words whose surprisal, length and frequency are included
+    """
+
+    word_column: Name = "word"
+    group: Annotated[Sequence[str], Shown("NAME")] = ()
+    sentence_column: Name | None = None
+    order: Name | None = None
+    spillover: Size = 1
+
+
+def weights_of(texts: Sequence[str] | None) -> list[float] | None:
+    """Return the numbers of `--weights W,W,...`. Raises InputError."""
+    if not texts:
+        return None
+    try:
+        return [float(weight) for text in texts for weight in text.split(",")]
+    except ValueError:
+        found = ",".join(texts)
+        raise InputError(f"--weights: found {found!r}; expected numbers separated by commas, such as 2,1,1") from None

@@ -1,0 +1,120 @@
+"""Outputs of commands: files or standard output, in the format that is asked for."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from syntaxlm.core.errors import escaped, printable
+from syntaxlm.core.files import text_output, to_json
+from syntaxlm.core.options import ReportFormat, Shown
+from syntaxlm.core.progress import error_console, is_quiet, print_above_bars
+from syntaxlm.core.reading import ReadingReport, readings
+
+if TYPE_CHECKING:
+    from syntaxlm.reports.tables import HasReport, Report
+
+WRONG_INPUT = 2  # exit code
+ROW_FORMATS = ("tsv", "csv", "parquet")  # without JSON, of which some results have more than their rows
+OutputFile = Annotated[
+    Path,
+    Shown(
+        "FILE",
+        ("-o", "--output"),
+        "output",
+        help="write {} to this file (written atomically); default, or -: standard output",
+    ),
+]
+SummaryFormat = Annotated[Literal["text", "json"], Shown(help="output format")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportOutput:
+    """Where a report is written, and how.
+
+    output: the results
+    """
+
+    output: OutputFile | None = None
+    format: Annotated[ReportFormat, Shown(use="format")] = "text"
+
+    def write(self, result: HasReport | Report) -> None:
+        """Write a result in the format that is asked for, with its warnings and how the files were read.
+
+        Both are printed on stderr, the warnings now and before the tables, so standard output as text has neither.
+        """
+        report: Any = getattr(result, "report", lambda: result)()
+        for warning in report.warnings:
+            print_warning(warning)
+        if self.output is not None or self.format != "text":
+            report = replace(report, readings=readings())
+        elif not is_quiet():
+            report = replace(report, warnings=())
+        report.write(self.output, self.format)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DetailedOutput(ReportOutput):
+    """Where a report is written, how, and where its items are written."""
+
+    details: Annotated[Path, Shown("FILE", use="output", help="write {} to this file, as JSON lines")] | None = None
+
+    def write(self, result: HasReport) -> None:  # type: ignore[override]
+        """Write a result in the format that is asked for, and its items."""
+        if self.details:
+            result.write_details(self.details)
+        super().write(result)
+
+
+@contextmanager
+def output_path(path: Path | None, suffix: str = ".txt") -> Iterator[Path]:
+    """Return a path for functions that write files by name; None: a temporary file, then copied to standard output."""
+    if path is not None:
+        yield path
+        return
+    import shutil
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        temporary = Path(folder) / f"output{suffix}"
+        yield temporary
+        with open(temporary, encoding="utf-8", newline="") as file, text_output(None) as output:
+            shutil.copyfileobj(file, output)
+
+
+def print_summary(result: Any, format: str, output: Path | None, head: str = "") -> None:
+    """Print figures that accompany data: on standard output if the data went to a file, otherwise on stderr.
+
+    output: where the data went.  head: put before the figures if they are text.
+    """
+    text = (head if format == "text" else "") + formatted(result, format)
+    if output is not None:
+        print(text)
+    elif not is_quiet():
+        print(text, file=sys.stderr)
+
+
+def print_note(text: str) -> None:
+    """Print a line on stderr, above progress bars, unless the command is quiet."""
+    error_console().print("\n".join(map(printable, text.split("\n"))), markup=False, soft_wrap=True)
+
+
+def print_warning(text: str) -> None:
+    """Print a warning on stderr, unless the command is quiet."""
+    if not is_quiet():
+        print_above_bars(f"syntaxlm: warning: {printable(text)}")
+
+
+def print_reading(report: ReadingReport) -> None:
+    """Print how a file was read as a line on stderr, unless the command is quiet."""
+    if not is_quiet():
+        print_above_bars(f"read {printable(str(report))}")
+
+
+def formatted(result: Any, format: str) -> str:
+    """Return figures as text, in which no name of a file controls the terminal, or JSON; without the last line end."""
+    return to_json(result.to_dict()) if format == "json" else escaped(str(result))

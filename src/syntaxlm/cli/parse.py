@@ -1,0 +1,221 @@
+"""`parse`, and the jobs of `parse` and `score`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from syntaxlm.cli.options import PARSES, ComparedModels, TextSource, by_distinct_names
+from syntaxlm.core.errors import InputError, escaped
+from syntaxlm.core.files import text_output
+from syntaxlm.core.options import Count, Name, OutputFile, Shown
+from syntaxlm.core.progress import is_quiet
+from syntaxlm.parsing.options import ParseOptions
+
+if TYPE_CHECKING:
+    from syntaxlm.jobs.work import Work
+    from syntaxlm.parsing.parse import Parse, ParseBatch
+
+FAILED = 1  # exit code if shards failed
+
+ParseFormat = Annotated[
+    Literal["brackets", "json", "latex", "svg", "tree", "conllu", "tsv", "csv", "parquet"], Shown(use="format")
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobOptions:
+    """Very large jobs.
+
+    workers: run a job: N workers parse or score the text in shards and write Parquet files into the folder -o; run the
+        same command again to continue an interrupted job. Default with --engine: one per processor core, or one on a
+        GPU
+    engine: what starts the workers of a job: processes (default), on this machine; ray, which is an optional
+        dependency, on this machine or a cluster
+    ray_address: address of a Ray cluster; default: Ray is started on this machine
+    lines_per_shard: lines that a worker does together in a job; default 20000
+    bad_lines: lines of a job that are not UTF-8, too long, or refused by the model: stop (default): list those that are
+        not UTF-8 or too long before anything is done, and do not write shards with lines that the model refuses; skip:
+        leave them out and list them
+    max_line_bytes: length above which a line of a job is bad; default 65536
+    id_column: column of Parquet files with an id of each sentence, copied to the rows
+    """
+
+    workers: Count | None = None
+    engine: Literal["processes", "ray"] | None = None
+    ray_address: Annotated[str, Shown("ADDRESS")] | None = None
+    lines_per_shard: Count | None = None
+    bad_lines: Literal["stop", "skip"] | None = None
+    max_line_bytes: Count | None = None
+    id_column: Name | None = None
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether a job is asked for. Raises InputError for options of jobs without a job."""
+        if self.workers is not None or self.engine is not None:
+            return True
+        for name, value in vars(self).items():
+            if value is not None:
+                raise InputError(f"--{name.replace('_', '-')}: applies only to jobs; add --workers N, or omit it")
+        return False
+
+    def run(
+        self,
+        work: Callable[[tuple[str, ...]], Work],
+        models: Sequence[Path],
+        text: TextSource,
+        output: Path | None,
+        format: str | None,
+        column: str | None,
+        device: str | None,
+    ) -> int:
+        """Run a job, print its report, and return the exit code. Raises InputError.
+
+        work: returns what the workers do with models, by their names.
+        """
+        from syntaxlm.jobs.job import Job, run_job
+        from syntaxlm.jobs.workers import ProcessEngine, Ray
+
+        if output is None:
+            raise InputError("a job (--workers or --engine) writes to a folder; add -o FOLDER")
+        if format not in (None, "parquet"):
+            raise InputError(f"--format {format}: a job writes Parquet files; omit --format")
+        if text.sentence is not None or not text.text:
+            raise InputError("a job reads files; expected at least one file as TEXT, and no --text")
+        if self.ray_address is not None and self.engine != "ray":
+            raise InputError("--ray-address: applies to --engine ray")
+        # Workers may have another working folder.
+        folders = by_distinct_names(models).values()
+        names = tuple(os.path.abspath(folder) if os.path.exists(folder) else str(folder) for folder in folders)
+        settings: dict[str, Any] = {"id_column": self.id_column, "lines_per_shard": self.lines_per_shard}
+        settings |= {"longest": self.max_line_bytes, "bad_lines": self.bad_lines, "device": device}
+        given = {name: value for name, value in settings.items() if value is not None}
+        job = Job(work(names), tuple(text.text), output, column, **given)
+        if self.engine == "ray":
+            with_gpu = job.device.startswith("cuda")
+            engine = partial(Ray, address=self.ray_address, workers=self.workers, with_gpu=with_gpu)
+            report = run_job(job, self.workers, engine, "ray")
+        else:
+            report = run_job(job, self.workers, ProcessEngine)
+        if not is_quiet():
+            print(escaped(str(report)))
+        return FAILED if report.failed else 0
+
+
+def parse(
+    models: Annotated[ComparedModels, PARSES],
+    text: TextSource,
+    options: ParseOptions,
+    job: JobOptions,
+    output: OutputFile | None = None,
+    format: ParseFormat | None = None,
+    show_unread: bool = False,
+    column: Name | None = None,
+) -> int:
+    """Parse plain or tagged text.
+
+    Parse text, one sentence per line, and write one tree per line. Lines without words give empty lines. A tag model
+    reads tagged text (word_TAG). A word-level model reads plain text, or the words of files named .tagged or
+    .tagged.txt. The format brackets has trees such as (X the (X old cat)), with tags (X (DT the) (NN cat)). json has
+    words, their offsets in the line, tokens, known words, text that was not read, spans and, for a single model, its
+    distances or the scores or probabilities of the spans. latex is for the package forest, svg is a picture of one
+    sentence, and tree is drawn with box characters. conllu has the dependency trees of a model that gives them (dmv).
+    tsv, csv and parquet have one row per constituent of two words or more. With --workers, a job parses very large
+    texts into a folder of Parquet files.
+
+    also: the trees are the average of all models' trees
+    output: write the trees to this file (written atomically); default, or -: standard output. Or the folder of a job
+    format: Otherwise brackets, or tree for a sentence on the command line
+    show_unread: restore punctuation that was not read in brackets and LaTeX, with the tag UNREAD
+    column: column with the sentences, if a job reads Parquet files; default text
+    example: syntaxlm parse MODEL "the old cat sleeps"
+    """
+    if options.labels and models.also:
+        raise InputError("--labels: averaged trees have no labels; omit either --labels or --also")
+    models.check_ties(options.ties)
+    if format in ("latex", "svg", "conllu") and options.several:
+        raise InputError(
+            f"--{options.several}: --format {format} writes one tree of a sentence; use brackets, tree, json or a table"
+        )
+    if job.is_asked:
+        from syntaxlm.jobs.work import ParseWork
+
+        if show_unread:
+            raise InputError("--show-unread: applies to brackets and LaTeX, but a job writes tables; omit it")
+        work = partial(ParseWork, options=options)
+        return job.run(work, models.folders, text, output, format, column, models.device)
+    if column is not None:
+        raise InputError("--column: applies only to jobs that read Parquet files; add --workers N, or omit it")
+    source = text.read()
+    from syntaxlm.data.tables import refuse_table
+    from syntaxlm.parsing.parse import CONSTITUENTS, parse_text
+    from syntaxlm.reports.tables import write_blocks
+
+    if isinstance(source, str):
+        refuse_table(source, "Write the sentences, here of the column {}, to a text file")
+    bundles = list(models.load_all().values())
+    if format == "conllu":
+        from syntaxlm.models.abilities import ParsesDependencies
+
+        if models.also:
+            raise InputError("--format conllu: averaged trees are constituency trees; omit either --format or --also")
+        bundles[0].require(ParsesDependencies, "--format conllu")
+    chunks = parse_text(bundles, source, options, list(map(str, models.folders)))
+    if format in ("tsv", "csv", "parquet"):
+        write_blocks((parses.constituents() for parses in chunks), CONSTITUENTS, output, format)
+        return 0
+    chosen = format or ("brackets" if isinstance(source, str) else "tree")
+    with text_output(output) as file:
+        for parses in chunks:
+            file.write(_formatted(parses, chosen, show_unread))
+    return 0
+
+
+def _alternatives(parse: Parse, format: str) -> str:
+    """Return several trees of a sentence, each after its confidence and probability, and an empty line."""
+    from syntaxlm.drawing.terminal import draw_tree
+
+    lines = []
+    for tree, confidence, probability in parse.alternatives:
+        head = f"confidence {confidence:.3f}"
+        if probability is not None:
+            head += f"\tprobability {probability:.3g}"
+        lines.append(f"{head}\n{draw_tree(tree, parse.known)}\n" if format == "tree" else f"{head}\t{tree}\n")
+    return "".join([*lines, "\n"])
+
+
+def _formatted(parses: ParseBatch, format: str, with_unread: bool) -> str:
+    if format == "svg":
+        sentences = [parse for parse in parses if parse]
+        if len(sentences) != 1 or parses.first > 1:
+            raise InputError(
+                f"--format svg: found {'more than one sentence' if sentences else 'no words'}; expected one sentence."
+                " The command report draws several on one page"
+            )
+        return sentences[0]._repr_svg_() + "\n"
+    if format == "conllu":
+        from syntaxlm.trees.conllu import format_conllu
+
+        dependencies = (parse.dependencies for parse in parses)
+        return "".join(format_conllu(tree) for tree in dependencies if tree is not None)
+    if format in ("brackets", "tree") and parses.alternatives:
+        return "".join(_alternatives(parse, format) for parse in parses)
+    if format == "brackets":
+        trees = parses.brackets(with_unread)
+    elif format == "json":
+        from syntaxlm.parsing.json_lines import json_lines
+
+        trees = json_lines(parses)
+    elif format == "tree":
+        from syntaxlm.drawing.terminal import draw_tree
+
+        trees = [draw_tree(parse.tree, parse.known) if parse else "" for parse in parses]
+    else:
+        from syntaxlm.drawing.files import format_latex
+
+        trees = [format_latex(parse.complete_tree if with_unread else parse.tree) if parse else "" for parse in parses]
+    return "".join(tree + "\n" for tree in trees)

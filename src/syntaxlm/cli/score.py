@@ -1,0 +1,312 @@
+"""`score` and `items`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from itertools import tee
+from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
+
+from syntaxlm.cli.options import (
+    ComparedModels,
+    DisplayedWordColumns,
+    OptionalFrequencies,
+    PictureOutput,
+    Size,
+    TextSource,
+)
+from syntaxlm.cli.output import ReportOutput, print_note
+from syntaxlm.cli.parse import JobOptions
+from syntaxlm.core.errors import InputError, shortened
+from syntaxlm.core.options import Argument, InputFile, Name, OutputFile, Shown
+from syntaxlm.core.progress import progress_bar
+from syntaxlm.scoring.options import ScoreOptions
+from syntaxlm.text.options import TextOptions
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from syntaxlm.data.corpora import GivenText
+    from syntaxlm.data.tables import Row as TableRow
+    from syntaxlm.reports.tables import Columns, Row, RowFormat
+    from syntaxlm.scoring.surprisal import WordSurprisal
+    from syntaxlm.storage.folder import ModelBundle
+
+T = TypeVar("T")
+LONGEST_SAMPLE = 200  # characters of a sentence in a report
+ScoreFormat = Annotated[Literal["tsv", "csv", "json", "parquet"], Shown(use="format")]
+
+
+def score(
+    model: ComparedModels,
+    text: TextSource,
+    options: ScoreOptions,
+    displayed: DisplayedWordColumns,
+    frequencies: OptionalFrequencies,
+    job: JobOptions,
+    drawn: PictureOutput,
+    column: Name | None = None,
+    words: InputFile | None = None,
+    format: ScoreFormat | None = None,
+    output: OutputFile | None = None,
+) -> int:
+    """Print the surprisal of every word of a text.
+
+    Print the surprisal of every word of a text, and of each end of sentence, in bits: one row per word as written, with
+    its position in the line and the token that the model read. Character-level models give one row per character. The
+    rows of a sentence add up to its negative log-probability. The text has one sentence per line, or is a column of a
+    table; other columns are copied to every row, and renamed to input_word, input_sentence, ... if the output has a
+    column of that name. For a dependency-tree model, TEXT contains dependency trees; a word's surprisal is conditioned
+    on its path in the tree, and ends of sentences have none. With --words, or for running text with --group, print one
+    row per word that was displayed to readers, with all columns of the table, and with surprisal, length and frequency
+    of the word and of previous words. With --workers, a job scores very large texts into a folder of Parquet files.
+    Columns: sentence, position, word, begin, end, token, in_vocabulary, surprisal, those of --measure and --next-words,
+    those of the table, and with --also, model as the first. For sums by region and means by condition, see items.
+
+    also: its rows follow those of the first model, which then have a column with the name of the model
+    column: column with the sentences, if TEXT is a table (a header line, and cells separated by tabs, commas or
+        semicolons); in a job, column of Parquet files, default text
+    words: table with one displayed word per row, read instead of TEXT; print one row per displayed word
+    format: Otherwise tsv; a job always writes Parquet. json: JSON lines
+    output: write the rows to this file (written atomically); default, or -: standard output. Or the folder of a job
+    picture: draw the surprisals as bars, or, with one --also, those of the two models as a scatter plot: .svg, .png
+        (requires the extra draw) or .html
+    example: syntaxlm score MODEL items.tsv --column sentence -o surprisals.tsv
+    """
+    asked = _asks_for_displayed_words(text, displayed, column, words, frequencies.frequencies)
+    if job.is_asked:
+        from syntaxlm.jobs.work import ScoreWork
+
+        if options.context == "carry":
+            raise InputError("--context carry: the shards of a job are scored independently; omit it")
+        if asked:
+            raise InputError("--words and --group: cannot be used in a job; omit --workers and --engine")
+        if model.also or drawn.picture:
+            raise InputError("--also and --picture: cannot be used in a job; omit --workers and --engine")
+        work = partial(ScoreWork, options=options)
+        return job.run(work, [model.model], text, output, format, column, model.device)
+    from syntaxlm.reports.tables import write_rows
+
+    if not asked:
+        drawn.check()
+        _write_scores(model.load_all(), text, column, options, drawn, output, format or "tsv")
+        return 0
+    if model.also or drawn.picture or options.measures or options.next_words or options.given:
+        raise InputError(
+            "--words, --group, --sentence-column, --order and --frequencies: found with --also, --picture, --measure,"
+            " --next-words or --given; expected rows of displayed words without these"
+        )
+    from syntaxlm.scoring.word_table import word_table
+
+    listed = frequencies.read_if_given()
+    source = words or text.read()
+    if not isinstance(source, str):
+        raise InputError("--column: found a sentence as TEXT; expected a table file")
+    table = word_table(
+        model.load(), source, displayed.word_column if words else str(column), group=displayed.group,
+        sentence=displayed.sentence_column, order=displayed.order, is_text=words is None, frequencies=listed,
+        spillover=displayed.spillover, options=options,
+    )  # fmt: skip
+    write_rows(table.rows(), table.columns, output, format or "tsv")
+    print_note(table.summary)
+    return 0
+
+
+def _asks_for_displayed_words(
+    text: TextSource, displayed: DisplayedWordColumns, column: str | None, words: str | None, frequencies: str | None
+) -> bool:
+    """Return whether the options ask for a table of displayed words. Raises InputError for options that contradict each
+    other.
+
+    --group, --sentence-column, --order and --frequencies make the words of the texts in --column displayed words.
+    """
+    if words is not None:
+        if text.text or text.sentence is not None or column is not None:
+            raise InputError("--words: found with TEXT, --text or --column; expected only one of them")
+        return True
+    values = {"group": displayed.group, "sentence-column": displayed.sentence_column, "order": displayed.order}
+    values |= {"frequencies": frequencies}
+    given = [name for name, value in values.items() if value]
+    if given and (column is None or text.sentence is not None):
+        raise InputError(f"--{given[0]}: requires a table: --words FILE, or TEXT with --column")
+    return bool(given)
+
+
+def _write_scores(
+    bundles: Mapping[str, ModelBundle],
+    text: TextSource,
+    column: str | None,
+    options: ScoreOptions,
+    drawn: PictureOutput,
+    output: Path | None,
+    format: RowFormat,
+) -> None:
+    """Write the rows of all models, and draw them. Raises InputError for a text without sentences."""
+    from syntaxlm.api.results import SHOWN, SentenceSurprisal, Surprisals
+    from syntaxlm.core.text_files import read_lines
+    from syntaxlm.data.corpora import GivenText
+    from syntaxlm.data.tables import refuse_table
+    from syntaxlm.reports.tables import Column, Columns, write_rows
+
+    if len(bundles) > 2 and drawn.picture:
+        raise InputError(f"--picture: found {len(bundles)} models; expected one, or two for a scatter plot")
+    source = text.read()
+    if isinstance(source, str) and source != "-" and column is None:
+        if next(iter(bundles.values())).model.reads != "trees":
+            refuse_table(source, "Choose the column with the sentences: --column {}")
+    elif source == "-" and len(bundles) > 1:
+        if column is not None:
+            raise InputError("--also: found a table on standard input; expected a file, which can be read twice")
+        source = GivenText(tuple(line for _, line in read_lines(source)))
+    drawings = {name: Surprisals() for name in bundles}
+    most = SHOWN if drawn.picture is not None and len(bundles) == 1 else None
+    scored = {name: _scored(name, bundle, source, column, options, most) for name, bundle in bundles.items()}
+    several = {"model": Column("text", "name of the model")} if len(bundles) > 1 else {}
+    columns = next(iter(scored.values()))[1]
+    columns = Columns(columns.name, columns.row, {**several, **columns})
+    is_parquet = format == "parquet"
+
+    def rows() -> Iterator[Row]:
+        for name, (sentences, _) in scored.items():
+            for others, words in sentences:
+                if drawn.picture is not None:
+                    drawings[name].append(SentenceSurprisal(words))
+                for word in words:
+                    row = {**(word.row() if is_parquet else word.to_dict()), **others}
+                    yield {"model": name} | row if several else row
+
+    write_rows(rows(), columns, output, format)
+    (first, *names), (drawing, *others) = bundles, drawings.values()
+    drawn.write(lambda: drawing.plot(others[0], (first, names[0])) if others else drawing.plot())
+
+
+def _scored(
+    name: str, bundle: ModelBundle, source: str | GivenText, column: str | None, options: ScoreOptions, most: int | None
+) -> tuple[Iterator[tuple[Row, list[WordSurprisal]]], Columns]:
+    """Return the words of each sentence with the other cells of its row, and the columns of both.
+
+    most: largest number of sentences; None: any.
+    After the last sentence, the number of unknown words is printed. Raises InputError for a text without sentences.
+    """
+    from syntaxlm.core.text_files import no_sentence, source_name
+    from syntaxlm.data import tables
+    from syntaxlm.data.corpora import read_sentences
+    from syntaxlm.models.abilities import ScoresTokens
+    from syntaxlm.parsing.word_measures import word_measures
+    from syntaxlm.reports.tables import Column
+    from syntaxlm.scoring.surprisal import ReadingSummary, tree_surprisals, word_columns
+    from syntaxlm.text.doubts import checked
+    from syntaxlm.text.reader import TextReader
+
+    columns, further = word_columns(options), dict[str, Column]()
+    scored: Iterator[tuple[tables.Row, list[WordSurprisal]]]
+    if bundle.model.reads == "trees":
+        if column is not None or options != ScoreOptions() or not isinstance(source, str):
+            raise InputError(
+                f"{name}: a dependency-tree model scores each tree by itself, so --column, --context, further measures"
+                " and sentences do not apply; expected only TEXT, a file of dependency trees"
+            )
+        scored = ((tables.Row("", ()), words) for words in tree_surprisals(bundle, source))
+    else:
+        bundle.require(ScoresTokens, "scoring of tokens")  # before the text is read
+        rows: Iterator[tables.Row]
+        if column is None:
+            rows = (tables.Row(line, ()) for _, line in read_sentences(source, bundle.normaliser))
+        elif not isinstance(source, str):
+            raise InputError("--column: found a sentence as TEXT; expected a table file")
+        else:
+            others, rows = tables.read_table(source, column)
+            rows = _announced(rows, source, column)
+            further = tables.input_columns(["model", *columns], others)
+        texts, read = tee(rows if most is None else _at_most(rows, most))
+        reader = TextReader.of(bundle.normaliser, bundle.vocabulary, options)
+        lines = checked((row.text for row in texts), reader, name, source_name(source))
+        scored = zip(read, word_measures(bundle, lines, options), strict=True)
+    summary = ReadingSummary(bundle, options)
+
+    def sentences() -> Iterator[tuple[Row, list[WordSurprisal]]]:
+        any_sentence = False
+        for row, words in progress_bar(scored, "scoring, sentences"):
+            any_sentence = True
+            summary.add(words)
+            yield dict(zip(further, row.others, strict=True)), words
+        if not any_sentence:
+            raise no_sentence(source, "at least one row" if column else "one sentence per line")
+        if summary.words:
+            print_note(str(summary))
+
+    return sentences(), columns.beside(further)
+
+
+def _announced(rows: Iterator[TableRow], source: str, column: str) -> Iterator[TableRow]:
+    """Yield the rows of a table; after the last, announce the number of sentences and the first one."""
+    from syntaxlm.core.reading import ReadingReport, announce
+    from syntaxlm.core.text_files import source_name
+
+    count, sample = 0, list[str]()
+    for row in rows:
+        if row.text.strip():
+            count += 1
+            sample += [shortened(row.text, LONGEST_SAMPLE)] if len(sample) < 2 else []
+        yield row
+    shown = f"first sentence: {sample[0]}" if sample else ""
+    form = f"sentences of the column {column}"
+    announce(ReadingReport(source_name(source), form, {"sentences": count}, sample=tuple(sample), shown=shown))
+
+
+def _at_most(rows: Iterator[T], most: int) -> Iterator[T]:
+    """Yield rows, which are read before they are scored. Raises InputError for more than a picture shows."""
+    for number, row in enumerate(rows, 1):
+        if number > most:
+            raise InputError(f"--picture: found more than {most} sentences; expected 1 to {most}")
+        yield row
+
+
+def items(
+    models: ComparedModels,
+    table: Annotated[str, Argument("ITEMS")],
+    style: TextOptions,
+    frequencies: OptionalFrequencies,
+    output: ReportOutput,
+    drawn: PictureOutput,
+    column: Name | None = None,
+    item: Name = "item",
+    condition: Annotated[Sequence[str], Shown("NAME")] = (),
+    regions: Annotated[Sequence[str], Shown("NAME", ("--region",))] = (),
+    separator: Annotated[str, Shown("SIGN")] | None = None,
+    critical: Name | None = None,
+    spillover: Size = 0,
+) -> None:
+    """Sum the surprisals of stimuli by region, and average them by condition.
+
+    Read a table of stimuli, one sentence per row, and print the mean surprisal of each region and condition over items,
+    with 95% intervals, and the difference to the first condition within items. The rows of TSV, CSV and Parquet have
+    one region each: the name of the model; region, region_name, region_text; words, unknown, not_read; surprisal in
+    bits, length, log_frequency; values of words before the region; and all columns of the table. Each sentence is read
+    by itself.
+
+    table: table with a header line, and cells separated by tabs, commas or semicolons
+    also: another model, scored on the same stimuli
+    column: column with the sentences, default sentence; regions are separated by --separator, and without it each word
+        is a region
+    item: column that names the item of each row
+    condition: column that names the condition of each row; may be repeated, then values are joined; default: condition
+    regions: column with a region of the sentence, instead of --column; repeated in order
+    separator: sign between regions in --column; default: |
+    critical: the region whose unknown words are reported: the name of its column, or its number; default: all regions
+    spillover: number of words before each region whose surprisal, length and frequency are in its row
+    picture: draw the mean surprisals by region and condition, with intervals: .svg, .png (requires the extra draw) or
+        .html
+    example: syntaxlm items en stimuli.csv --critical 3 --picture regions.svg -o regions.csv
+    """
+    from syntaxlm.data.stimuli import Stimuli
+    from syntaxlm.evaluation.items import evaluate_items
+
+    drawn.check()
+    conditions = condition or ("condition",)
+    stimuli = Stimuli.read(table, column, item=item, condition=conditions, regions=regions, separator=separator)
+    if drawn.picture is not None:
+        stimuli.check_plot()
+    report = evaluate_items(models.load_all(), stimuli, critical, frequencies.read_if_given(), spillover, style)
+    output.write(report)
+    drawn.write(report.plot)

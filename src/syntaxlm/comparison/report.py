@@ -1,0 +1,526 @@
+"""The results of a comparison of recipes: figures over seeds, F1 on a treebank, and their report.
+
+F1 is computed once per model and stored in its folder. A stored score is used again as long as everything it depends on
+is unchanged: the model, the sentences and trees of the treebank, the preprocessing, the protocol, the decoder and the
+device.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from io import BufferedReader
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+from syntaxlm.core.errors import InputError
+from syntaxlm.core.files import open_stored, parse_json, read_stored, to_json, write_text
+from syntaxlm.core.settings import Finite, Positive, read_settings
+from syntaxlm.core.text_files import STANDARD_INPUT
+from syntaxlm.data.treebank_files import treebank_files
+from syntaxlm.data.treebanks import Treebank, read_treebank
+from syntaxlm.evaluation.perplexity import LanguageModelScore
+from syntaxlm.evaluation.trees import MOST_UNKNOWN_TAGS, gold_trees_of, sentences_up_to, tokens_for
+from syntaxlm.models.abilities import ParsesSentences
+from syntaxlm.parsing.options import DecodingOptions
+from syntaxlm.parsing.structure import Decoding, decodings, structure_of
+from syntaxlm.reports.tables import RIGHT, Column, Columns, HasReport, Report, ReportTable, plain
+from syntaxlm.storage.folder import CONFIG, LABELS, VOCABULARY, WEIGHTS, ModelBundle
+from syntaxlm.training.recipe import LanguageModelRecipe, TreeRecipe
+from syntaxlm.training.result import Figure, TrainingResult
+from syntaxlm.training.run import fingerprint
+from syntaxlm.trees.baselines import baseline_scores
+from syntaxlm.trees.f1 import PROTOCOLS, Protocol, score
+from syntaxlm.trees.preprocessing import GoldPreprocessing, find_preprocessing
+from syntaxlm.trees.spans import concatenated
+
+TREES, BASELINES = "trees.json", "baselines.json"
+SHORT = 10  # words; F1 is also computed for sentences of up to this length
+SENTENCES_AT_ONCE = 1 << 12  # sentences whose structure is in memory at the same time
+
+_FORMAT = 1  # raised when a change of syntaxlm changes scores
+_F1_OF_SHORT = f"f1_up_to_{SHORT}"
+_TEXTS, _MEASURES = ("valid", "test"), ("perplexity", "bits_per_character")
+
+Score = TypeVar("Score")
+
+
+@dataclass(frozen=True)
+class TreebankScore:
+    """F1 of a model on a treebank, by its default decoder."""
+
+    f1: Finite  # unlabelled F1, 0 to 1
+    short_f1: Finite | None  # of the sentences of up to `SHORT` words; None if there are none
+    sentences: int  # number of scored sentences
+    short_sentences: int  # number of scored sentences of up to `SHORT` words
+    decoder: str
+    layer: int | None  # of the distances; None if the trees are not decoded from distances
+    device: str  # that parsed
+    parsed: int  # number of parsed sentences: all of the treebank that are not longer than the protocol's limit
+    seconds: Positive  # wall-clock time from tokens to trees, without reading, scoring and loading the model
+
+    @property
+    def sentences_per_second(self) -> float:
+        return self.parsed / self.seconds
+
+    def to_dict(self) -> dict[str, Any]:
+        return dataclasses.asdict(self) | {"sentences_per_second": self.sentences_per_second}
+
+
+@dataclass(frozen=True)
+class TreebankBaseline:
+    """F1 of trees that need no model; for random trees the mean over seeds."""
+
+    name: str  # such as "right branching"
+    f1: Finite
+    short_f1: Finite | None  # see `TreebankScore`
+    std: Finite | None = None  # sample standard deviation over seeds; None without seeds
+    short_std: Finite | None = None
+    seeds: int | None = None  # number of seeds; None without seeds
+
+
+class TreebankEvaluation:
+    """The evaluation of models on one treebank.
+
+    treebank: a file, folder or pattern.  preprocessing: the gold-tree preprocessing: a name, a YAML file or a rule.
+    Raises InputError for standard input, which can be read only once, for missing files, and for an unknown
+    preprocessing.
+    """
+
+    def __init__(
+        self,
+        treebank: str | Path,
+        protocol: Protocol = PROTOCOLS["wsj-test"],
+        preprocessing: GoldPreprocessing | str | Path = "ptb-keep",
+    ) -> None:
+        self.source, self.protocol = str(treebank), protocol
+        limit = protocol.max_words
+        self._protocol_of_short = dataclasses.replace(protocol, max_words=SHORT if limit is None else min(limit, SHORT))
+        self.preprocessing = find_preprocessing(preprocessing)
+        if self.source == STANDARD_INPUT:
+            raise InputError("the treebank is standard input; expected a file, because a comparison may read it again")
+        treebank_files(self.source)
+
+    def to_dict(self) -> dict[str, Any]:
+        protocol = dataclasses.asdict(self.protocol)
+        return {"source": self.source, "preprocessing": self.preprocessing.name, "protocol": protocol}
+
+    def score(self, bundle: ModelBundle, folder: Path) -> TreebankScore | None:
+        """Return the score of a model, from its folder or computed and stored there; None for a model that does not
+        parse.
+
+        bundle: the model, on the device that parses.
+        Raises InputError if the model cannot read the treebank.
+        """
+        if not isinstance(bundle.model, ParsesSentences):
+            return None
+        (decoding,) = decodings([bundle], DecodingOptions())
+        model = {"model": model_hashes(folder), "decoder": decoding.decoder, "layer": decoding.layer}
+        key = self._key | model | {"device": str(bundle.device)}
+        (of_model,) = stored_scores(
+            folder / TREES, key, TreebankScore, lambda: [self._parse_and_score(bundle, decoding)]
+        )
+        return of_model
+
+    def baselines(self, folder: Path) -> list[TreebankBaseline]:
+        """Return left branching, right branching and random trees, from a folder or computed and stored there."""
+
+        def compute() -> list[TreebankBaseline]:
+            spans = gold_trees_of(self._all_sentences, self.preprocessing).spans  # random trees are drawn for all
+            every = baseline_scores(spans, self.protocol, biased_bound=False)
+            has_short = self._protocol_of_short.scored(spans.lengths).any()
+            short = baseline_scores(spans, self._protocol_of_short, biased_bound=False) if has_short else None
+            random, of_short = every.random, (short.random.mean, short.random.std) if short else (None, None)
+            return [
+                TreebankBaseline("left branching", every.left.f1, short.left.f1 if short else None),
+                TreebankBaseline("right branching", every.right.f1, short.right.f1 if short else None),
+                TreebankBaseline("random trees", random.mean, of_short[0], random.std, of_short[1], random.count),
+            ]
+
+        return stored_scores(folder / BASELINES, self._key, TreebankBaseline, compute)
+
+    @cached_property
+    def _all_sentences(self) -> Treebank:
+        return read_treebank(self.source, self.preprocessing)
+
+    @cached_property
+    def _key(self) -> dict[str, Any]:
+        """What every score depends on. Tags of the preprocessing are sorted, because sets have no order."""
+        files = fingerprint({"treebank": self.source}, ["treebank"])["treebank"]
+        rule = {
+            name: sorted(value) if isinstance(value, frozenset) else value
+            for name, value in vars(self.preprocessing).items()
+        }
+        protocol = dataclasses.asdict(self.protocol)
+        return {"format": _FORMAT, "treebank": list(files.values()), "preprocessing": rule, "protocol": protocol}
+
+    def _parse_and_score(self, bundle: ModelBundle, decoding: Decoding) -> TreebankScore:
+        """Parse the sentences that the protocol scores, and score their trees.
+
+        Raises InputError if most words are unknown to the model, as they are to a character-level model.
+        """
+        treebank = sentences_up_to(self._all_sentences, self.protocol.max_words)
+        gold, tokens = gold_trees_of(treebank, self.preprocessing).spans, tokens_for(bundle, treebank)
+        known = [bundle.vocabulary.knows(token) for sentence in tokens for token in sentence]
+        unknown = known.count(False)
+        if unknown > MOST_UNKNOWN_TAGS * len(known):
+            units = bundle.normaliser.units
+            raise InputError(
+                f"{self.source}: {unknown:,} of {len(known):,} words are unknown to the model, which reads {units};"
+                f" expected a treebank of such {units}"
+            )
+        structure_of(bundle, tokens[:1], labels=False).decode(*decoding)  # what happens once per process is not timed
+        started = time.perf_counter()
+        parts = [
+            structure_of(bundle, tokens[start : start + SENTENCES_AT_ONCE], labels=False).decode(*decoding)
+            for start in range(0, len(tokens), SENTENCES_AT_ONCE)
+        ]
+        seconds, spans = time.perf_counter() - started, concatenated(parts)
+        every, short = (
+            score(spans, gold, protocol, details=False) if protocol.scored(gold.lengths).any() else None
+            for protocol in (self.protocol, self._protocol_of_short)
+        )
+        if every is None:
+            raise InputError(f"{self.source}: protocol {self.protocol}: found no sentence to score")
+        return TreebankScore(
+            f1=every.f1,
+            short_f1=None if short is None else short.f1,
+            sentences=every.sentences,
+            short_sentences=0 if short is None else short.sentences,
+            decoder=decoding.decoder,
+            layer=decoding.layer if bundle.require(ParsesSentences, "parsing").distance_layers else None,
+            device=str(bundle.device),
+            parsed=len(tokens),
+            seconds=seconds,
+        )
+
+
+def model_hashes(folder: Path) -> dict[str, str]:
+    """Return SHA-256 hashes of the files that make up the model in a folder."""
+    hashes = {}
+    for name in (CONFIG, VOCABULARY, LABELS, WEIGHTS):
+        if (folder / name).exists():
+            with open_stored(folder / name) as file:
+                hashes[name] = hashlib.file_digest(cast(BufferedReader, file), "sha256").hexdigest()
+    return hashes
+
+
+def stored_scores(
+    path: Path, key: dict[str, Any], score_type: type[Score], compute: Callable[[], list[Score]]
+) -> list[Score]:
+    """Return the scores in a file if its key is the same; otherwise compute them and write the file.
+
+    A damaged file is replaced.
+    """
+    key = parse_json(to_json(key), str(path))  # as it is read back
+    if path.exists():
+        try:
+            content = parse_json(read_stored(path), str(path))
+            if isinstance(content, dict) and content.get("key") == key:
+                return [read_settings(score_type, value, str(path)) for value in content["scores"]]
+        except (InputError, KeyError, TypeError):
+            pass
+    scores = compute()
+    write_text(to_json({"key": key, "scores": list(map(vars, scores))}, indent=2) + "\n", path, stored=True)
+    return scores
+
+
+@dataclass
+class RecipeRuns:
+    """The finished runs of one recipe."""
+
+    name: str
+    recipe: LanguageModelRecipe
+    runs: tuple[TrainingResult, ...] = ()
+    parameters: int | None = None  # number of trainable parameters; tied parameters are counted once
+    epoch_tokens: int | None = None  # number of tokens that are predicted in an epoch of training
+    vocabulary: frozenset[str] = frozenset()  # without the tokens of the start and end of a sentence
+    trees: tuple[TreebankScore | None, ...] = ()  # by run; None without a treebank, and for a model that does not parse
+
+    @property
+    def reads(self) -> str:
+        """What the models read: words, characters, tags, or dependency trees."""
+        return "dependency trees" if isinstance(self.recipe, TreeRecipe) else self.recipe.data.normaliser.units
+
+    def scores(self, text: str) -> list[LanguageModelScore]:
+        """Return the score of each finished run on a text, "valid" or "test"."""
+        scores = [getattr(run, text) for run in self.runs]
+        return [score for score in scores if score is not None]
+
+    def figure(self, text: str, measure: str) -> Figure | None:
+        """Return a statistic over the finished runs, if any.  measure: "perplexity" or "bits_per_character"."""
+        return Figure.of([getattr(score, measure) for score in self.scores(text)])
+
+    @property
+    def figures(self) -> dict[str, Figure | None]:
+        """Statistics over the finished runs, by column of the report: of training with validation, and of the trees."""
+        runs, tokens, trees = self.runs, self.epoch_tokens, self.tree_scores
+        values = {
+            "epochs": [run.epochs for run in runs],
+            "seconds": [run.seconds for run in runs],
+            "minutes": [run.seconds / 60 for run in runs],
+            "tokens_per_second": [run.epochs * tokens / run.seconds for run in runs if run.seconds] if tokens else [],
+            "f1": [score.f1 for score in trees],
+            _F1_OF_SHORT: [score.short_f1 for score in trees if score.short_f1 is not None],
+            "sentences_per_second": [score.sentences_per_second for score in trees],
+        }
+        return {name: Figure.of(numbers) for name, numbers in values.items()}
+
+    @property
+    def tree_scores(self) -> list[TreebankScore]:
+        return [score for score in self.trees if score is not None]
+
+    @property
+    def decoder(self) -> str | None:
+        """The decoder of the trees, such as "biased, layer 2"; None without trees."""
+        scores = self.tree_scores
+        decoders = {f"{score.decoder}, layer {score.layer}" if score.layer else score.decoder for score in scores}
+        return "; ".join(sorted(decoders)) or None
+
+    def to_dict(self) -> dict[str, Any]:
+        figures, trees = self.figures, self.tree_scores
+        of_trees: dict[str, Any] = {name: figures.pop(name) for name in ("f1", _F1_OF_SHORT, "sentences_per_second")}
+        if trees:
+            counts = {"sentences": trees[0].sentences, f"sentences_up_to_{SHORT}": trees[0].short_sentences}
+            of_trees |= counts | {"decoder": self.decoder}
+        # For models without probabilities, their own criterion on the validation text.
+        criteria = [run.criterion for run in self.runs if run.criterion is not None]
+        criterion = Figure.of([criterion.value for criterion in criteria])
+        scores = self.trees or [None] * len(self.runs)
+        entries = {
+            "recipe": self.name,
+            "reads": self.reads,
+            **{text: {measure: self.figure(text, measure) for measure in _MEASURES} for text in _TEXTS},
+            "parameters": self.parameters,
+            "epoch_tokens": self.epoch_tokens,
+            **figures,
+            "criterion": criterion and {"name": criteria[0].name, "unit": criteria[0].unit, **vars(criterion)},
+            "treebank": of_trees if trees else None,
+            "runs": [run.to_dict() | {"treebank": score} for run, score in zip(self.runs, scores, strict=True)],
+        }
+        content: dict[str, Any] = plain(entries)
+        return content
+
+
+COMPARED_RECIPES = Columns(
+    "comparison of recipes",
+    "recipe and text, or baseline",
+    {
+        "recipe": Column("text", "name of the recipe or of the baseline"),
+        "text": Column("text", "valid or test, the text of the perplexity; missing for a baseline"),
+        "perplexity": Column("number", "mean perplexity over the finished runs; missing for models without one"),
+        "perplexity_std": Column("number", "sample standard deviation over runs"),
+        "bits_per_character": Column("number", "mean bits per character over the finished runs"),
+        "bits_per_character_std": Column("number", "sample standard deviation over runs"),
+        "runs": Column("integer", "number of finished runs"),
+        "seeds": Column("integer", "requested number of runs; for random trees, number of seeds"),
+        "parameters": Column("integer", "number of trainable parameters"),
+        "epochs": Column("number", "mean number of epochs"),
+        "minutes": Column("number", "mean training time in minutes"),
+        "tokens_per_second": Column("number", "mean training speed, with validation"),
+        "seconds": Column("number", "mean training time in seconds"),
+        "reads": Column("text", "words, characters, tags or dependency trees; perplexities of different ones differ"),
+        "role": Column("text", "recipe or baseline"),
+        "f1": Column("number", "mean unlabelled F1 on the treebank, 0 to 1; the same for valid and test"),
+        "f1_std": Column("number", "sample standard deviation over runs or seeds"),
+        f"f1_up_to_{SHORT}": Column("number", f"mean F1 of the sentences of up to {SHORT} words"),
+        f"f1_up_to_{SHORT}_std": Column("number", "sample standard deviation over runs or seeds"),
+        "decoder": Column("text", "decoder of the trees, the default of the model; and the layer, for distances"),
+        "sentences_per_second": Column(
+            "number",
+            "sentences of the treebank, up to the limit of length if there is one, divided by the wall-clock time of"
+            " parsing them, without loading the model, reading and scoring",
+        ),
+        "treebank": Column("text", "file of the gold trees"),
+        "protocol": Column("text", "name of the protocol"),
+        "preprocessing": Column("text", "gold-tree preprocessing"),
+    },
+)
+
+
+@dataclass
+class Comparison(HasReport):
+    """The results of a comparison.
+
+    recipes: the runs of each recipe.
+    seeds: requested number of seeds.
+    faults: error messages of the runs that failed, by folder.
+    stopped: whether the comparison was interrupted.
+    treebank: path, protocol and preprocessing of the treebank; None without a treebank.
+    baselines: F1 of trees that need no model; empty without a treebank.
+    text_notes: notes about texts that differ.
+    """
+
+    folder: Path
+    recipes: list[RecipeRuns]
+    seeds: int
+    faults: dict[str, str] = field(default_factory=dict)
+    stopped: bool = False
+    treebank: Mapping[str, Any] | None = None
+    baselines: Sequence[TreebankBaseline] = ()
+    text_notes: Sequence[str] = ()
+
+    @property
+    def measure(self) -> str:
+        """The measure of the table: bits per character if any model is a character-level model, else perplexity."""
+        return _measure(self.recipes)
+
+    @property
+    def groups(self) -> list[list[RecipeRuns]]:
+        """The recipes whose perplexities may be comparable: those that read text, and those that read tags."""
+        tags = [row for row in self.recipes if row.reads == "tags"]
+        return [rows for rows in ([row for row in self.recipes if row not in tags], tags) if rows]
+
+    @property
+    def notes(self) -> list[str]:
+        """Reasons why the figures of some recipes are not directly comparable."""
+        notes = list(self.text_notes)
+        for rows in self.groups:
+            notes += _reading_notes(rows)
+        for row in self.recipes:
+            scores = [*row.scores("valid"), *row.scores("test")]
+            if scores and scores[0].likelihood_estimate:
+                notes.append(f"{row.name}: figures are estimates, {scores[0].likelihood_estimate}")
+        return notes
+
+    def report(self) -> Report:
+        treebank, notes = self.treebank, self.notes
+        figures = {
+            "schema_version": 2,
+            "folder": str(self.folder),
+            "measure": self.measure,
+            "seeds": self.seeds,
+            "rows": self.recipes,
+            "treebank": treebank and {**treebank, "baselines": self.baselines},
+            "notes": notes,
+            "faults": self.faults,
+            "stopped": self.stopped,
+        }
+        described, facts = {}, {}
+        if treebank is not None:
+            described = {"preprocessing": treebank["preprocessing"], "protocol": treebank["protocol"]["name"]}
+            facts = {"F1:": treebank["source"], **described}
+            described["treebank"] = treebank["source"]
+        if scores := [score for row in self.recipes for score in row.tree_scores]:
+            facts["sentences"] = f"{scores[0].sentences:,}, {scores[0].short_sentences:,} of up to {SHORT} words"
+        stopped = "Stopped; finished runs and checkpoints are saved. Resume with the same command."
+        return Report(
+            COMPARED_RECIPES,
+            [dict.fromkeys(COMPARED_RECIPES) | described | row for row in self._rows()],
+            figures,
+            facts,
+            tables=[self._table(rows) for rows in self.groups],
+            notes=[*(f"note: {note}" for note in notes), *([stopped] if self.stopped else [])],
+        )
+
+    def _rows(self) -> Iterator[dict[str, Any]]:
+        """Yield a row for each recipe and text with a result, and for each baseline."""
+        for recipe in self.recipes:
+            for text in _TEXTS:
+                if not recipe.runs or getattr(recipe.recipe.data, text) is None:
+                    continue
+                row = {
+                    "recipe": recipe.name,
+                    "role": "recipe",
+                    "reads": recipe.reads,
+                    "runs": len(recipe.runs),
+                    "seeds": self.seeds,
+                    "parameters": recipe.parameters,
+                    "decoder": recipe.decoder,
+                    "text": text,
+                }
+                of_text = {measure: recipe.figure(text, measure) for measure in _MEASURES}
+                for name, figure in (recipe.figures | of_text).items():
+                    row[name] = figure and figure.mean
+                    if f"{name}_std" in COMPARED_RECIPES:
+                        row[f"{name}_std"] = figure and figure.std
+                yield row
+        for baseline in self.baselines:
+            yield {
+                "recipe": baseline.name,
+                "role": "baseline",
+                "seeds": baseline.seeds,
+                "f1": baseline.f1,
+                "f1_std": baseline.std,
+                _F1_OF_SHORT: baseline.short_f1,
+                f"{_F1_OF_SHORT}_std": baseline.short_std,
+            }
+
+    def _table(self, rows: Sequence[RecipeRuns]) -> ReportTable:
+        """Return one table for reading; the last one has the baselines."""
+        measure, units = _measure(rows), " and ".join(dict.fromkeys(row.reads for row in rows))
+        lines = [self._line(row, measure) for row in rows]
+        for baseline in self.baselines if rows == self.groups[-1] else ():
+            line: dict[str, str | None] = {"recipe": baseline.name, "seeds": str(baseline.seeds or "")}
+            of_short = (f"F1 to {SHORT}", baseline.short_f1, baseline.short_std)
+            for heading, mean, std in (("F1", baseline.f1, baseline.std), of_short):
+                line[heading] = _percent(None if mean is None else Figure(mean, std or 0.0, baseline.seeds or 1))
+            lines.append(line)
+        names = list(dict.fromkeys(name for line in lines for name in line))
+        title = "recipe" if len(self.groups) == 1 else f"recipe ({units})"
+        headings = {
+            title if name == "recipe" else name: "" if name in ("recipe", "decoder") else RIGHT for name in names
+        }
+        return ReportTable(headings, [[line.get(name, "") for name in names] for line in lines])
+
+    def _line(self, row: RecipeRuns, measure: str) -> dict[str, str | None]:
+        """Return the cells of a recipe, by heading."""
+        figures, decimals = row.figures, 3 if measure == "bits_per_character" else 2
+        means = {"epochs": ("epochs", 2), "seconds": ("seconds", 1), "tokens/s": ("tokens_per_second", 0)}
+        line: dict[str, str | None] = {"recipe": row.name}
+        if self.treebank is not None:
+            line |= {"F1": _percent(figures["f1"]), f"F1 to {SHORT}": _percent(figures[_F1_OF_SHORT])}
+            line["decoder"] = row.decoder
+            means["sentences/s"] = ("sentences_per_second", 0)
+        for text in _TEXTS:
+            perplexity = row.figure(text, measure)
+            line[f"{text} {measure.replace('_', ' ')}"] = None if perplexity is None else perplexity.shown(decimals)
+        line["parameters"] = None if row.parameters is None else f"{row.parameters:,}"
+        for heading, (name, places) in means.items():
+            figure = figures[name]
+            line[heading] = None if figure is None else f"{figure.mean:,.{places}f}"
+        return line | {"seeds": f"{len(row.runs)} of {self.seeds}"}
+
+
+def _percent(figure: Figure | None) -> str | None:
+    return None if figure is None else Figure(100 * figure.mean, 100 * figure.std, figure.count).shown(1)
+
+
+def _measure(rows: Sequence[RecipeRuns]) -> str:
+    characters = any(row.recipe.data.normaliser.units == "characters" for row in rows)
+    return "bits_per_character" if characters else "perplexity"
+
+
+def _reading_notes(rows: Sequence[RecipeRuns]) -> list[str]:
+    """Return reasons why the perplexities of these recipes are not directly comparable."""
+    notes, measure = [], _measure(rows)
+    readings = {
+        row.name: "words given their trees" if isinstance(row.recipe, TreeRecipe) else str(row.recipe.mode)
+        for row in rows
+    }
+    if len(set(readings.values())) > 1:
+        of_rows = "; ".join(f"{name}: {reading}" for name, reading in readings.items())
+        notes.append(f"the recipes read the text in different ways: {of_rows}")
+    for reads in dict.fromkeys(row.reads for row in rows):
+        of_units = [row for row in rows if row.reads == reads and row.vocabulary]
+        if len({row.vocabulary for row in of_units}) > 1:
+            sizes = ", ".join(f"{row.name} {len(row.vocabulary):,}" for row in of_units)
+            notes.append(
+                f"the recipes have different vocabularies (numbers of {reads}: {sizes}), so their perplexities are not"
+                " comparable"
+            )
+    for text in ("valid", "test"):
+        counts = {}
+        for row in rows:
+            for first in row.scores(text)[:1]:
+                of_measure = first.characters if measure == "bits_per_character" else first.tokens
+                counts[row.name] = of_measure, first.unknown
+        if len(set(counts.values())) > 1:
+            unit = "characters" if measure == "bits_per_character" else "tokens"
+            of_rows = ", ".join(f"{name} {count:,} ({unknown:,} unknown)" for name, (count, unknown) in counts.items())
+            notes.append(f"{text}: the recipes predict different {unit}: {of_rows}")
+    return notes

@@ -1,0 +1,350 @@
+"""The words of a reading experiment as displayed: their tables and reading times.
+
+A table of words has a header line and one row per displayed word, in the order in which readers saw them. A displayed
+word may have punctuation or be several tokens ("don't," is read as "do n't ,"). Its surprisal is the sum of the
+surprisals of its tokens. Ends of sentences do not count. `word_table` gives a table with one row per displayed word for
+regressions in other programs.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, chain, islice, pairwise
+
+import numpy as np
+
+from syntaxlm.core.arrays import Flags, Integers, Numbers
+from syntaxlm.core.errors import InputError, InputWarning, listed, shortened
+from syntaxlm.core.reading import ReadingReport, Remarks, announce
+from syntaxlm.data.input_table import InputTable
+from syntaxlm.data.reading_order import (
+    check_order,
+    check_sentences_together,
+    sorted_rows,
+    ungrouped,
+    warn_of_unused_columns,
+)
+from syntaxlm.text.normaliser import word_spans
+
+LEARNT = 5_000  # words of a table from which abbreviations are learned; in a smaller one, "bed." looks like one
+
+_SHOWN = 3  # keys in a message
+_LONGEST_SAMPLE = 200  # characters of a sentence in a report
+
+
+@dataclass(frozen=True)
+class DisplayedWords:
+    """The n words of an experiment in the order in which readers saw them.
+
+    words: as displayed.  rows: row of each word in `table`.  groups: number of its group (story), from 0, ascending.
+    sentences: number of its sentence, from 0, ascending; a sentence is within one group.
+    columns: names of the table's columns that are repeated for every word.
+    group_column, sentence_column: the columns that were given; several names of groups are joined.
+    attached: (n,) whether each word follows the word before it without a space; None: no word does.
+    """
+
+    table: InputTable
+    words: tuple[str, ...]
+    rows: Integers
+    groups: Integers
+    sentences: Integers
+    columns: tuple[str, ...]
+    group_column: str | None = None
+    sentence_column: str | None = None
+    attached: Flags | None = None
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def line(self, first: int, end: int, attaches: bool = False) -> tuple[str, list[int]]:
+        """Return the text of the words [first, end), and where each of them begins in it.
+
+        attaches: whether `attached` words have no space before them
+        """
+        words = self.words[first:end]
+        if self.attached is None or not attaches:
+            return " ".join(words), list(accumulate((len(word) + 1 for word in words[:-1]), initial=0))
+        spaces = ["", *("" if is_attached else " " for is_attached in self.attached[first + 1 : end])]
+        begins = accumulate(map(len, chain.from_iterable(zip(words, spaces[1:], strict=False))), initial=0)
+        text = "".join(chain.from_iterable(zip(spaces, words, strict=True)))
+        return text, list(begins)[::2][: len(words)]
+
+    def spans(self, of: Integers) -> list[tuple[int, int]]:
+        """Return the (first, end) of the words of each group or sentence."""
+        starts = np.flatnonzero(np.r_[True, of[1:] != of[:-1]]).tolist()
+        return list(pairwise([*starts, len(self)]))
+
+    def position_in(self, of: Integers) -> Integers:
+        """Return the position of each word in its group or sentence, from 1."""
+        return np.concatenate([np.arange(1, end - first + 1) for first, end in self.spans(of)])
+
+
+def displayed_words(
+    table: InputTable,
+    column: str = "word",
+    group: str | Sequence[str] | None = None,
+    sentence: str | None = None,
+    is_text: bool = False,
+    order: str | None = None,
+) -> DisplayedWords:
+    """Return the displayed words of a table.
+
+    column: the column with the words, one per row (a region of several words counts as one); with `is_text`, the column
+        with running text, whose words are separated by white space, and whose rows also end sentences.
+    group: the column, or several, that change where a new text (story, item) starts; None: all rows are one text.
+    sentence: the column that changes where a new sentence starts; None: sentences end at final punctuation, and
+        abbreviations are learned from tables of LEARNT words or more.
+    order: the column of numbers by which the rows of a group are sorted; None: they are in the order of reading.
+    Raises InputError for missing columns, an empty word, if the rows of a group are not together, and if the numbers in
+    a column show that the rows are in another order, see `check_order`.
+    """
+    groups_by = [group] if isinstance(group, str) else list(group or ())
+    cells = [""] * len(table.rows)
+    if groups_by:
+        cells = [", ".join(row) for row in zip(*(table.column(name, "--group") for name in groups_by), strict=True)]
+    elif not is_text and (name := ungrouped(table)):
+        warnings.warn(
+            InputWarning(
+                f"{table.source}: without --group, all {len(table.rows):,} rows are one passage, although the column"
+                f" {name} changes, so values of previous words are those of another {name}. Expected --group {name}"
+            ),
+            stacklevel=3,
+        )
+    if order is not None:
+        place_of = {cell: place for place, cell in enumerate(dict.fromkeys(cells))}
+        table, cells = sorted_rows(table, order, cells), sorted(cells, key=place_of.__getitem__)
+    texts = table.column(column, "--column" if is_text else "--word-column")
+    words: list[str] = []
+    rows: list[int] = []
+    for row, text in enumerate(texts):
+        split = [text[begin:end] for begin, end in word_spans(text)]
+        if not split:
+            raise InputError(f"{table.emptiness(row, column)}; expected {'text' if is_text else 'the displayed word'}")
+        split = split if is_text else [" ".join(split)]
+        words += split
+        rows += [row] * len(split)
+    places = np.array(rows, np.int64)
+    starts_group = _starts(cells)
+    first_rows: dict[str, int] = {}
+    for row in np.flatnonzero(starts_group).tolist():
+        if cells[row] in first_rows:
+            raise InputError(
+                f"{table.place(row)}: {', '.join(groups_by)} {cells[row]} continues after other rows (it started at"
+                f" {table.place(first_rows[cells[row]])}); expected the rows in the order in which readers saw the"
+                " words. If a column has their numbers, add --order with its name"
+            )
+        first_rows[cells[row]] = row
+    if order is None:
+        check_order(table, starts_group, column, groups_by)
+    groups = np.cumsum(starts_group)[places] - 1
+    if sentence is not None:
+        cells = table.column(sentence, "--sentence-column")
+        starts_sentence = _starts(cells) | starts_group
+        check_sentences_together(table, cells, starts_sentence, np.cumsum(starts_group), sentence)
+        sentences = np.cumsum(starts_sentence)[places] - 1
+    else:
+        sentences = np.cumsum(_sentence_starts(words, places if is_text else groups)) - 1
+    if sentence is None and not is_text:
+        warn_of_unused_columns(table, groups_by, bool(sentences[-1] == groups[-1]))
+    columns = tuple(name for name in table.names if not (is_text and name == column))
+    joined = ", ".join(groups_by) or None
+    displayed = DisplayedWords(table, tuple(words), places, groups, sentences, columns, joined, sentence)
+    announce(table.report(_report(displayed, is_text, order)))
+    return displayed
+
+
+def _report(words: DisplayedWords, is_text: bool, order: str | None) -> ReadingReport:
+    """Return how a table of displayed words was read."""
+    spans = words.spans(words.sentences)
+    sample = tuple(shortened(" ".join(words.words[first:end]), _LONGEST_SAMPLE) for first, end in spans[:2])
+    form = "running text" if is_text else "displayed words, one per row"
+    counts = {"words": len(words), "sentences": len(spans)}
+    evidence = []
+    if words.group_column is not None:
+        counts["groups"] = int(words.groups[-1]) + 1
+        evidence.append(f"groups are those of {words.group_column}")
+    evidence.append(
+        "sentences end at final punctuation"
+        if words.sentence_column is None
+        else f"sentences start where {words.sentence_column} changes"
+    )
+    form += f", sorted by {order}" if order else ""
+    shown = f"first sentence: {sample[0]}"
+    return ReadingReport(words.table.source, form, counts, "; ".join(evidence), sample=sample, shown=shown)
+
+
+def _starts(cells: Sequence[str]) -> Flags:
+    """Return whether each cell differs from the one before it; true for the first."""
+    return np.array([True, *(cell != before for before, cell in pairwise(cells))])
+
+
+def _sentence_starts(words: Sequence[str], texts: Integers) -> Flags:
+    """Return whether each word starts a sentence, from final punctuation.
+
+    texts: number of the text of each word, at whose end a sentence ends in any case.
+    """
+    from syntaxlm.data.sentence_splitter import Splitter  # imports nltk, which takes long
+
+    starts = np.diff(texts, prepend=-1) != 0
+    spans = list(pairwise([*np.flatnonzero(starts).tolist(), len(words)]))
+    splitter = Splitter.learn([[" ".join(words[first:end]) for first, end in spans]], fewest_words=LEARNT)
+    for first, end in spans:
+        text, position = " ".join(words[first:end]), 0
+        begins = accumulate((len(word) + 1 for word in words[first : end - 1]), initial=0)
+        word_at = {begin: first + number for number, begin in enumerate(begins)}
+        for sentence in splitter(text):
+            position = text.find(sentence, position)
+            if position in word_at:
+                starts[word_at[position]] = True
+            position += len(sentence)
+    return starts
+
+
+@dataclass(frozen=True)
+class Times:
+    """The mean reading time of each displayed word.
+
+    values: (n,), in the unit of the table, or their natural logarithms; NaN without time.  counts: (n,) times averaged.
+    source, column: where they are from.  left_out: number of times below the minimum or above the maximum.
+    unmatched: number of rows whose key is not that of a word.
+    """
+
+    values: Numbers
+    counts: Integers
+    source: str
+    column: str
+    key: tuple[str, ...]
+    left_out: int = 0
+    unmatched: int = 0
+
+
+def join_times(
+    words: DisplayedWords,
+    times: InputTable | None,
+    column: str,
+    key: Sequence[str] | None = None,
+    log: bool = False,
+    minimum: float | None = None,
+    maximum: float | None = None,
+    word_column: str = "word",
+) -> Times:
+    """Return the reading time of each displayed word; several times of a word, such as those of participants, are
+    averaged.
+
+    times: a table with a column of times; None: the table of the words has it.
+    key: columns of both tables that together identify a word; None: all columns that both have, except `word_column`
+        and `column`.  If both have `word_column`, its letters and digits must agree.
+    log: average and return natural logarithms.  minimum, maximum: times outside are left out first.
+    Raises InputError for missing columns, for a key that several words share, for different words with the same key, if
+    no row matches, and for a time that is negative or, with `log`, 0.
+    """
+    source = words.table if times is None else times
+    remarks = Remarks()
+    read = source.numbers(column, "--time-column", remarks)
+    is_time = ~np.isnan(read)
+    inside = is_time & ~(read < (-np.inf if minimum is None else minimum))
+    inside &= ~(read > (np.inf if maximum is None else maximum))
+    for row in np.flatnonzero(inside & (read == 0)).tolist():
+        line = source.row_numbers[row] if source.unit == "line" else None
+        remarks.add("times of 0, which tables of eye movements have for skipped words (--min-time 1 omits them)", line)
+    wrong = np.flatnonzero(inside & ((read <= 0) if log else (read < 0)))
+    if len(wrong):
+        row = int(wrong[0])
+        advice = "; leave such times out with --min-time" if read[row] == 0 else ""
+        raise InputError(
+            f"{source.place(row)}: found the time {read[row]:g} in column {column}; expected a"
+            f" {'positive number' if log else 'number of 0 or more'}{advice}"
+        )
+    keys: tuple[str, ...] = ()
+    rows = len(words.table.rows)
+    of_row = np.arange(rows)
+    if times is not None:
+        shared = (name for name in words.table.names if name in times.names and name not in (column, word_column))
+        keys = tuple(shared if key is None else key)
+        if not keys:
+            raise InputError(
+                f"{times.source}: shares no column with {words.table.source} that identifies a word. Found"
+                f" {listed(times.names)}, and {listed(words.table.names)}. Choose the columns with --key"
+            )
+        of_row = _matched_rows(words.table, times, keys, word_column)
+    kept = inside & (of_row >= 0)
+    values = np.log(read[kept]) if log else read[kept]
+    counts = np.bincount(of_row[kept], minlength=rows)
+    sums = np.bincount(of_row[kept], weights=values, minlength=rows)
+    means = np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
+    times_read = {"times": int(is_time.sum())}
+    announce(ReadingReport(source.source, f"reading times in column {column}", times_read, "", remarks.all()))
+    return Times(
+        means[words.rows],
+        counts[words.rows].astype(np.int64),
+        source.source,
+        column,
+        keys,
+        left_out=int(is_time.sum() - inside.sum()),
+        unmatched=int((of_row < 0).sum()),
+    )
+
+
+def _matched_rows(words: InputTable, times: InputTable, key: tuple[str, ...], word_column: str) -> Integers:
+    """Return the row of `words` of each row of `times`, -1 for none."""
+
+    def cells_of(table: InputTable) -> list[tuple[str, ...]]:
+        return list(zip(*(table.column(name, "--key") for name in key), strict=True))
+
+    def examples(cells: Iterable[tuple[str, ...]]) -> str:
+        return ", ".join(repr(" ".join(key)) for key in islice(cells, _SHOWN)) + ", ..."
+
+    rows: dict[tuple[str, ...], int] = {}
+    for row, cells in enumerate(cells_of(words)):
+        if cells in rows:
+            raise InputError(
+                f"{words.place(row)}: has the same {listed(key)} ({listed(cells)}) as"
+                f" {words.place(rows[cells])}; expected columns that identify each word (--key)"
+            )
+        rows[cells] = row
+    times_cells = cells_of(times)
+    matched = np.array([rows.get(cells, -1) for cells in times_cells], np.int64)
+    if (matched < 0).any():
+        _refuse_shifted(words, times, key, rows, times_cells)
+    if (matched < 0).all():
+        raise InputError(
+            f"{times.source}: no row has the {listed(key)} of a word of {words.source}; found"
+            f" {examples(times_cells)}, expected {examples(rows)}"
+        )
+    if word_column in words.names and word_column in times.names and word_column not in key:
+        shown, read = words.column(word_column, ""), times.column(word_column, "")
+        for row, place in enumerate(matched.tolist()):
+            if place >= 0 and _letters(shown[place]) != _letters(read[row]):
+                raise InputError(
+                    f"{times.place(row)}: found the word {read[row]!r}, but {words.place(place)}, has"
+                    f" {shown[place]!r} with the same {listed(key)}; expected the same words"
+                )
+    return matched
+
+
+def _refuse_shifted(
+    words: InputTable,
+    times: InputTable,
+    key: tuple[str, ...],
+    rows: Mapping[tuple[str, ...], int],
+    times_cells: Sequence[tuple[str, ...]],
+) -> None:
+    """Raise InputError if all rows of times would match with 1 more or less in a column of the key."""
+    for place, name in enumerate(key):
+        column = [cells[place] for cells in times_cells]
+        if not all(map(str.isdecimal, column)):
+            continue
+        for shift in (1, -1):
+            shifted = ((*cells[:place], str(int(cells[place]) + shift), *cells[place + 1 :]) for cells in times_cells)
+            if all(cells in rows for cells in shifted):
+                first, other = (min(int(cells[place]) for cells in of) for of in (times_cells, rows))
+                raise InputError(
+                    f"{times.source}: the numbers in column {name} start at {first}, but at {other} in {words.source};"
+                    f" expected the same numbers for the same words. Add {shift} to those of {times.source}"
+                )
+
+
+def _letters(word: str) -> str:
+    return "".join(filter(str.isalnum, word)).casefold()

@@ -1,0 +1,240 @@
+"""Attachment scores of a model's dependency trees against a dependency treebank, with baselines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from syntaxlm.core.errors import InputError
+from syntaxlm.data.treebanks import Preprocessing, Treebank, read_treebank
+from syntaxlm.evaluation.trees import tokens_for
+from syntaxlm.models.abilities import ParsesDependencies
+from syntaxlm.ops.dmv import TreeDecisions, expected_counts
+from syntaxlm.parsing.structure import structure_of
+from syntaxlm.reports.tables import PERCENT, Column, Columns, HasReport, Report, ReportTable
+from syntaxlm.storage.folder import ModelBundle
+from syntaxlm.trees.conllu import check_heads
+from syntaxlm.trees.f1 import PROTOCOLS, Protocol
+from syntaxlm.trees.preprocessing import find_preprocessing
+from syntaxlm.trees.spans import AnyIntegers, Integers, offsets_of
+from syntaxlm.trees.tree import DependencyTree
+
+SCHEMA_VERSION = 1  # of `AttachmentReport.to_dict`
+
+Fractions = npt.NDArray[np.float64]
+
+DEPENDENCY_SCORES = Columns(
+    "attachment scores",
+    "set of dependency trees: those of the model, or a baseline",
+    {
+        "trees": Column("text", "predicted, or name of the baseline"),
+        "role": Column("text", "predicted or baseline"),
+        "directed": Column("number", "share of words with the correct head, 0 to 1"),
+        "undirected": Column("number", "the same, if an arc in the other direction is correct, too"),
+        "sentences": Column("integer", "number of scored sentences"),
+        "words": Column("integer", "number of scored words"),
+        "protocol": Column("text", "name of the protocol, which selects the sentences"),
+        "preprocessing": Column("text", "gold-tree preprocessing"),
+        "treebank": Column("text", "file of the gold trees"),
+    },
+)
+
+
+@dataclass(frozen=True)
+class Attachment:
+    """Attachment of a set of dependency trees, 0 to 1.
+
+    directed: share of words with the correct head.
+    undirected: share of words that are connected to their head by an arc of the gold tree, in either direction; the
+        root counts as correct if it is the root of the gold tree.
+    """
+
+    directed: float
+    undirected: float
+
+
+@dataclass(frozen=True)
+class ScoredHeads:
+    """One sentence with its heads, counted from 1; 0 is the root.
+
+    number: the number of the sentence in the treebank before preprocessing, from 1.
+    directed, undirected: number of words that count as correct.
+    """
+
+    number: int
+    words: tuple[str, ...]
+    predicted: tuple[int, ...]
+    gold: tuple[int, ...]
+    directed: int
+    undirected: int
+
+
+@dataclass(frozen=True, eq=False)
+class AttachmentReport(HasReport):
+    """Attachment of a model's dependency trees, with baselines.
+
+    next_word, previous_word: trees in which each word's head is the next (previous) word.
+    random: the expected value under the uniform distribution over projective trees with one root.
+    protocol: selects the sentences by their length; the rest of it does not apply to dependencies.
+    """
+
+    predicted: Attachment
+    next_word: Attachment
+    previous_word: Attachment
+    random: Attachment
+    sentences: Sequence[ScoredHeads]
+    protocol: Protocol
+    treebank: str
+    preprocessing: str
+
+    @property
+    def baselines(self) -> dict[str, Attachment]:
+        return {"next_word": self.next_word, "previous_word": self.previous_word, "random": self.random}
+
+    def details(self) -> Sequence[ScoredHeads]:
+        """Return every scored sentence."""
+        return self.sentences
+
+    def report(self) -> Report:
+        """Return the attachment of the predicted trees and of the baselines."""
+        lengths = [len(sentence.words) for sentence in self.sentences]
+        shared = {
+            "sentences": len(lengths),
+            "words": sum(lengths),
+            "protocol": self.protocol.name,
+            "preprocessing": self.preprocessing,
+            "treebank": self.treebank,
+        }
+        rows = [
+            {"trees": name.replace("_", " "), "role": "baseline" if name in self.baselines else "predicted"}
+            | asdict(attachment)
+            | shared
+            for name, attachment in {"predicted": self.predicted, **self.baselines}.items()
+        ]
+        shown = [[row["directed"], row["undirected"], title] for row, title in zip(rows, _TITLES, strict=True)]
+        return Report(
+            DEPENDENCY_SCORES,
+            rows,
+            {
+                "schema_version": SCHEMA_VERSION,
+                **shared,
+                "max_words": self.protocol.max_words,
+                **asdict(self.predicted),
+                "baselines": self.baselines,
+            },
+            {
+                self.treebank: "",
+                "preprocessing": self.preprocessing,
+                "protocol": self.protocol.name,
+                "sentences": f"{len(lengths)} ({min(lengths)} to {max(lengths)} words)",
+                "words": sum(lengths),
+            },
+            tables=[ReportTable({"directed attachment": PERCENT, "undirected": PERCENT, "trees": ""}, shown)],
+        )
+
+
+_TITLES = (
+    "predicted trees",
+    "head is the next word",
+    "head is the previous word",
+    "random projective trees, uniform (expected value)",
+)
+
+
+def has_dependencies(treebank: Treebank) -> bool:
+    """Return whether the sentences have dependency trees and no constituency trees."""
+    return all(sentence.heads is not None and sentence.tree is None for sentence in treebank)
+
+
+def evaluate_attachment(
+    bundle: ModelBundle,
+    treebank: str | Path | Treebank,
+    protocol: Protocol = PROTOCOLS["wsj-test"],
+    preprocessing: Preprocessing = "ptb-keep",
+) -> AttachmentReport:
+    """Parse the sentences of a dependency treebank with a model and scores the heads of the words.
+
+    treebank: a file, folder or pattern; or what was read with the same preprocessing.
+    protocol: selects the sentences by their length. Those of one word are left out, unless the protocol counts them.
+    preprocessing: of gold trees. Dependents of a dropped word are attached to its head, or if it was the root, to its
+        first remaining dependent, which becomes the root.
+    Raises InputError for a model that gives no dependency trees, for a treebank without them, and like `read_treebank`.
+    """
+    bundle.require(ParsesDependencies, "evaluation on dependency trees")
+    rule = find_preprocessing(preprocessing)
+    read = treebank if isinstance(treebank, Treebank) else read_treebank(treebank, rule)
+    if any(sentence.heads is None for sentence in read):
+        raise InputError(f"{read.source}: found sentences without heads; expected dependency trees")
+    lengths = np.array([len(sentence) for sentence in read])
+    chosen = tuple(sentence for sentence, counts in zip(read, protocol.scored(lengths), strict=True) if counts)
+    if not chosen:
+        raise InputError(f"protocol {protocol}: found no sentence to score among {len(read)} of {read.source}")
+    for sentence in read:
+        arcs = DependencyTree(sentence.words, sentence.tags, sentence.heads or (), sentence.labels, sentence.name)
+        check_heads(arcs, sentence.place or f"{read.source}, sentence {sentence.number}")
+    tokens = tokens_for(bundle, Treebank(chosen, read.source))
+    structure = structure_of(bundle, tokens, labels=False, numbers=[sentence.number for sentence in chosen])
+    predicted = np.array(structure.word_values(layer=1)["heads"])
+    gold = np.concatenate([np.array(sentence.heads) for sentence in chosen])
+    lengths = np.array([len(sentence) for sentence in chosen])
+    offsets, places = offsets_of(lengths), np.arange(len(gold))
+    first, last = np.repeat(offsets[:-1], lengths), np.repeat(offsets[1:] - 1, lengths)
+    predicted_places, gold_places = (np.where(heads > 0, first + heads - 1, -1) for heads in (predicted, gold))
+    correct = attached(predicted_places, gold_places)
+    of_sentences = zip(
+        *(np.split(values, offsets[1:-1], axis=-1) for values in (predicted, gold, correct)), strict=True
+    )
+    scored = [
+        ScoredHeads(
+            sentence.number,
+            sentence.words,
+            tuple(heads.tolist()),
+            tuple(gold_heads.tolist()),
+            *map(int, correct_heads.sum(1)),
+        )
+        for sentence, (heads, gold_heads, correct_heads) in zip(chosen, of_sentences, strict=True)
+    ]
+    values = (
+        correct,
+        attached(np.where(places < last, places + 1, -1), gold_places),
+        attached(np.where(places > first, places - 1, -1), gold_places),
+        _random(gold, lengths),
+    )
+    model, next_word, previous_word, random = (Attachment(*of_words.mean(1).tolist()) for of_words in values)
+    return AttachmentReport(model, next_word, previous_word, random, scored, protocol, read.source, rule.name)
+
+
+def attached(predicted: Integers, gold: Integers) -> Fractions:
+    """Return whether each word is attached correctly, directed and undirected: (2, words), 0 or 1.
+
+    predicted, gold: (words,) position of each word's head among the words of all sentences, -1 for a root.
+    """
+    directed = predicted == gold
+    undirected = directed | ((predicted >= 0) & (gold[predicted] == np.arange(len(gold))))
+    return np.array([directed, undirected], np.float64)
+
+
+def _random(gold: AnyIntegers, lengths: Integers) -> Fractions:
+    """Return probabilities that words are attached correctly by a random projective tree: (2, words).
+
+    gold: (words,) heads from 1, 0 for the root, sentence after sentence.
+    """
+    charts: dict[int, Fractions] = {}  # (n + 1, n) the share of trees of n words that have each arc; row 0 is the root
+    for length in np.unique(lengths).tolist():
+        sizes = [(1, length), (1, length, length), (1, length, 2, 2), (1, length, 2, 2)]
+        uniform = TreeDecisions(*(torch.zeros(size, dtype=torch.float64) for size in sizes))
+        charts[length] = expected_counts(uniform).counts.attached[0].numpy()
+    offsets = offsets_of(lengths)
+    directed, reversed_ = np.zeros((2, len(gold)))
+    for number, length in enumerate(lengths.tolist()):
+        chart, own = charts[length], slice(int(offsets[number]), int(offsets[number + 1]))
+        heads, words = gold[own], np.arange(length)
+        directed[own] = chart[heads, words]
+        (dependents,) = np.nonzero(heads)
+        np.add.at(reversed_[own], heads[dependents] - 1, chart[dependents + 1, heads[dependents] - 1])
+    return np.array([directed, directed + reversed_])

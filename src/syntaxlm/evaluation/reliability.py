@@ -1,0 +1,112 @@
+"""Reliability of probabilities: how often constituents of a given probability are in gold trees."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from syntaxlm.reports.tables import PERCENT, ReportTable
+from syntaxlm.trees.decoding import SpanTable, places_of
+from syntaxlm.trees.f1 import Fractions, ParsingScores
+from syntaxlm.trees.spans import SpanSets, contained, counted, keys_of, span_keys
+
+if TYPE_CHECKING:
+    from syntaxlm.drawing.svg import Picture
+
+BINS = 10
+
+
+class Bin(NamedTuple):
+    """Predictions of similar probability.
+
+    low, high: of the probabilities, from 0 to 1.  size: number of predictions.  probability: their mean.
+    correct: the share of them that is correct.
+    """
+
+    low: float
+    high: float
+    size: int
+    probability: float
+    correct: float
+
+
+@dataclass(frozen=True)
+class Reliability:
+    """The reliability of the probabilities of predicted constituents, and of the confidence of trees.
+
+    constituents: by probability, all but whole sentences.  sentences: by the mean probability of their constituents,
+        with the mean share of these that is in the gold tree as `correct`; sentences of three words or more.
+    Niculescu-Mizil & Caruana 2005, "Predicting good probabilities with supervised learning", section 3.
+    """
+
+    constituents: tuple[Bin, ...]
+    sentences: tuple[Bin, ...]
+
+    @property
+    def error(self) -> float:
+        """The expected calibration error of constituents: the mean distance of `probability` from `correct`."""
+        total = sum(of_bin.size for of_bin in self.constituents)
+        distances = (of_bin.size * abs(of_bin.probability - of_bin.correct) for of_bin in self.constituents)
+        return sum(distances) / max(1, total)
+
+    def to_dict(self) -> dict[str, Any]:
+        bins = {name: [of_bin._asdict() for of_bin in of_name] for name, of_name in vars(self).items()}
+        return {"expected_calibration_error": self.error, **bins}
+
+    def table(self) -> ReportTable:
+        """Return the bins of constituents as a table for reading."""
+        headings = {"constituents": ",", "probability": PERCENT, "correct": PERCENT, "with a probability of": ""}
+        rows = [
+            [of_bin.size, of_bin.probability, of_bin.correct, f"{100 * of_bin.low:.0f} to {100 * of_bin.high:.0f}%"]
+            for of_bin in self.constituents
+        ]
+        title = f"reliability of probabilities   expected calibration error {100 * self.error:.1f}"
+        return ReportTable(headings, rows, title)
+
+    def picture(self) -> Picture:
+        """Draw the share of correct constituents by probability; perfect probabilities are on the diagonal."""
+        from syntaxlm.drawing.plots import line_chart  # pictures are imported only to draw
+
+        series = {
+            name: [(of_bin.probability, of_bin.correct) for of_bin in bins]
+            for name, bins in (("constituents", self.constituents), ("sentences", self.sentences))
+        }
+        perfect = {"perfect probabilities": [(0.0, 0.0), (1.0, 1.0)]}
+        return line_chart(perfect | series, "Reliability", "probability", "share that is correct", from_zero=True)
+
+
+def reliability(table: SpanTable, trees: SpanSets, gold: SpanSets, scores: ParsingScores) -> Reliability:
+    """Compare the probabilities of the constituents of trees with gold trees.
+
+    table: the probabilities of all spans.  scores: of the trees, which say what sentences are scored.
+    """
+    chosen = scores.by_sentence.indices
+    trees, gold, offsets = trees.select(chosen), gold.select(chosen), table.offsets[chosen]
+    kept = counted(trees, keep_whole=False)
+    sentences = trees.sentences()[kept]
+    probabilities = table.values[places_of(offsets[sentences], trees.starts[kept], trees.ends[kept])].astype(float)
+    correct = contained(keys_of(trees)[kept], span_keys(gold, keep_whole=True)[0]).astype(float)
+    counts = np.bincount(sentences, minlength=len(trees))
+    of_sentences = [
+        np.bincount(sentences, values, len(trees))[counts > 0] / counts[counts > 0]
+        for values in (probabilities, correct)
+    ]
+    return Reliability(_bins(probabilities, correct), _bins(*of_sentences))
+
+
+def _bins(probabilities: Fractions, correct: Fractions) -> tuple[Bin, ...]:
+    """Return the bins that are not empty."""
+    numbers = np.minimum((probabilities * BINS).astype(int), BINS - 1)
+    chosen = ((number, numbers == number) for number in np.unique(numbers).tolist())
+    return tuple(
+        Bin(
+            number / BINS,
+            (number + 1) / BINS,
+            int(np.count_nonzero(among)),
+            float(probabilities[among].mean()),
+            float(correct[among].mean()),
+        )
+        for number, among in chosen
+    )

@@ -1,0 +1,386 @@
+"""Evaluation of parsing: F1 of predicted trees, from a model or a file, compared with gold trees."""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from itertools import chain, groupby
+from pathlib import Path
+from typing import Literal, TypeAlias, cast
+
+import numpy as np
+import torch
+
+from syntaxlm.core.errors import InputError, InputWarning, amount, listed
+from syntaxlm.core.reading import LINES_NAMED, announce, keeps_readings
+from syntaxlm.core.settings import check_number
+from syntaxlm.core.text_files import source_name
+from syntaxlm.core.threads import torch_globals
+from syntaxlm.data.treebanks import Preprocessing, Treebank, read_treebank, treebank_tokens
+from syntaxlm.evaluation.reliability import reliability
+from syntaxlm.evaluation.tree_report import GoldTrees, ParsingReport, RandomWeights
+from syntaxlm.models.abilities import ParsesSentences
+from syntaxlm.models.registry import build_encoder, build_model
+from syntaxlm.models.structures import CorpusMarginals, CorpusStructure
+from syntaxlm.parsing.options import Decoder, DecodingOptions, MarkUse
+from syntaxlm.parsing.structure import Decoding, combined_trees, decodings, structure_of, trained_side
+from syntaxlm.storage.folder import ModelBundle
+from syntaxlm.text.doubts import unknown_words
+from syntaxlm.trees.baselines import baseline_scores, paired_bootstrap
+from syntaxlm.trees.bounds import right
+from syntaxlm.trees.f1 import PROTOCOLS, ParsingScores, Protocol, label_mapping, score
+from syntaxlm.trees.marks import Marks, MarkSide
+from syntaxlm.trees.matching import GOLD_ADVICE, GoldWords, gold_sides, match_predictions
+from syntaxlm.trees.preprocessing import GoldPreprocessing, find_preprocessing
+from syntaxlm.trees.spans import SpanSets
+from syntaxlm.trees.tree import BracketFile, Tree, read_bracket_file
+
+MOST_UNKNOWN_TAGS = 0.5  # share of words with unknown tags, above which the treebank has a different tag set
+MOST_SEEDS = 1000  # maximum number of untrained models
+RANDOM_WEIGHTS = 3  # default number of untrained models, for models of distances
+TAGS_SHOWN = 10  # number of unknown tags in a message
+
+FailedParses: TypeAlias = Literal["skip", "zero"]
+"""What happens to sentences without a predicted tree: they are left out, or scored without brackets."""
+
+_Way: TypeAlias = tuple[Sequence[Decoding], Marks | None]  # how the trees of all models are decoded
+
+
+def protocol_named(name: str, max_words: int | None = None) -> Protocol:
+    """Return a protocol by name.
+
+    max_words: replaces the protocol's limit of sentence length; None: it is unchanged.
+    Raises InputError for an unknown name, and a limit below 1.
+    """
+    if name not in PROTOCOLS:
+        raise InputError(f"found protocol {name!r}; expected one of {', '.join(PROTOCOLS)}")
+    if max_words is not None:
+        check_number("maximum words", max_words, 1)
+    return PROTOCOLS[name] if max_words is None else dataclasses.replace(PROTOCOLS[name], max_words=max_words)
+
+
+def find_protocol(protocol: str | Protocol, max_words: int | None = None) -> Protocol:
+    """Return a protocol, by its name or as it is. Raises InputError for a protocol object with another limit."""
+    if isinstance(protocol, str):
+        return protocol_named(protocol, max_words)
+    if max_words is not None:
+        raise InputError(
+            "max_words: found together with a protocol object; set its max_words, or give the protocol's name"
+        )
+    if not isinstance(protocol, Protocol):
+        raise TypeError(f"protocol: found {protocol!r}; expected a name, such as 'wsj-test', or a Protocol")
+    return protocol
+
+
+def _report(
+    predicted: dict[str, SpanSets],
+    chosen: str,
+    gold: GoldTrees,
+    protocol: Protocol,
+    models: int = 1,
+    all_gold: SpanSets | None = None,
+) -> ParsingReport:
+    """Return the report on predicted trees.
+
+    all_gold: also the sentences that the protocol excludes; the random baselines are drawn for all of them.
+    """
+    spans = gold.spans
+    scores = {name: score(trees, spans, protocol) for name, trees in predicted.items()}
+    branching_right = score(right(spans.lengths), spans, protocol, details=False)
+    return ParsingReport(
+        scores,
+        chosen,
+        baseline_scores(spans if all_gold is None else all_gold, protocol),
+        {name: paired_bootstrap(of_trees, branching_right) for name, of_trees in scores.items()},
+        predicted,
+        gold,
+        models,
+    )
+
+
+def gold_trees(treebank: Treebank) -> list[Tree]:
+    """Return the constituency trees of a treebank. Raises InputError if some sentences have none."""
+    trees = [sentence.tree for sentence in treebank if sentence.tree is not None]
+    if len(trees) != len(treebank):
+        raise InputError(f"{treebank.source}: found dependency trees or tagged text; expected constituency trees")
+    return trees
+
+
+def evaluate_parsing(
+    bundle: ModelBundle,
+    treebank: str | Path | Treebank,
+    protocol: Protocol = PROTOCOLS["wsj-test"],
+    options: DecodingOptions = DecodingOptions(),
+    preprocessing: Preprocessing = "ptb-keep",
+    also: Sequence[ModelBundle] = (),
+    random_weights: int | None = None,
+) -> ParsingReport:
+    """Parse the sentences of a treebank with a model and score the trees.
+
+    The trees are decoded with every decoder of the model that is not costly.
+    treebank: a file, folder or pattern; or what was read with the same preprocessing.
+    protocol: the evaluation protocol.
+    options: the decoder to report in detail, which may be costly, and the layer of the distances; F1 of all layers is
+        reported for a single model. If the preprocessing drops punctuation marks, the trees with marks as evidence are
+        scored, too; with `marks` other than auto and none, they are reported in detail.
+    preprocessing: the gold-tree preprocessing: a name, a YAML file or a rule.
+    also: further models. The average of the trees of all models is scored, with the given layer of each model. Models
+        without the decoder use their default.
+    random_weights: number of untrained models to score as a baseline, by every decoder, with seeds 0, 1, ...; for a
+        single model only. None: RANDOM_WEIGHTS for a single model of distances, which parses fast, otherwise 0.
+    Raises InputError for the reasons of `parse_lines` and `read_treebank`; for a model that reads tags, also if words
+    have no tags or if most tags are unknown. A few unknown tags give an InputWarning.
+    """
+    models = [bundle, *also]
+    chosen, layers = decodings(models, options), bundle.require(ParsesSentences, "parsing").distance_layers
+    if random_weights is None:
+        random_weights = RANDOM_WEIGHTS if layers and not also else 0
+    check_number("random weights", random_weights, 0, MOST_SEEDS)
+    if random_weights and also:
+        raise InputError(
+            f"random weights: found {len(models)} models; expected one. Evaluate each model separately, or without"
+            " random weights."
+        )
+    rule = find_preprocessing(preprocessing)
+    read = treebank if isinstance(treebank, Treebank) else read_treebank(treebank, rule)
+    all_gold = gold_trees_of(read, rule).spans
+    read = sentences_up_to(read, protocol.max_words)  # longer sentences take much longer and are not scored
+    gold = gold_trees_of(read, rule)
+    structures = [structure_of(model, tokens_for(model, read), not also, gold.numbers) for model in models]
+    # Decoders that a model adds to those of its structure are costly: they are included only if they are chosen.
+    decoders = dict.fromkeys(chain.from_iterable(structure.decoders for structure in structures))
+    listed = [decodings(models, dataclasses.replace(options, decoder=cast(Decoder, decoder))) for decoder in decoders]
+    name, marks = _joined(chosen), marks_in(read, trained_side(models) or "both", options.marks)
+    ways: dict[str, _Way] = {_joined(way): (way, None) for way in [*listed, chosen]}
+    if marks is not None:
+        with_marks = f"{name} with marks ({marks.side})"
+        ways[with_marks] = chosen, marks
+        name = name if options.marks == "auto" else with_marks
+    predicted = {way: combined_trees(structures, decoding, options.ties, of) for way, (decoding, of) in ways.items()}
+    report = _report(predicted, name, gold, protocol, len(models), all_gold)
+    if also:
+        return report
+    (structure,) = structures
+    return dataclasses.replace(
+        report,
+        layer=chosen[0].layer if layers else None,
+        f1_by_layer=_f1_by_layer(structure, list(decoders), gold, protocol) if layers > 1 else {},
+        random_weights=_random_weights(bundle, read, report, protocol, ways, random_weights),
+        labels=label_mapping(structure.labelled(chosen[0].decoder, ways[name][1]), gold.spans, protocol)
+        if structure.labels
+        else None,
+        reliability=reliability(structure.table, predicted[name], gold.spans, report.scores[name])
+        if isinstance(structure, CorpusMarginals)
+        else None,
+    )
+
+
+def _f1_by_layer(
+    structure: CorpusStructure, decoders: Sequence[str], gold: GoldTrees, protocol: Protocol
+) -> dict[int, dict[str, float]]:
+    """Return F1 of the distances of each layer, by decoder."""
+
+    def f1(decoder: str, layer: int) -> float:
+        return score(structure.decode(decoder, layer), gold.spans, protocol, details=False).f1
+
+    return {layer: {decoder: f1(decoder, layer) for decoder in decoders} for layer in range(1, structure.layers + 1)}
+
+
+def marks_in(treebank: Treebank, side: MarkSide, use: MarkUse) -> Marks | None:
+    """Return the punctuation marks that the preprocessing of a treebank drops; None if they are not used.
+
+    side: where spans need a mark, unless `use` states it.
+    If there are no marks, they are not used; this is an InputError if `use` states a side.
+    """
+    before = np.array(list(chain.from_iterable(sentence.marks for sentence in treebank)), bool)
+    if use == "none" or (use == "auto" and not before.any()):
+        return None
+    if not before.any():
+        raise InputError(
+            f"{treebank.source}: found no punctuation mark that the preprocessing drops; expected some for marks {use}."
+            " Use marks none, or a preprocessing that drops them"
+        )
+    lengths = np.array([len(sentence) for sentence in treebank], np.int64)
+    return Marks(before, lengths, side if use == "auto" else use)
+
+
+def sentences_up_to(treebank: Treebank, words: int | None) -> Treebank:
+    """Return the sentences of up to this many words; all sentences if there is none, so that scoring reports it.
+
+    words: None: no limit.
+    """
+    if words is None:
+        return treebank
+    short = tuple(sentence for sentence in treebank if len(sentence) <= words)
+    return dataclasses.replace(treebank, sentences=short or treebank.sentences)
+
+
+def tokens_for(bundle: ModelBundle, treebank: Treebank) -> list[list[str]]:
+    """Return the tokens of a treebank for a model, see `treebank_tokens`.
+
+    For a model that reads tags, raises InputError if more than half of the tags are unknown, and warns of fewer.
+    """
+    tokens = treebank_tokens(treebank, bundle.parser_normaliser)
+    if bundle.parser_normaliser.units == "words":
+        flags = ((token, not bundle.vocabulary.knows(token)) for sentence in tokens for token in sentence)
+        if message := unknown_words(flags):
+            warnings.warn(InputWarning(f"{treebank.source}: {message.format('the model')}"), stacklevel=3)
+    if bundle.parser_normaliser.units != "tags":
+        return tokens
+    counts = Counter(chain.from_iterable(tokens))
+    unknown = Counter({tag: count for tag, count in counts.items() if not bundle.vocabulary.knows(tag)})
+    if not unknown:
+        return tokens
+    share = unknown.total() / counts.total()
+    reported = (
+        f"{treebank.source}: {unknown.total():,} of {counts.total():,} words ({100 * share:.1f}%) have tags that are"
+        f" unknown to the model: {', '.join(tag for tag, _ in unknown.most_common(TAGS_SHOWN))}"
+    )
+    if share > MOST_UNKNOWN_TAGS:
+        known = ", ".join(tag for tag in bundle.vocabulary.tokens if bundle.vocabulary.knows(tag))
+        raise InputError(
+            f"{reported}.\n  known tags: {known}\nExpected a treebank with the tag set of the training data."
+        )
+    warnings.warn(InputWarning(reported), stacklevel=2)
+    return tokens
+
+
+def _joined(chosen: Sequence[Decoding]) -> str:
+    """Join the decoders of the models to a name: "biased" if they are equal, otherwise such as "2 biased + mbr"."""
+    runs = [(decoder, len(list(same))) for decoder, same in groupby(decoding.decoder for decoding in chosen)]
+    if len(runs) == 1:
+        return runs[0][0]
+    return " + ".join(decoder if count == 1 else f"{count} {decoder}" for decoder, count in runs)
+
+
+def _random_weights(
+    bundle: ModelBundle,
+    read: Treebank,
+    report: ParsingReport,
+    protocol: Protocol,
+    ways: Mapping[str, _Way],
+    seeds: int,
+) -> RandomWeights | None:
+    """Score untrained models in each of the ways of a model's report. Returns None if the number of seeds is 0."""
+    if not seeds:
+        return None
+    tokens = treebank_tokens(read, bundle.parser_normaliser)
+    scores: dict[str, list[ParsingScores]] = {name: [] for name in ways}
+    for seed in range(seeds):
+        fresh = structure_of(with_fresh_weights(bundle, seed), tokens, labels=False)
+        for name, ((decoding,), marks) in ways.items():
+            scores[name].append(score(fresh.decode(*decoding, marks), report.gold.spans, protocol))
+    return RandomWeights({name: tuple(of_way) for name, of_way in scores.items()}, report.chosen)
+
+
+def with_fresh_weights(bundle: ModelBundle, seed: int) -> ModelBundle:
+    """Return a model with the same settings and vocabulary, and with new random weights from a seed."""
+    device = bundle.model.device
+    with torch_globals, torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        build = build_encoder if bundle.is_encoder else build_model
+        model = build(bundle.settings.model, len(bundle.vocabulary))
+    return dataclasses.replace(bundle, model=model.eval().to(device))
+
+
+@keeps_readings
+def evaluate_trees(
+    predicted: str | Path,
+    gold: str | Path,
+    protocol: str | Protocol = PROTOCOLS["wsj-test"],
+    preprocessing: Preprocessing = "none",
+    labelled: bool | None = None,
+    failed: FailedParses = "skip",
+) -> ParsingReport:
+    """Score predicted trees against gold trees.
+
+    predicted: a bracket file. A tree without words, such as (ROOT) or (()), is a failed parse; so is a blank line among
+        trees of one line each, if the numbers of sentences then agree.
+    gold: gold trees, a bracket file or a treebank (file, folder or pattern).
+    protocol: the evaluation protocol, a name or an object.
+    preprocessing: the gold-tree preprocessing: a name, a YAML file or a rule. If a prediction has all words of its
+        sentence, it loses those that are dropped from the gold tree; see `match_predictions`.
+    labelled: whether brackets start with a label; None: decided for each file, see `parse_brackets`.
+    failed: leave out sentences with a failed parse, as EVALB does (skip), or score them without brackets (zero).
+    Warns of failed parses, and of sentences of which fewer than half of the words agree.
+    Raises InputError if the sentences differ in number or length.
+
+    >>> report = syntaxlm.evaluate_trees("corpus/test.mrg", "corpus/test.mrg")
+    >>> report.scores["predicted"].f1
+    1.0
+    """
+    rule = find_preprocessing(preprocessing)
+    treebank = read_treebank(gold, rule, labelled=labelled)
+    file = read_bracket_file(predicted, labelled)
+    announce(file.reading)
+    trees, read = _with_failed_parses(file, treebank, str(predicted), failed)
+    gold_side, advice = gold_trees_of(read, rule), GOLD_ADVICE
+    if file.blank_lines:
+        lines = listed([str(place.line) for place in file.blank_lines], LINES_NAMED)
+        advice += f" Blank lines among the predictions: {lines}."
+
+    words = GoldWords(gold_side.trees, treebank.kept, range(1, len(treebank.kept) + 1), rule)
+    has_failed = not all(map(len, trees))
+    if has_failed or read is not treebank:  # each prediction has its gold sentence
+        pairs = zip(gold_side.trees, gold_side.numbers, trees, strict=True)
+        parsed = [(tree, number) for tree, number, prediction in pairs if len(prediction)]
+        kept = [treebank.kept[number - 1] for _, number in parsed]
+        words = GoldWords([tree for tree, _ in parsed], kept, [number for _, number in parsed], rule)
+    sides = gold_sides(source_name(predicted), gold_side.source)
+    matched = match_predictions([tree for tree in trees if len(tree)], words, *sides, advice)
+    if has_failed:  # failed parses have no brackets
+        rest = iter(matched)
+        both = zip(trees, gold_side.trees, strict=True)
+        matched = [next(rest) if len(tree) else Tree(of.words, of.tags, ()) for tree, of in both]
+    return _report({"predicted": SpanSets.of(matched)}, "predicted", gold_side, find_protocol(protocol))
+
+
+def _with_failed_parses(
+    file: BracketFile, gold: Treebank, source: str, failed: FailedParses
+) -> tuple[list[Tree], Treebank]:
+    """Return predicted trees, and the gold sentences to score. If there are failed parses, both have equal lengths.
+
+    Raises InputError if there are failed parses and the numbers of sentences differ.
+    """
+    trees, places = list(file.trees), list(file.failed)
+    sizes = len(gold), len(gold) + len(gold.emptied)
+    if len(trees) not in sizes and len(trees) + len(file.blank_lines) in sizes:
+        for place in reversed(file.blank_lines):
+            trees.insert(place.before, Tree((), (), ()))
+        places = sorted([*places, *file.blank_lines], key=lambda place: place.line)
+    if not places:
+        return trees, gold
+    if len(trees) not in sizes:
+        lines = listed([str(place.line) for place in places], LINES_NAMED)
+        raise InputError(
+            f"{source}: found {len(trees):,} trees, of which {len(places):,} have no words (failed parses, in the lines"
+            f" {lines}); expected {len(gold):,} as in {gold.source}"
+        )
+    if len(trees) != len(gold):  # gold sentences without words after preprocessing are not scored
+        trees = [trees[sentence.number - 1] for sentence in gold]
+    missing = [sentence.number for sentence, tree in zip(gold, trees, strict=True) if not len(tree)]
+    if not missing:
+        return trees, gold
+    lines, numbers = (listed(map(str, of), LINES_NAMED) for of in ([place.line for place in places], missing))
+    noun = "line" if len(missing) == 1 else "lines"
+    action = "which are left out" if failed == "skip" else "which are scored without brackets"
+    warnings.warn(
+        f"{source}: {amount(len(missing), 'failed parse')} (trees without words; {noun} {lines}), of the gold sentences"
+        f" {numbers}, {action}",
+        InputWarning,
+        stacklevel=3,
+    )
+    if failed == "zero":
+        return trees, gold
+    pairs = [(tree, sentence) for tree, sentence in zip(trees, gold, strict=True) if len(tree)]
+    if not pairs:
+        raise InputError(f"{source}: every tree is a failed parse; expected trees with words")
+    return [tree for tree, _ in pairs], dataclasses.replace(gold, sentences=tuple(of for _, of in pairs))
+
+
+def gold_trees_of(read: Treebank, rule: GoldPreprocessing) -> GoldTrees:
+    """Return the gold trees of a treebank that was read with a preprocessing. Raises InputError as `gold_trees`."""
+    trees = gold_trees(read)
+    return GoldTrees(trees, SpanSets.of(trees), [sentence.number for sentence in read], read.source, rule.name)

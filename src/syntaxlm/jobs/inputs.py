@@ -1,0 +1,377 @@
+"""The inputs of a job: text files, compressed text files and columns of Parquet files, cut into shards of lines."""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import accumulate, islice, pairwise
+from pathlib import Path
+from typing import Any, BinaryIO, Literal, NamedTuple
+
+from syntaxlm.core.errors import LONGEST_NAME, InputError, listed, shortened
+from syntaxlm.core.files import check_name, system_error
+from syntaxlm.core.progress import Progress
+from syntaxlm.core.text_files import STANDARD_INPUT, has_cr_line_ends, is_compressed, open_bytes
+
+SHARD_BYTES = 1 << 26  # maximum size of a shard of several lines
+PARQUET = ".parquet"
+_EXAMINED = 2**20  # bytes at the start of a text whose form is checked before the job
+IdType = Literal["integer", "text"]
+
+_PIECE = 1 << 22  # bytes read at a time
+_ROWS = 4096  # of a Parquet file that are read at a time
+_BYTE_ORDER_MARK = "\ufeff"
+
+
+class BadLine(NamedTuple):
+    """A line that cannot be parsed or scored.
+
+    file: name of the input.  line: its number in the file, from 1.  reason: what was found, and what was expected.
+    """
+
+    file: str
+    line: int
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.file}, line {self.line:,}: {self.reason}"
+
+
+class Line(NamedTuple):
+    """A line, or a row of a Parquet file.
+
+    number: from 1.  text: without its line end; "" for a bad line.  fault: why it is bad; None for a good line.
+    id: its value in the column of ids, if there is one.
+    """
+
+    number: int
+    text: str
+    fault: str | None = None
+    id: int | str | None = None
+
+
+def raw_lines(file: BinaryIO, longest: int) -> Iterator[bytes | int]:
+    """Yield lines with their ends. Of a line with more than `longest` bytes, only the number of its bytes is
+    returned.
+    """
+    while line := file.readline(longest + 1):
+        if len(line) <= longest:
+            yield line
+            continue
+        length = len(line)
+        while not line.endswith(b"\n") and (line := file.readline(_PIECE)):
+            length += len(line)
+        yield length
+
+
+def fault(raw: bytes | int, longest: int) -> str | None:
+    """Return what is wrong with a line of `raw_lines`; None if it is text."""
+    if isinstance(raw, int):
+        return f"found {raw:,} bytes; expected at most {longest:,} (--max-line-bytes)"
+    zero = raw.find(b"\0")
+    if zero >= 0:
+        return f"found a zero byte at byte {zero:,} of the line; expected UTF-8 text"
+    try:
+        raw.decode()
+    except UnicodeDecodeError as error:
+        wrong = raw[error.start : error.start + 1].hex()
+        return f"found 0x{wrong} at byte {error.start:,} of the line; expected UTF-8 text"
+    return None
+
+
+class Shard(NamedTuple):
+    """Consecutive lines of an input, or rows of a Parquet file.
+
+    number: of the shard in the job, from 0.
+    source: number of the input, from 0.
+    first: its first line, from 1.
+    lines: number of lines.
+    begin, end: the bytes of the lines, after decompression.
+    """
+
+    number: int
+    source: int
+    first: int
+    lines: int
+    begin: int
+    end: int
+
+    @property
+    def last(self) -> int:
+        """The number of its last line."""
+        return self.first + self.lines - 1
+
+    @property
+    def file_name(self) -> str:
+        """The name of its Parquet file. Sorted names are in the order of the input."""
+        return f"part-{self.number:07d}.parquet"
+
+
+class ShardTask(NamedTuple):
+    """A shard for a worker.
+
+    raw: its lines, as `raw_lines` returns them, if the worker cannot read them itself.
+    """
+
+    shard: Shard
+    source: Source
+    raw: tuple[bytes | int, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Source(ABC):
+    """One input file, cut into shards of lines.
+
+    name: as the user gave it, for the rows and messages.  path: where workers find it.
+    size: in bytes.  modified: time of the last change, in nanoseconds.  id_type: type of the ids; None without ids.
+    """
+
+    name: str
+    path: str
+    size: int
+    modified: int
+    id_type: IdType | None
+
+    @abstractmethod
+    def scan(self, longest: int) -> Iterator[tuple[int, str | None]]:
+        """Yield the length of each line in bytes, and why it is bad; None for a good line.
+
+        longest: maximum number of bytes of a line.
+        """
+
+    @abstractmethod
+    def lines(self, task: ShardTask, longest: int) -> Iterator[Line]:
+        """Yield the lines of a shard. Raises InputError if the input has changed."""
+
+    def tasks(self, shards: Iterable[Shard], longest: int) -> Iterator[ShardTask]:
+        """Return the tasks for shards of this input, which are in order."""
+        return (ShardTask(shard, self) for shard in shards)
+
+    def _changed(self) -> InputError:
+        return InputError(f"{self.name}: changed while the job was running. Start the job again in a new folder.")
+
+
+@dataclass(frozen=True)
+class TextFile(Source):
+    """Text with one sentence per line. Workers read the bytes of their shards."""
+
+    def scan(self, longest: int) -> Iterator[tuple[int, str | None]]:
+        with open_bytes(self.path) as file:
+            for raw in raw_lines(file, longest):
+                yield raw if isinstance(raw, int) else len(raw), fault(raw, longest)
+
+    def lines(self, task: ShardTask, longest: int) -> Iterator[Line]:
+        try:
+            with open(self.path, "rb") as file:
+                file.seek(task.shard.begin)
+                yield from self._as_text(islice(raw_lines(file, longest), task.shard.lines), task, longest)
+                if file.tell() != task.shard.end:
+                    raise self._changed()
+        except OSError as error:
+            raise system_error(self.path, "read", error) from error
+
+    def _as_text(self, raw_lines: Iterable[bytes | int], task: ShardTask, longest: int) -> Iterator[Line]:
+        for number, raw in enumerate(raw_lines, task.shard.first):
+            reason = fault(raw, longest)
+            if isinstance(raw, int) or reason is not None:
+                yield Line(number, "", reason)
+                continue
+            text = raw.decode()
+            if number == 1:
+                text = text.removeprefix(_BYTE_ORDER_MARK)
+            yield Line(number, text.removesuffix("\n").removesuffix("\r") if text.endswith("\n") else text)
+
+
+@dataclass(frozen=True)
+class CompressedText(TextFile):
+    """Compressed text, which can only be read from its start: the process that runs the job sends lines to workers."""
+
+    def tasks(self, shards: Iterable[Shard], longest: int) -> Iterator[ShardTask]:
+        with open_bytes(self.path) as file:
+            rest = raw_lines(file, longest)
+            following = 1
+            for shard in shards:
+                raw = tuple(islice(rest, shard.first - following, shard.last - following + 1))
+                following = shard.last + 1
+                if len(raw) != shard.lines:
+                    raise self._changed()
+                yield ShardTask(shard, self, raw)
+
+    def lines(self, task: ShardTask, longest: int) -> Iterator[Line]:
+        assert task.raw is not None
+        return self._as_text(task.raw, task, longest)
+
+
+@dataclass(frozen=True)
+class ParquetColumn(Source):
+    """A column of a Parquet file with one sentence per row. Workers read the row groups of their shards.
+
+    column: the column with the text.  id_column: a column with ids, which are copied to the rows; None: no ids.
+    """
+
+    column: str
+    id_column: str | None
+
+    def scan(self, longest: int) -> Iterator[tuple[int, str | None]]:
+        with _opened(self.path, self.name) as file:
+            for batch in file.iter_batches(_ROWS, columns=[self.column]):
+                for raw in _bytes_of(batch.column(0)):
+                    yield len(raw or b""), self._fault(raw, longest)
+
+    def lines(self, task: ShardTask, longest: int) -> Iterator[Line]:
+        shard = task.shard
+        with _opened(self.path, self.name) as file:
+            sizes = [file.metadata.row_group(group).num_rows for group in range(file.metadata.num_row_groups)]
+            ends = list(accumulate(sizes, initial=0))  # rows before each group, and of the file
+            if ends[-1] < shard.last:
+                raise self._changed()
+            groups = [
+                group for group, (start, end) in enumerate(pairwise(ends)) if end >= shard.first and start < shard.last
+            ]
+            columns = [self.column] if self.id_column is None else [self.column, self.id_column]
+            number = ends[groups[0]] + 1
+            for batch in file.iter_batches(_ROWS, row_groups=groups, columns=columns):
+                skipped = max(0, min(shard.first - number, len(batch)))
+                wanted = batch.slice(skipped, max(0, shard.last - number - skipped + 1))
+                ids = [None] * len(wanted) if self.id_column is None else wanted.column(self.id_column).to_pylist()
+                rows = zip(_bytes_of(wanted.column(self.column)), ids, strict=True)
+                for place, (raw, id) in enumerate(rows, number + skipped):
+                    reason = self._fault(raw, longest)
+                    yield Line(place, "" if raw is None or reason is not None else raw.decode(), reason, id)
+                number += len(batch)
+
+    def _fault(self, raw: bytes | None, longest: int) -> str | None:
+        if raw is None:
+            return f"column {self.column!r} is empty; expected text"
+        return fault(raw if len(raw) <= longest else len(raw), longest)
+
+
+def cut_shards(
+    sources: Sequence[Source], shards: list[Shard], lines: int, longest: int, work: Progress, most: int = SHARD_BYTES
+) -> Iterator[BadLine]:
+    """Cut inputs into shards, and yield their bad lines.
+
+    shards: a list, to which the shards are added.
+    lines: number of lines of a shard; the last one of an input may have fewer.
+    longest: maximum number of bytes of a line.
+    work: counts the lines.
+    most: a shard with several lines has fewer lines if it would have more bytes.
+    """
+    for place, source in enumerate(sources):
+        first, count, begin, end = 1, 0, 0, 0
+        for length, reason in source.scan(longest):
+            if count and (count == lines or end + length - begin > most):
+                shards.append(Shard(len(shards), place, first, count, begin, end))
+                first, count, begin = first + count, 0, end
+            count += 1
+            end += length
+            work.done += 1
+            if reason is not None:
+                yield BadLine(source.name, first + count - 1, reason)
+        if count:
+            shards.append(Shard(len(shards), place, first, count, begin, end))
+
+
+def open_source(name: str, column: str | None, id_column: str | None) -> Source:
+    """Return an input by its name. Its format follows from its content or, for Parquet, from its name.
+
+    column: the column of a Parquet file that has the text; None: `text`.  id_column: see `ParquetColumn`.
+    Raises InputError for a file that cannot be read, and for a column that does not exist or has another type.
+    """
+    if name == STANDARD_INPUT:
+        raise InputError("standard input: cannot be read again when the job is resumed; expected a file")
+    check_name(name)
+    path = os.path.abspath(name)
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise InputError(f"{name}: not a regular file; expected text or Parquet")
+    if Path(name).suffix.lower() != PARQUET:
+        open_bytes(name).close()  # raises InputError
+    status = os.stat(path)
+    facts = (name, path, status.st_size, status.st_mtime_ns)
+    if Path(name).suffix.lower() == PARQUET:
+        column = "text" if column is None else column
+        return ParquetColumn(*facts, _checked_columns(name, column, id_column), column, id_column)
+    for option, value in (("--column", column), ("--id-column", id_column)):
+        if value is not None:
+            raise InputError(
+                f"{name}: is not a Parquet file, so it has no column {value!r} ({option}); expected a name that ends in"
+                f" {PARQUET}, or no {option}"
+            )
+    from syntaxlm.data.corpora import read_lines
+    from syntaxlm.data.plain_text import check_start
+
+    read_lines(name)  # raises InputError for the name of a treebank
+    if has_cr_line_ends(name):
+        raise InputError(
+            f"{name}: found lines that end in \\r; a job expects \\n. Convert it, for example with: tr '\\r' '\\n'"
+        )
+    with open_bytes(name) as file:
+        check_start(file.read(_EXAMINED), name)
+    return (CompressedText if is_compressed(name) else TextFile)(*facts, None)
+
+
+def _checked_columns(name: str, column: str, id_column: str | None) -> IdType | None:
+    """Check the columns of a Parquet file and return the type of its ids. Raises InputError."""
+    from pyarrow import types
+
+    with _opened(name, name) as file:
+        schema = file.schema_arrow
+    for wanted in (column, id_column):
+        if wanted is not None and wanted not in schema.names:
+            raise InputError(f"{name}: no column {shortened(wanted, LONGEST_NAME)!r}; found {listed(schema.names)}")
+        if (count := schema.names.count(wanted)) > 1:
+            raise InputError(
+                f"{name}: {'two' if count == 2 else count} columns are named {wanted!r}; expected one. Rename them."
+            )
+    type = schema.field(column).type
+    if types.is_dictionary(type):
+        type = type.value_type
+    if not (types.is_string(type) or types.is_large_string(type)):
+        raise InputError(f"{name}: column {column!r} has the type {type}; expected text")
+    if id_column is None:
+        return None
+    type = schema.field(id_column).type
+    if types.is_integer(type):
+        return "integer"
+    if types.is_string(type) or types.is_large_string(type):
+        return "text"
+    raise InputError(f"{name}: column {id_column!r} has the type {type}; expected integers or text as ids")
+
+
+@contextmanager
+def _opened(path: str, name: str) -> Iterator[Any]:
+    """Return a pyarrow.parquet.ParquetFile.
+
+    name: of the file, for messages.
+    Raises InputError if the file cannot be read or is damaged, also for errors of pyarrow in the block.
+    """
+    from syntaxlm.reports.tables import check_parquet
+
+    check_parquet()
+    import pyarrow
+    from pyarrow.parquet import ParquetFile
+
+    problem = "not a Parquet file, or damaged"
+    try:
+        with ParquetFile(path) as file:
+            problem = "damaged"
+            yield file
+    except pyarrow.ArrowMemoryError:
+        raise
+    except (OSError, pyarrow.ArrowException, UnicodeDecodeError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise system_error(name, "read", error) from error
+        if isinstance(error, pyarrow.ArrowNotImplementedError):  # such as an unknown compression
+            problem = "cannot be read"
+        reason = "".join(sign if sign.isprintable() else "?" for sign in str(error).split("\n")[0])
+        raise InputError(f"{name}: {problem}: {reason}") from error
+
+
+def _bytes_of(texts: Any) -> list[bytes | None]:
+    import pyarrow
+
+    values: list[bytes | None] = texts.cast(pyarrow.large_string()).cast(pyarrow.large_binary()).to_pylist()
+    return values

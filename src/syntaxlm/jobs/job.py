@@ -1,0 +1,380 @@
+"""A job: the inputs are split into shards, which workers do; a job that was interrupted does only the rest."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from itertools import chain, groupby, islice
+from pathlib import Path
+from typing import Any, Literal
+
+from syntaxlm.core.errors import InputError
+from syntaxlm.core.files import remove_unfinished
+from syntaxlm.core.options import LARGEST_COUNT
+from syntaxlm.core.progress import Progress, working
+from syntaxlm.core.text_files import LINES_TOGETHER, no_sentence
+from syntaxlm.core.version import VERSION
+from syntaxlm.jobs.folder import BAD_LINES, ROWS, SCHEMA_VERSION, InputState, JobFolder, JobSettings
+from syntaxlm.jobs.inputs import BadLine, Shard, ShardTask, Source, cut_shards, open_source
+from syntaxlm.jobs.work import Loaded, ShardResult, Work, file_hash, peak_memory, rows_of
+from syntaxlm.jobs.workers import Engine, Pool, ProcessEngine, SetUp
+from syntaxlm.reports.tables import Block, Column, Columns, check_parquet, write_parquet
+
+LINES_PER_SHARD = 20_000
+LONGEST_LINE = 1 << 16  # bytes
+ATTEMPTS = 3  # the last one without other workers
+MOST_ENDED = 10  # workers that may end without a shard that is done
+
+SHOWN = 5  # bad lines and failed shards in a message
+
+BadLines = Literal["stop", "skip"]
+
+
+class _StoppedError(Exception):
+    """Raised if a shard has bad lines, and these are not to be skipped."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """Inputs, output and options of a sharded job.
+
+    work: the command and its options, with its models.
+    inputs: text files with one sentence per line, plain or compressed, and Parquet files with one sentence per row.
+    folder: where the rows are written; the folder of an interrupted job with the same settings is continued.
+    column: column of Parquet files with the text; None: `text`.
+    id_column: column of Parquet files with ids of the sentences, which are copied to the rows; None: no ids.
+    lines_per_shard: number of lines that are done together.
+    longest: maximum number of bytes of a line, with its end; longer lines are bad lines.
+    bad_lines: "stop": bad lines are an error, see `run_job`; "skip": they are left out and listed.
+    device: as for `syntaxlm.load`; "cuda" distributes the workers over all GPUs.
+    """
+
+    work: Work
+    inputs: tuple[str, ...]
+    folder: Path
+    column: str | None = None
+    id_column: str | None = None
+    lines_per_shard: int = LINES_PER_SHARD
+    longest: int = LONGEST_LINE
+    bad_lines: BadLines = "stop"
+    device: str = "cpu"
+
+    def settings(self, sources: Sequence[Source], model_sha256: tuple[str, ...]) -> JobSettings:
+        """Return what a later run of the same job must have alike, with the states of its opened inputs."""
+        return JobSettings(
+            version=VERSION,
+            command=self.work.command,
+            model_sha256=model_sha256,
+            options=self.work.to_dict(),
+            inputs=tuple(InputState(source.name, source.size, source.modified) for source in sources),
+            column=self.column,
+            id_column=self.id_column,
+            lines_per_shard=self.lines_per_shard,
+            max_line_bytes=self.longest,
+        )
+
+    def set_up(self, rows: str, number: int) -> tuple[tuple[str, ...], Callable[[ShardTask], ShardResult]]:
+        """Load the models in a worker. Returns their SHA-256 hashes, and a function that writes a shard.
+
+        rows: the folder of the Parquet files.  number: of the worker, from 0.
+        Raises InputError as `Work.load` does.
+        """
+        device = self.device
+        if device == "cuda":
+            import torch
+
+            device = f"cuda:{number % max(1, torch.cuda.device_count())}"
+        loaded = self.work.load(device)
+        return loaded.sha256, partial(self._write, loaded, rows)
+
+    def _write(self, loaded: Loaded, folder: str, task: ShardTask) -> ShardResult:
+        """Write the Parquet file of a shard, atomically.
+
+        Raises InputError if the input cannot be read, or the output cannot be written.
+        """
+        from pyarrow.parquet import read_metadata
+
+        start = time.process_time()
+        bad: list[tuple[int, str]] = []
+        path = Path(folder) / task.shard.file_name
+        added = {"file": Column("text", "name of the input, as given to the job")}
+        if task.source.id_type is not None:
+            added["id"] = Column(task.source.id_type, "value of the column of ids")
+        columns = Columns(loaded.columns.name, loaded.columns.row, {**added, **loaded.columns})
+        count = size = hash = None
+        try:
+            write_parquet(self._rows(loaded, task, bad), columns, path)
+            count, size, hash = read_metadata(path).num_rows, path.stat().st_size, file_hash(path)
+        except _StoppedError:
+            pass
+        seconds = time.process_time() - start
+        return ShardResult(task.shard.number, count, tuple(sorted(bad)), seconds, peak_memory(), size, hash)
+
+    def _rows(self, loaded: Loaded, task: ShardTask, bad: list[tuple[int, str]]) -> Iterator[Block]:
+        """Yield the rows of a shard in columns. Bad lines are added to `bad`; raises _StoppedError unless skipped."""
+        from syntaxlm.data.corpora import is_tagged
+        from syntaxlm.text.normaliser import without_tags
+
+        source = task.source
+        drops_tags = is_tagged(source.name) and not loaded.reads_tags
+        lines = source.lines(task, self.longest)
+        while chunk := list(islice(lines, LINES_TOGETHER)):
+            texts = []
+            for line in chunk:
+                text, reason = line.text, line.fault
+                try:
+                    text = without_tags(text) if drops_tags else text
+                except InputError as error:
+                    text, reason = "", str(error)
+                texts.append(text)
+                if reason is not None:
+                    bad.append((line.number, reason))
+            first = chunk[0].number
+            blocks = rows_of(loaded.rows, texts, first, bad)
+            if bad and self.bad_lines == "stop":
+                raise _StoppedError
+            for block in blocks:
+                numbers = block["sentence"]
+                ids = {} if source.id_type is None else {"id": [chunk[number - first].id for number in numbers]}
+                yield {"file": [source.name] * len(numbers), **ids, **block}
+
+
+@dataclass(frozen=True)
+class FailedShard:
+    """A shard that was not done.
+
+    name: of the Parquet file that is missing.  file, first, last: its input and lines.  reason: of the last attempt.
+    """
+
+    name: str
+    file: str
+    first: int
+    last: int
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.file}, lines {self.first:,} to {self.last:,} ({self.name}): {self.reason}"
+
+
+@dataclass(frozen=True)
+class JobReport:
+    """What a run of a job did.
+
+    command, folder, engine, workers: of this run.
+    shards, lines: of the whole job.
+    done_before, done_now: number of shards that earlier runs and this one did.
+    lines_now: lines of the shards that this run did.
+    rows, bad_lines: of all shards that are done.
+    failed: the shards that are not done.
+    seconds: of this run.
+    worker_seconds: processor time of the workers for the shards of this run, without loading the models.
+    largest_worker_memory: in bytes, in this run; None if it did no shard, and on Windows.
+    """
+
+    command: str
+    folder: str
+    engine: str
+    workers: int
+    shards: int
+    lines: int
+    done_before: int
+    done_now: int
+    lines_now: int
+    rows: int
+    bad_lines: int
+    failed: tuple[FailedShard, ...]
+    seconds: float
+    worker_seconds: float
+    largest_worker_memory: int | None
+
+    @property
+    def lines_per_second(self) -> float | None:
+        return self.lines_now / self.seconds if self.lines_now else None
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"schema_version": SCHEMA_VERSION} | asdict(self) | {"lines_per_second": self.lines_per_second}
+
+    def __str__(self) -> str:
+        """Return some lines of text."""
+        before = f" ({self.done_before:,} in earlier runs)" if self.done_before else ""
+        done = self.done_before + self.done_now
+        text = (
+            f"{done:,} of {_counted(self.shards, 'shard')} done{before}, {_counted(self.rows, 'row')} in"
+            f" {Path(self.folder) / ROWS}"
+        )
+        if self.lines_per_second is not None:
+            text += (
+                f"\n{_counted(self.lines_now, 'line')} in {self.seconds:,.0f} seconds:"
+                f" {self.lines_per_second:,.0f} per second; workers {self.workers}"
+            )
+        if self.largest_worker_memory is not None:
+            text += f", memory of a worker up to {self.largest_worker_memory / 2**20:,.0f} MiB"
+        if self.bad_lines:
+            text += f"\n{_counted(self.bad_lines, 'bad line')} left out; see {Path(self.folder) / BAD_LINES}"
+        if self.failed:
+            shown = [f"  {shard}" for shard in self.failed[:SHOWN]] + ["  ..."] * (len(self.failed) > SHOWN)
+            them = "it" if len(self.failed) == 1 else "them"
+            text += f"\n{_counted(len(self.failed), 'shard')} failed; run the job again to try {them} again\n"
+            text += "\n".join(shown)
+        return text
+
+
+def run_job(
+    job: Job,
+    workers: int | None = None,
+    engine: Callable[[SetUp], Engine] = ProcessEngine,
+    engine_name: str = "processes",
+) -> JobReport:
+    """Do all shards of a job that are not yet done.
+
+    The inputs are read once before, to find the shards and bad lines. With `bad_lines="stop"`, bad lines are then
+    listed in bad-lines.tsv, and raise InputError before anything is done. Lines that the model refuses, such as lines
+    without tags, are found later: their shards fail, and the others are done.
+    A shard whose worker ends is tried again after the others, and the third time without other workers.
+    workers: their number; None: one per processor core or, on a GPU, one.
+    engine: makes the engine from the setup of the workers.
+    Raises InputError if the folder is in use, contains a job with other settings, or cannot be written; and if an input
+    or a model cannot be read.
+    """
+    for name, value in (
+        ("--workers", workers),
+        ("--lines-per-shard", job.lines_per_shard),
+        ("--max-line-bytes", job.longest),
+    ):
+        if value is not None and not 1 <= value <= LARGEST_COUNT:
+            raise InputError(f"{name}: found {value}; expected 1 to {LARGEST_COUNT:,}")
+    check_parquet()
+    start = time.monotonic()
+    sources = _opened(job)
+    with JobFolder.opened(job.folder) as folder:
+        started = engine(partial(job.set_up, os.path.abspath(folder.rows)))
+        pool = Pool(started)
+        try:
+            settings = job.settings(sources, tuple(pool.describe()))
+            if not folder.is_started(settings):
+                folder.start(settings, _plan(job, sources, folder))
+            shards = folder.shards()
+            before = folder.done(shards)
+            if workers is None:
+                workers = started.default_workers() if job.device == "cpu" else 1
+            todo = [shard for shard in shards if shard.number not in before]
+            lines = sum(shard.lines for shard in shards)
+            with working(Progress(f"{job.work.command}, lines", lines)) as work:
+                work.done = lines - sum(shard.lines for shard in todo)
+                failures = _do_shards(job, todo, sources, folder, pool, workers, work)
+        finally:
+            pool.close()
+            remove_unfinished(folder.rows)  # of workers that were ended
+        done = folder.done(shards, reads=False)
+        now = [result for number, result in done.items() if number not in before]
+        report = JobReport(
+            command=job.work.command,
+            folder=str(job.folder),
+            engine=engine_name,
+            workers=workers,
+            shards=len(shards),
+            lines=lines,
+            done_before=len(before),
+            done_now=len(now),
+            lines_now=sum(shards[result.number].lines for result in now),
+            rows=sum(result.rows or 0 for result in done.values()),
+            bad_lines=folder.write_bad_lines(folder.bad_lines(shards, job.inputs))[0],
+            failed=tuple(
+                FailedShard(shard.file_name, job.inputs[shard.source], shard.first, shard.last, failures[shard.number])
+                for shard in todo
+                if shard.number in failures
+            ),
+            seconds=time.monotonic() - start,
+            worker_seconds=sum(result.seconds for result in now),
+            largest_worker_memory=max((result.memory for result in now if result.memory is not None), default=None),
+        )
+        folder.write_report(report.to_dict())
+    return report
+
+
+def _opened(job: Job) -> list[Source]:
+    """Return the inputs of a job. Raises InputError for wrong ones."""
+    if not job.inputs:
+        raise InputError("found no input; expected one file or more")
+    twice = sorted({name for name in job.inputs if job.inputs.count(name) > 1})
+    if twice:
+        raise InputError(f"{twice[0]}: is given twice; expected different inputs")
+    sources = [open_source(name, job.column, job.id_column) for name in job.inputs]
+    first, place = sources[0], Path(os.path.realpath(job.folder))
+    for source in sources:
+        if source.id_type != first.id_type:
+            raise InputError(
+                f"{source.name}: its ids have the type {source.id_type}, but those of {first.name} {first.id_type};"
+                " expected the same type"
+            )
+        if place in Path(os.path.realpath(source.path)).parents:
+            raise InputError(f"{source.name}: is in the folder of the job, {job.folder}; expected another folder")
+    return sources
+
+
+def _plan(job: Job, sources: Sequence[Source], folder: JobFolder) -> list[Shard]:
+    """Return the shards of all inputs. Raises InputError for bad lines that are not to be skipped, and if there is no
+    line.
+    """
+    shards: list[Shard] = []
+    with working(Progress("reading inputs, lines")) as work:
+        bad_lines = cut_shards(sources, shards, job.lines_per_shard, job.longest, work)
+        count, first = folder.write_bad_lines(bad_lines)
+    if count and job.bad_lines == "stop":
+        shown = "\n".join(f"  {line}" for line in first) + ("\n  ..." if count > len(first) else "")
+        listed, these = ("which is", "this line") if count == 1 else ("which are", "these lines")
+        raise InputError(
+            f"{_counted(count, 'bad line')}, {listed} listed in {folder.path / BAD_LINES}; nothing was done:\n{shown}\n"
+            f"Correct the input, or leave {these} out with --bad-lines skip."
+        )
+    if not shards:
+        raise no_sentence(", ".join(job.inputs))
+    return shards
+
+
+def _do_shards(
+    job: Job,
+    todo: Sequence[Shard],
+    sources: Sequence[Source],
+    folder: JobFolder,
+    pool: Pool,
+    workers: int,
+    work: Progress,
+) -> dict[int, str]:
+    """Do shards in several attempts. Returns the reason of the last failure of each that failed, by its number.
+
+    work: counts the lines; if it starts at 0, no shard was done before.
+    """
+    failures: dict[int, str] = {}
+    for attempt in range(1, ATTEMPTS + 1):
+        again: list[Shard] = []
+        together = min(1 if attempt == ATTEMPTS else workers, len(todo))
+        by_source = groupby(todo, key=lambda shard: shard.source)
+        tasks = chain.from_iterable(sources[number].tasks(shards, job.longest) for number, shards in by_source)
+        for task, outcome in pool.run(tasks, together):
+            shard, result = task.shard, outcome.result
+            if outcome.status != "done":
+                failures[shard.number] = f"the worker {outcome.reason}" if outcome.status == "ended" else outcome.reason
+                again.append(shard)
+                if len(again) >= max(MOST_ENDED, 2 * together) and not work.done:
+                    raise InputError(
+                        f"the first {len(again)} shards failed; the last one: {failures[shard.number]}. Use fewer"
+                        " workers or shorter lines (--max-line-bytes)."
+                    )
+            elif result.rows is None:
+                bad = BadLine(job.inputs[shard.source], *result.bad[0])
+                more = f" (and {len(result.bad) - 1:,} more)" if len(result.bad) > 1 else ""
+                failures[shard.number] = f"{bad}{more}"
+            else:
+                folder.add_done(result)
+                failures.pop(shard.number, None)
+                work.done += shard.lines
+        todo = again
+    return failures
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

@@ -1,0 +1,194 @@
+"""What a worker does with text: it loads the models once, then turns lines into rows.
+
+Settings are sent to workers, which set the number of threads before torch is imported: only functions import it, and
+what imports slowly.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+from syntaxlm.core.errors import InputError
+from syntaxlm.core.files import open_stored, sha256
+from syntaxlm.parsing.options import ParseOptions
+from syntaxlm.reports.tables import ROWS_PER_GROUP, Block, Columns, blocks_of
+from syntaxlm.scoring.options import ScoreOptions
+
+if TYPE_CHECKING:
+    from syntaxlm.storage.folder import ModelBundle
+
+_PIECE = 1 << 20  # bytes read at a time
+RowsOf = Callable[[Sequence[str], int], list[Block]]
+
+
+class Loaded(NamedTuple):
+    """Loaded models with the function lines -> rows.
+
+    rows: returns the rows of lines of text, in columns; its second argument is the number of the first line.
+    columns: of the rows.
+    reads_tags: whether the models read tagged text.
+    sha256: of each model.
+    """
+
+    rows: RowsOf
+    columns: Columns
+    reads_tags: bool
+    sha256: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Work(ABC):
+    """What workers do with text. models: names or absolute paths of the models."""
+
+    command: ClassVar[str]
+    models: tuple[str, ...]
+
+    @abstractmethod
+    def load(self, device: str) -> Loaded:
+        """Load the models. Raises InputError for a model that cannot be loaded, or does not support the options."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the options that determine the rows, without the models."""
+        options = asdict(self)
+        del options["models"]
+        inner: dict[str, Any] = options.pop("options", options)
+        return inner
+
+
+@dataclass(frozen=True)
+class ParseWork(Work):
+    """Parsing."""
+
+    command = "parse"
+    options: ParseOptions
+
+    def load(self, device: str) -> Loaded:
+        from syntaxlm.parsing.parse import CONSTITUENTS, parse_lines
+
+        bundles = [_load(name, device) for name in self.models]
+
+        def rows(lines: Sequence[str], first: int) -> list[Block]:
+            return [parse_lines(bundles, lines, self.options, first, self.models).constituents()]
+
+        rows([], 1)  # raises InputError
+        tagged = any(bundle.normaliser.units == "tags" for bundle in bundles)
+        return Loaded(rows, CONSTITUENTS, tagged, tuple(map(model_hash, bundles)))
+
+
+@dataclass(frozen=True)
+class ScoreWork(Work):
+    """Scoring. Every sentence is read by itself."""
+
+    command = "score"
+    options: ScoreOptions
+
+    def load(self, device: str) -> Loaded:
+        from syntaxlm.parsing.word_measures import word_measures
+        from syntaxlm.scoring.surprisal import word_columns
+
+        (name,) = self.models
+        bundle = _load(name, device)
+        if bundle.model.reads == "trees":
+            raise InputError(f"{name}: a dependency-tree model reads trees; expected a model that reads text")
+
+        columns = word_columns(self.options)
+
+        def rows(lines: Sequence[str], first: int) -> list[Block]:
+            scored = word_measures(bundle, lines, self.options)
+            words = (word._replace(sentence=word.sentence + first - 1) for line in scored for word in line)
+            return list(blocks_of((word.row() for word in words), columns, ROWS_PER_GROUP))
+
+        rows([], 1)  # raises InputError
+        return Loaded(rows, columns, bundle.normaliser.units == "tags", (model_hash(bundle),))
+
+
+def _load(name: str, device: str) -> ModelBundle:
+    from syntaxlm.storage.sources import read_named
+
+    return read_named(name, device)[0]
+
+
+def model_hash(stored: ModelBundle) -> str:
+    """Return the SHA-256 hash of a model's settings, vocabulary and weights, wherever it was loaded from."""
+    import torch
+
+    from syntaxlm.storage.folder import distinct_tensors
+
+    def parts() -> Iterator[bytes | memoryview]:
+        yield json.dumps(asdict(stored.settings), sort_keys=True, default=str).encode()
+        if not stored.vocabulary.is_open:
+            yield stored.vocabulary.fingerprint().encode()
+        for name, tensor in sorted(distinct_tensors(stored.model).items()):
+            yield f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode()
+            yield tensor.cpu().contiguous().flatten().view(torch.uint8).numpy().data
+
+    return sha256(parts())
+
+
+class ShardResult(NamedTuple):
+    """What a worker reports about a shard, and a line of done.jsonl.
+
+    number: of the shard.
+    rows: number of rows written; None if the shard was not written, because of its bad lines.
+    bad: number and reason of each bad line.
+    seconds: processor time.
+    memory: the largest memory of the worker so far, in bytes; None if it is not known.
+    file_size, sha256: of the Parquet file, in bytes, and the hash of its content; None if it was not written.
+    """
+
+    number: int
+    rows: int | None
+    bad: tuple[tuple[int, str], ...]
+    seconds: float
+    memory: int | None
+    file_size: int | None
+    sha256: str | None
+
+
+def file_hash(path: Path) -> str:
+    """Return the SHA-256 hash of a Parquet file. Raises InputError."""
+    with open_stored(path) as file:
+        return sha256(iter(partial(file.read, _PIECE), b""))
+
+
+def rows_of(
+    rows: RowsOf, lines: Sequence[str], first: int, bad: list[tuple[int, str]], tried_before: bool = False
+) -> list[Block]:
+    """Return the rows of lines in columns. If the models refuse some, halves are tried until each refused one is found.
+
+    first: number of the first line.  bad: refused lines are added to it.
+    tried_before: show warnings only if the models do not refuse the lines again.
+    """
+    try:
+        with warnings.catch_warnings(record=tried_before) as caught:
+            of_lines = rows(lines, first)
+    except InputError as error:
+        if len(lines) == 1:
+            bad.append((first, str(error).removeprefix(f"sentence {first}: ")))  # the line is shown before it
+            return []
+        middle = len(lines) // 2
+        return [
+            *rows_of(rows, lines[:middle], first, bad, tried_before=True),
+            *rows_of(rows, lines[middle:], first + middle, bad, tried_before=True),
+        ]
+    for warning in caught or ():
+        warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+    return of_lines
+
+
+def peak_memory() -> int | None:
+    """Return the largest memory that this process has had, in bytes; None on Windows."""
+    try:
+        import resource
+    except ImportError:
+        return None
+    used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return used if sys.platform == "darwin" else used * 1024

@@ -1,0 +1,315 @@
+"""Surprisals of displayed words, and the table of displayed words with their properties and those of previous words."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from syntaxlm.core.arrays import Flags, Integers, Numbers
+from syntaxlm.core.errors import InputError, InputWarning, amount
+from syntaxlm.core.progress import progress_bar
+from syntaxlm.core.reading import ReadingReport, Remarks, announce
+from syntaxlm.core.settings import check_number
+from syntaxlm.data.displayed_words import DisplayedWords, displayed_words
+from syntaxlm.data.frequencies import Frequencies, FrequencySource
+from syntaxlm.data.input_table import InputTable
+from syntaxlm.data.tables import names_beside, type_of
+from syntaxlm.models.abilities import ScoresTokens
+from syntaxlm.reports.tables import Column, Columns, HasRows
+from syntaxlm.scoring.options import MOST_SPILLOVER, ScoreOptions
+from syntaxlm.scoring.surprisal import WordSurprisal, surprisals_of
+from syntaxlm.storage.folder import ModelBundle
+from syntaxlm.text.doubts import warn_of_doubts
+from syntaxlm.text.reader import TextReader
+
+LONGEST = 100  # words of a sentence for models of whole sentences, whose time grows with the cube of the length
+
+
+FEW_FREQUENT = 0.5  # share of the displayed words that a frequency list should have
+
+
+_INTEGERS = re.compile(r"(previous_)?(length(_\d+)?|tokens_.*)")  # columns of whole numbers
+
+
+_BREAKS = (",", ";", ":", "—", "--", ")")  # a long sentence is split after a word that ends in one of these
+
+
+@dataclass(frozen=True)
+class WordScores:
+    """The surprisals of n displayed words under one model.
+
+    surprisal: (n,) bits; NaN for a word of which the model reads nothing, such as a dash.
+    known: (n,) whether the model reads the word and all its tokens are in the vocabulary.
+    tokens: of each word, joined by spaces.  token_counts: (n,) the number of tokens of each word; if the model splits
+    its tokens into sub-tokens, of these.  carries: whether the state was carried within groups.
+    long_sentences: number of sentences that were split because they are too long for the model.
+    """
+
+    surprisal: Numbers
+    known: Flags
+    tokens: tuple[str, ...]
+    token_counts: Integers
+    carries: bool
+    long_sentences: int = 0
+
+    @property
+    def is_read(self) -> Flags:
+        """Whether the model reads at least one token of each word."""
+        return ~np.isnan(self.surprisal)
+
+
+def score_words(
+    bundle: ModelBundle, words: DisplayedWords, options: ScoreOptions = ScoreOptions(), name: str = ""
+) -> WordScores:
+    """Score displayed words with one model.
+
+    name: of the model, for messages.
+    options: with the context "carry", the state is carried within a group and reset between groups.
+    Sentences of more than LONGEST words are split for models of whole sentences, with an InputWarning.
+    For a character-level model, the space after a word belongs to the word.
+    Raises InputError for models without token probabilities and for dependency-tree models.
+    """
+    if bundle.model.reads == "trees":
+        raise InputError(f"displayed words: a {bundle.name} model reads dependency trees; expected a model of text")
+    longest = LONGEST if bundle.model.reads == "sentences" else len(words)
+    spans = list(pairwise([*_firsts(words, longest), len(words)]))
+    reader = TextReader.of(bundle.normaliser, bundle.vocabulary, options)
+    lines, begins_of = zip(*(_line(words, first, end, reader, options) for first, end in spans), strict=True)
+    warn_of_doubts(reader, lines, name, words.table.source)
+    carries = options.context == "carry"
+    texts = words.groups[[first for first, _ in spans]] if carries else np.zeros(len(spans), np.int64)
+    bits, known, tokens = np.zeros(len(words)), np.ones(len(words), bool), [""] * len(words)
+    token_counts = np.zeros(len(words), np.int64)
+    starts_text = np.diff(texts, prepend=-1) != 0 if carries else np.ones(len(spans), bool)
+    scored, model = _scored(bundle, lines, texts, options), bundle.require(ScoresTokens, "scoring of tokens")
+    for (first, _), begins, starts, rows in zip(spans, begins_of, starts_text.tolist(), scored, strict=True):
+        for row in rows:
+            if row.word and row.surprisal is not None:
+                place = first + bisect_right(begins, row.begin) - 1
+                bits[place] += row.surprisal
+                known[place] &= bool(row.in_vocabulary)
+                tokens[place] += (" " if tokens[place] else "") + row.token
+                is_first = starts and row.position == 1
+                token_counts[place] += sum(model.subtoken_count(one, is_first) for one in row.token.split(" "))
+    is_read = np.array([bool(token) for token in tokens])
+    known &= is_read
+    if not np.isfinite(bits[known]).all():
+        place = int(np.flatnonzero(known & ~np.isfinite(bits))[0])
+        raise InputError(
+            f"{words.table.place(words.rows[place])}: {bundle.name} gives {words.words[place]!r} the probability 0;"
+            " expected a model that is smoothed"
+        )
+    long_sentences = sum(end - first > longest for first, end in words.spans(words.sentences))
+    if long_sentences:
+        warnings.warn(
+            f"{long_sentences} sentences have more than {LONGEST} words. The {bundle.name} model reads them in parts:"
+            " the first words of the later parts lack their context. Give the sentences with --sentence-column",
+            InputWarning,
+            stacklevel=2,
+        )
+    return WordScores(np.where(is_read, bits, np.nan), known, tuple(tokens), token_counts, carries, long_sentences)
+
+
+def _line(
+    words: DisplayedWords, first: int, end: int, reader: TextReader, options: ScoreOptions
+) -> tuple[str, list[int]]:
+    """Return the text of the words [first, end) for a reader, and where each of them begins in it.
+
+    A word that is attached to the word before it is written so if the reader does not split it off. A reader that does
+    gives it its own surprisal, and reads the same tokens.
+    """
+    spaced = words.line(first, end)
+    if words.attached is None or options.punctuation == "keep":
+        return spaced
+    attached = words.line(first, end, attaches=True)
+    return spaced if len(reader.tokens(attached[0])) == len(reader.tokens(spaced[0])) else attached
+
+
+def _firsts(words: DisplayedWords, longest: int) -> list[int]:
+    """Return the first word of each sentence, or of each part of a longer one."""
+    firsts: list[int] = []
+    for first, end in words.spans(words.sentences):
+        while end - first > longest:
+            firsts.append(first)
+            half, limit = first + longest // 2, first + longest
+            breaks = [place + 1 for place in range(half, limit) if words.words[place].rstrip("'\"’”").endswith(_BREAKS)]
+            first = breaks[-1] if breaks else limit
+        firsts.append(first)
+    return firsts
+
+
+def _scored(
+    bundle: ModelBundle, lines: Sequence[str], texts: Integers, options: ScoreOptions
+) -> Iterator[list[WordSurprisal]]:
+    """Yield the rows of each line.  texts: number of the text of each line, at whose start the state is reset."""
+    starts = [*np.flatnonzero(np.diff(texts, prepend=-1)).tolist(), len(lines)]
+    parts: Iterable[tuple[int, int]] = pairwise(starts)
+    if len(starts) > 2:
+        parts = progress_bar(parts, "scoring, texts", len(starts) - 1)
+    of_text = surprisals_of(bundle, options)
+    for start, end in parts:
+        yield from of_text(lines[start:end])
+
+
+@dataclass(frozen=True)
+class WordTable(HasRows):
+    """One row per displayed word: the columns of the input, then these, each with that of previous words.
+
+    word (of running text), sentence_number, word_in_sentence, word_in_group: from 1.
+    token: the tokens of the word.  in_vocabulary: whether all are known; None if the model reads none.
+    surprisal: bits; None if the model reads none.  length: characters.  log_frequency: see `Frequencies.zipf`.
+    previous_surprisal, previous_in_vocabulary, previous_length, previous_log_frequency: of the word before, None for
+    the first word of a group; previous_surprisal_2, ...: of earlier words.
+    """
+
+    values: Mapping[str, Sequence[Any]]
+
+    @classmethod
+    def of(cls, words: DisplayedWords, added: Mapping[str, Any]) -> WordTable:
+        """Return the columns of the input, renamed to input_NAME if `added` has this name, and then `added`.
+
+        Floats become flags (in_vocabulary), whole numbers (length) or rounded numbers, and NaN becomes None.
+        """
+
+        def converted(name: str, value: Any) -> Any:
+            if not isinstance(value, float):
+                return value
+            if value != value:
+                return None
+            if name.removeprefix("previous_").startswith("in_vocabulary"):
+                return bool(value)
+            return int(value) if _INTEGERS.fullmatch(name) else round(value, 6)
+
+        rows = [words.table.values[row] for row in words.rows.tolist()]
+        places = {name: place for place, name in enumerate(words.table.names)}
+        names = zip(names_beside(list(added), words.columns), words.columns, strict=True)
+        columns = {new: [row[places[name]] for row in rows] for new, name in names}
+        lists = {name: values.tolist() if hasattr(values, "tolist") else values for name, values in added.items()}
+        return cls(columns | {name: [converted(name, value) for value in lists[name]] for name in lists})
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        names = list(self.values)
+        return (dict(zip(names, row, strict=True)) for row in zip(*self.values.values(), strict=True))
+
+    @property
+    def summary(self) -> str:
+        """Numbers of sentences and words, such as "9 sentences, 120 words, 3 unknown (2.5%), 1 not read"."""
+        known = self.values["in_vocabulary"]
+        unknown, not_read = list(known).count(False), list(known).count(None)
+        sentences = self.values["sentence_number"][-1]
+        text = f"{amount(sentences, 'sentence')}, {amount(len(known), 'word')}"
+        text += f", {unknown:,} unknown ({unknown / len(known):.1%})"
+        return text + (f", {not_read:,} not read" if not_read else "")
+
+    def to_dict(self) -> list[dict[str, Any]]:
+        return list(self.rows())
+
+    @property
+    def columns(self) -> Columns:  # type: ignore[override]  # they depend on the input
+        """The columns, with the types of their values."""
+        columns = {
+            name: Column(type_of(values) if set(values) != {None} else "number", "")
+            for name, values in self.values.items()
+        }
+        return Columns("displayed words", "displayed word", columns)
+
+
+def word_table(
+    bundle: ModelBundle,
+    table: Any,
+    column: str = "word",
+    *,
+    group: str | Sequence[str] | None = None,
+    sentence: str | None = None,
+    is_text: bool = False,
+    order: str | None = None,
+    frequencies: FrequencySource | None = None,
+    spillover: int = 1,
+    options: ScoreOptions = ScoreOptions(),
+) -> WordTable:
+    """Return a row per displayed word with its surprisal and that of previous words.
+
+    table: a file or data frame, see `InputTable.read`.  column, group, sentence, is_text, order: see `displayed_words`.
+    frequencies: a word list or text, see `Frequencies.read`; None: no column of frequencies.
+    spillover: number of previous words.  options: see `score_words`.
+    Raises InputError as these functions do.
+    """
+    check_number("spillover", spillover, 0, MOST_SPILLOVER)
+    listed = None if frequencies is None else Frequencies.read(frequencies)
+    words = displayed_words(InputTable.unannounced(table), column, group, sentence, is_text, order)
+    scores = score_words(bundle, words, options)
+    added: dict[str, Any] = {"word": words.words} if is_text else {}
+    added |= positions(words) | {"token": scores.tokens}
+    for columns in (score_columns(scores), word_properties(words, listed)):
+        added |= with_previous(columns, words, spillover)
+    return WordTable.of(words, added)
+
+
+def positions(words: DisplayedWords) -> dict[str, Any]:
+    return {
+        "sentence_number": words.sentences + 1,
+        "word_in_sentence": words.position_in(words.sentences),
+        "word_in_group": words.position_in(words.groups),
+    }
+
+
+def score_columns(scores: WordScores, suffix: str = "") -> dict[str, Numbers]:
+    """Return surprisal and in_vocabulary (1 or 0); NaN for words that the model does not read."""
+    known = np.where(scores.is_read, scores.known.astype(float), np.nan)
+    return {f"surprisal{suffix}": scores.surprisal, f"in_vocabulary{suffix}": known}
+
+
+def word_properties(words: DisplayedWords, frequencies: Frequencies | None) -> dict[str, Numbers]:
+    """Return length and, with frequencies, log_frequency. Warns if the list has few of the words.
+
+    How many words have a frequency is announced.
+    """
+    properties = {"length": np.array([len(word) for word in words.words], float)}
+    if frequencies is not None:
+        _announce_listed(words, frequencies)
+        zipf = {word: frequencies.zipf(word) for word in set(words.words)}
+        properties["log_frequency"] = np.array([zipf[word] for word in words.words])
+    return properties
+
+
+def _announce_listed(words: DisplayedWords, frequencies: Frequencies) -> None:
+    """Announce how many displayed words have a frequency. Warns if these are less than FEW_FREQUENT of them."""
+    is_listed = {word: frequencies.has(word) for word in set(words.words)}
+    remarks = Remarks()
+    for word, row in zip(words.words, words.rows.tolist(), strict=True):
+        if not is_listed[word]:
+            remarks.add("displayed words without a listed frequency", words.table.row_numbers[row], word)
+    counts = {"displayed words": len(words), "different words": len(is_listed)}
+    announce(ReadingReport(frequencies.source, "frequencies of the displayed words", counts, "", remarks.all()))
+    listed = np.mean([is_listed[word] for word in words.words])
+    if listed < FEW_FREQUENT:
+        warnings.warn(
+            f"{frequencies.source}: has only {listed:.0%} of the displayed words; expected the frequencies of a"
+            " large text in the same language",
+            InputWarning,
+            stacklevel=4,
+        )
+
+
+def previous_name(name: str, lag: int) -> str:
+    """Return the name of a column for an earlier word: previous_length, previous_length_2, ..."""
+    return name if lag == 0 else f"previous_{name}" + ("" if lag == 1 else f"_{lag}")
+
+
+def with_previous(columns: Mapping[str, Numbers], words: DisplayedWords, spillover: int) -> dict[str, Numbers]:
+    """Return columns and those of the `spillover` words before; NaN at the start of a group."""
+    previous = dict(columns)
+    for lag in range(1, spillover + 1):
+        places = np.maximum(np.arange(len(words)) - lag, 0)
+        is_in_group = (np.arange(len(words)) >= lag) & (words.groups[places] == words.groups)
+        previous |= {
+            previous_name(name, lag): np.where(is_in_group, values[places], np.nan) for name, values in columns.items()
+        }
+    return previous

@@ -1,0 +1,283 @@
+"""The models of a server: what each of them answers, as values for JSON and pictures, computed in a thread."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import logging
+import math
+from collections.abc import Hashable, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
+from difflib import SequenceMatcher
+from functools import partial
+from itertools import zip_longest
+from typing import Any, cast
+
+from syntaxlm.api.model import LanguageModel
+from syntaxlm.api.results import SentenceSurprisal
+from syntaxlm.core.errors import InputError
+from syntaxlm.drawing.surprisal import pair_picture
+from syntaxlm.drawing.tree import tree_picture
+from syntaxlm.generation.sentences import SentenceWithTree
+from syntaxlm.models.abilities import (
+    LabelsSpans,
+    ParsesSentences,
+    PredictsNextToken,
+    ScoresSentences,
+    ScoresTokens,
+    abilities_of,
+)
+from syntaxlm.parsing.parse import Alternative, Parse
+from syntaxlm.scoring.surprisal import WordSurprisal
+from syntaxlm.serve.limits import Limits
+from syntaxlm.serve.pictures import chart_picture, sentence_picture
+from syntaxlm.serve.schemas import AccuracyInfo, AlignedWord, DrawnTree, ModelInfo
+from syntaxlm.serve.threads import Compute, ModelThread, OverloadError
+from syntaxlm.storage.bundled import find_model
+from syntaxlm.storage.cards import read_card
+from syntaxlm.storage.folder import structure_name
+from syntaxlm.text.normaliser import UntaggedTokenError
+from syntaxlm.text.reader import AUTO_STYLE, TextReader
+from syntaxlm.trees.tree import Tree, format_brackets
+
+Values = dict[str, Any]
+
+_log = logging.getLogger("uvicorn.error")
+
+
+class ComputationError(Exception):
+    """Raised for an error of the program in a model's thread."""
+
+
+class ServedModel:
+    """A model with the threads that compute its requests.
+
+    sampler: samples sentences, which takes long.  thread: computes everything else.
+    """
+
+    def __init__(self, name: str, model: LanguageModel, limits: Limits) -> None:
+        """Raise InputError for a model that reads dependency trees."""
+        if model.model.reads == "trees":
+            raise InputError(f"{name}: a {model.name} model reads dependency trees; serve expects a model of text")
+        self.name, self.model, self.limits = name, model, limits
+        self._card = None
+        if model.folder is not None:
+            with suppress(InputError):  # damaged; the model can be used without it
+                self._card = read_card(find_model(model.folder))
+        self.thread, self.sampler = ModelThread(name, limits.max_waiting), ModelThread(name, limits.max_waiting)
+
+    def start(self) -> None:
+        """Compute a sentence, because first calls take longer."""
+        with suppress(InputError):  # a tag model cannot read it
+            self.thread.submit(object(), ["a b"], partial(self.analyse, pictures=False)).result()
+
+    async def compute(self, key: Hashable, items: Sequence[Any], compute: Compute) -> list[Any]:
+        """Return one result per item, computed by the thread together with waiting requests of the same key.
+
+        Raises OverloadError if too many requests wait or the server stops, asyncio.TimeoutError after `max_seconds`,
+        InputError if `compute` does, and ComputationError for its other errors, which are logged.
+        """
+        return await self._result(self.thread.submit(key, list(items), compute))
+
+    async def sample(self, options: Values) -> list[Values]:
+        """Return sampled sentences. options: of `generate`. Raises errors as `compute` does."""
+        (sampled,) = await self._result(self.sampler.submit(object(), [options], self._generated))
+        return cast(list[Values], sampled)
+
+    def _generated(self, requests: list[Values]) -> list[list[Values]]:
+        return [self.generate(**options) for options in requests]
+
+    async def _result(self, future: Future[list[Any]]) -> list[Any]:
+        try:
+            return await asyncio.wait_for(asyncio.wrap_future(future), self.limits.max_seconds)
+        except (TimeoutError, InputError, OverloadError):
+            raise
+        except Exception as error:
+            _log.exception("%s: a request failed", self.name)
+            raise ComputationError("the server failed to compute this request; its log has the reason") from error
+        finally:
+            future.cancel()  # after the time limit, or if the client has gone
+
+    def info(self) -> ModelInfo:
+        model, card = self.model.model, self._card
+        accuracy = card.accuracy(self.name) if card else None
+        return ModelInfo(
+            name=self.name,
+            model_type=self.model.name,
+            parameters=model.parameter_count,
+            vocabulary=len(self.model.vocabulary),
+            units=self.model.normaliser.units,
+            abilities=abilities_of(model),
+            structure=structure_name(model),
+            decoders=list(model.decoders) if isinstance(model, ParsesSentences) else [],
+            layers=model.distance_layers if isinstance(model, ParsesSentences) else 0,
+            by_word=isinstance(model, PredictsNextToken),
+            language=card.language if card else None,
+            description=card.description if card else None,
+            accuracy=AccuracyInfo.model_validate(accuracy, from_attributes=True) if accuracy else None,
+        )
+
+    def parse(self, sentences: list[str], **options: Any) -> list[Values]:
+        """Return each sentence's `Parse.to_dict`, and its tree in brackets. options: of `LanguageModel.parse`."""
+        self._check(sentences)
+        parses = self.model.parse(sentences, **options)
+        return [parse.to_dict() | {"brackets": _brackets(parse.tree)} for parse in parses]
+
+    def surprisal(self, sentences: list[str], **options: Any) -> list[Values]:
+        """Return the surprisal of each word, each sentence read by itself: requests must not depend on each other.
+
+        options: of `LanguageModel.surprisal`.
+        """
+        self._check(sentences)
+        return [_surprisal_values(scored) for scored in self.model.surprisal(sentences, **options)]
+
+    def analyse(
+        self,
+        sentences: list[str],
+        decoder: Any = None,
+        layer: int | None = None,
+        labels: bool = False,
+        best: int = 1,
+        pictures: bool = True,
+    ) -> list[Values]:
+        """Return trees and surprisals, as far as the model gives them, with pictures."""
+        self._check(sentences)
+        model = self.model.model
+        nothing = [None] * len(sentences)
+        parses: Sequence[Parse | None] = nothing
+        surprisals: Sequence[SentenceSurprisal | None] = nothing
+        if isinstance(model, ParsesSentences):
+            has_labels = labels and isinstance(model, LabelsSpans)
+            parses = self.model.parse(sentences, decoder=decoder, layer=layer, labels=has_labels, best=best)
+        if isinstance(model, ScoresTokens):
+            surprisals = self.model.surprisal(sentences, context="reset")
+        results = []
+        for sentence, parse, scored in zip(sentences, parses, surprisals, strict=True):
+            values: Values = {"sentence": sentence}
+            if parse is not None:
+                values["parse"] = parse.to_dict() | {"brackets": _brackets(parse.tree)}
+            if scored is not None:
+                values["surprisal"] = _surprisal_values(scored)
+            if parse is not None and parse.alternatives:
+                values["readings"] = [self._reading(parse, one, scored, pictures) for one in parse.alternatives]
+            if pictures:
+                tree = sentence_picture(parse, scored, self.model.normaliser.units)
+                chart = None if parse is None else chart_picture(parse)
+                values["svg"], values["chart_svg"] = (None if each is None else each.svg() for each in (tree, chart))
+            results.append(values)
+        return results
+
+    def _reading(
+        self, parse: Parse, alternative: Alternative, surprisal: SentenceSurprisal | None, pictures: bool
+    ) -> Values:
+        """Return one of the best trees of a sentence."""
+        reading = dataclasses.replace(parse, tree=alternative.tree, alternatives=[])
+        values = {name: value for name, value in reading.to_dict().items() if name in DrawnTree.model_fields}
+        values |= {"probability": alternative.probability, "brackets": _brackets(reading.tree)}
+        if pictures:
+            picture = sentence_picture(reading, surprisal, self.model.normaliser.units)
+            values["svg"] = None if picture is None else picture.svg()
+        return values
+
+    def pairs(self, pairs: list[tuple[str, str]], pictures: bool = True) -> list[Values]:
+        """Return which sentence of each pair is likelier, and where."""
+        sentences = [sentence for pair in pairs for sentence in pair]
+        self._check(sentences)
+        scored: Sequence[SentenceSurprisal | None] = [None] * len(sentences)
+        if isinstance(self.model.model, ScoresTokens):
+            scored = self.model.surprisal(sentences, context="reset")
+            bits = [words.bits for words in scored]
+        else:
+            self.model.require(ScoresSentences, "minimal pairs")
+            bits = [-log_prob / math.log(2) for log_prob in self.model.log_prob(sentences)]
+        places = range(0, len(sentences), 2)
+        return [
+            _pair_values(pair, bits[place : place + 2], scored[place : place + 2], pictures)
+            for place, pair in zip(places, pairs, strict=True)
+        ]
+
+    def generate(self, count: int, pictures: bool, **options: Any) -> list[Values]:
+        """Return sampled sentences. options: of `LanguageModel.generate`."""
+        in_characters = self.model.normaliser.units == "characters"
+        longest = self.limits.max_characters if in_characters else self.limits.max_words
+        max_words = options.pop("max_words") or longest
+        if max_words > longest:
+            raise InputError(f"max_words: found {max_words:,}; expected at most {longest:,}")
+        sampled = []
+        for sentence in self.model.generate(count, max_words=max_words, **options):
+            values = sentence.to_dict()
+            if isinstance(sentence, SentenceWithTree):
+                values["brackets"] = _brackets(sentence.tree)
+                if pictures:
+                    values["svg"] = tree_picture(sentence.tree).svg()
+            sampled.append(values)
+        return sampled
+
+    def _check(self, sentences: Sequence[str]) -> None:
+        """Raise InputError for a sentence of too many words as the model splits them, and for an untagged word."""
+        if self.model.normaliser.units == "characters":  # already limited
+            return
+        reader = TextReader.of(self.model.normaliser, self.model.vocabulary, AUTO_STYLE)
+        for number, sentence in enumerate(sentences, 1):
+            try:
+                words = len(reader.tokens(sentence))
+            except UntaggedTokenError as error:
+                raise error.at(f"sentence {number}") from None
+            self.limits.check_words(words, number)
+
+
+def _brackets(tree: Tree) -> str | None:
+    """Return none for a tree without words, and for words that cannot be written in brackets."""
+    try:
+        return format_brackets(tree) if tree.words else None
+    except InputError:
+        return None
+
+
+def _surprisal_values(surprisal: SentenceSurprisal) -> Values:
+    return {"bits": round(surprisal.bits, 6), "words": surprisal.to_dict()}
+
+
+def _pair_values(
+    sentences: tuple[str, str], bits: Sequence[float], scored: Sequence[SentenceSurprisal | None], pictures: bool
+) -> Values:
+    """Return a comparison. scored: the words of both sentences; None if the model gives no surprisals.
+
+    Raises InputError for a sentence without words.
+    """
+    difference = bits[1] - bits[0]
+    values: Values = {
+        "likelier": "equal" if difference == 0 else "first" if difference > 0 else "second",
+        "difference": round(difference, 6),
+        "columns": None,
+        "decisive_column": None,
+    }
+    for number, (name, words) in enumerate(zip(("first", "second"), scored, strict=True), 1):
+        rows = None if words is None else [row._replace(sentence=number).to_dict() for row in words]
+        if rows is not None and all(row["surprisal"] is None for row in rows):
+            raise InputError(f"{name}: found no words that the model reads; expected a sentence")
+        values[name] = {"sentence": sentences[number - 1], "bits": round(bits[number - 1], 6), "words": rows}
+    first, second = scored
+    if first is not None and second is not None:
+        columns = align(first, second)
+        sign = 1 if difference > 0 else -1
+        if difference != 0:
+            values["decisive_column"] = max(range(len(columns)), key=lambda column: sign * columns[column].difference)
+        values["columns"] = columns
+        if pictures:
+            places = [(column.first, column.second) for column in columns]
+            values["svg"] = pair_picture(first, second, places, values["decisive_column"]).svg()
+    return values
+
+
+def align(first: Sequence[WordSurprisal], second: Sequence[WordSurprisal]) -> list[AlignedWord]:
+    """Align the words of two sentences: equal ones, and between these the others one by one, in order."""
+    matcher = SequenceMatcher(None, [row.word for row in first], [row.word for row in second], autojunk=False)
+    columns = []
+    for _, start, end, other_start, other_end in matcher.get_opcodes():
+        for place, other in zip_longest(range(start, end), range(other_start, other_end)):
+            before = 0.0 if place is None else first[place].surprisal or 0.0
+            after = 0.0 if other is None else second[other].surprisal or 0.0
+            columns.append(AlignedWord(place, other, after - before))
+    return columns

@@ -1,0 +1,75 @@
+"""Completion scripts: valid in their shells, with correct completions."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+
+import pytest
+
+from syntaxlm import cli
+from syntaxlm.cli.completion_scripts import completion_script
+
+SHELLS = ("bash", "zsh", "fish")
+bash = pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+
+
+@pytest.fixture(scope="module")
+def scripts(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("completion")
+    for shell in SHELLS:
+        (folder / shell).write_text(completion_script(cli.build_parser(), shell))
+    return folder
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_the_script_has_valid_syntax(scripts, shell):
+    if shutil.which(shell) is None:
+        pytest.skip(f"needs {shell}")
+    subprocess.run([shell, "-n", scripts / shell], check=True)
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_the_script_names_every_command_and_every_option(scripts, shell):
+    text = (scripts / shell).read_text()
+    for leaf in cli.build_parser().leaves():
+        assert leaf.prog.split()[-1] in text
+        for option in leaf._option_string_actions:
+            assert (option.lstrip("-") if shell == "fish" else option) in text
+
+
+@bash
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        (["pa"], {"parse"}),
+        (["evaluate", "per"], {"perplexity"}),
+        (["evaluate", "parse", "model", "--dec"], {"--decoder"}),
+        (
+            ["parse", "model", "--format", ""],
+            {"brackets", "conllu", "json", "latex", "svg", "tree", "tsv", "csv", "parquet"},
+        ),
+        (["train", "prpn-to"], {"prpn-toy"}),
+        (["completion", "z"], {"zsh"}),
+        (["--ver"], {"--version"}),
+        (["score", "parse", "--cont"], {"--context", "--contractions"}),
+        (["recipes", "show", "logic/on-lstm-"], {"logic/on-lstm-small", "logic/on-lstm-tiny"}),
+    ],
+    ids=lambda words: " ".join(words if isinstance(words, list) else sorted(words)),
+)
+def test_bash_completes_commands_and_options(scripts, line, found):
+    words = " ".join(f"'{word}'" for word in ["syntaxlm", *line])
+    code = (
+        f"source {scripts / 'bash'}; COMP_WORDS=({words}); COMP_CWORD={len(line)}; _shtab_syntaxlm;"
+        ' ((${#COMPREPLY[@]})) && printf "%s\\n" "${COMPREPLY[@]}"; complete -p syntaxlm'
+    )
+    lines = subprocess.run(["bash", "-u", "-c", code], capture_output=True, text=True, check=True).stdout.splitlines()
+    assert lines.pop() == "complete -o bashdefault -F _shtab_syntaxlm syntaxlm"
+    assert set(lines) == found
+
+
+def test_the_command_writes_the_script(capsys, scripts, tmp_path):
+    assert cli.main(["completion", "bash"]) == 0
+    assert capsys.readouterr().out == (scripts / "bash").read_text()
+    assert cli.main(["completion", "fish", "-o", str(tmp_path / "syntaxlm.fish")]) == 0
+    assert (tmp_path / "syntaxlm.fish").read_text() == (scripts / "fish").read_text()

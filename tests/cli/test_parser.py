@@ -1,0 +1,211 @@
+"""The whole parser: one meaning per option, closest matches, help, paths declared as inputs or outputs."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections import defaultdict
+from pathlib import Path
+from typing import Annotated
+
+import pytest
+
+from syntaxlm import cli
+from syntaxlm.cli.parser import Parser
+from syntaxlm.core.errors import InputError
+from syntaxlm.core.options import Option, OutputFile, Shown, options_of
+
+LEAVES = {leaf.prog.removeprefix("syntaxlm "): leaf for leaf in cli.build_parser().leaves()}
+PATHS = {"MODEL", "TEXT", "ITEMS", "TREEBANK", "FILE", "FILES", "DIR", "FOLDER", "TREES", "TREE", "TRAIN", "RECIPE",
+         "RULE", "PREDICTED", "GOLD", "CANDIDATES", "QUESTIONS", "ANSWERS", "PAIRS",
+         ("CANDIDATES", "GOLD")}  # fmt: skip
+
+
+def test_numbers_of_any_size_are_read_or_refused_in_a_short_message():
+    read = {action.type.args[0] for leaf in LEAVES.values() for action in leaf._actions if hasattr(action.type, "args")}
+    numbers = [option for option in read if option.type in (int, float)]
+    assert len(numbers) > 20
+    texts = "1" + "0" * 30, "9" * 400, "-" + "9" * 400, "9" * 9999, "nan", "1e999"
+    assert all(len(message_of(option, text)) < 250 for option in numbers for text in texts)
+
+
+def message_of(option: Option, text: str) -> str:
+    try:
+        option.read(text)
+    except InputError as error:
+        return str(error)
+    return ""
+
+
+def options(parser: argparse.ArgumentParser) -> list[argparse.Action]:
+    return [one for one in parser._actions if one.option_strings and not isinstance(one, argparse._HelpAction)]
+
+
+def test_an_option_has_one_form_in_all_commands():
+    forms, names, defaults = defaultdict(set), defaultdict(set), defaultdict(set)
+    for parser in LEAVES.values():
+        for option in options(parser):
+            long = option.option_strings[-1]
+            forms[long].add((option.nargs == 0, option.metavar if option.metavar in PATHS else None))
+            names[long].add(tuple(option.option_strings))
+            defaults[long].add(str(option.default))
+    # FILE or DIR; one file, or candidates and gold trees; trees as a file or as text
+    assert {name for name, found in forms.items() if len(found) > 1} <= {"--output", "--tune", "--gold"}
+    assert all(len(found) == 1 for found in names.values())
+    assert all(len(defaults[f"--{name}"]) == 1 for name in ("decoder", "layer", "protocol", "ties", "theme"))
+
+
+@pytest.mark.parametrize("name", LEAVES)
+def test_every_command_is_quiet_on_request_and_has_an_output_a_help_and_an_example(name):
+    parser = LEAVES[name]
+    known = {name for option in options(parser) for name in option.option_strings}
+    assert {"-q", "--quiet"} <= known
+    without_output = {"tune stops", "serve", "models push"}  # the model's folder; a page; the hub
+    assert ({"-o", "--output"} <= known) == (name not in without_output)
+    without_results = {"draw", "recipes show", "completion", "serve", "models download", "models push"}
+    assert ("--json" in known) == (name not in without_results)
+    assert parser.description[0].isupper()
+    assert parser.epilog.startswith(f"example: syntaxlm {name}")
+    for action in parser._actions:
+        assert action.help
+        assert not action.help.endswith(".")
+
+
+@pytest.mark.parametrize("name", LEAVES)
+def test_a_command_that_runs_a_model_has_a_device_and_its_model_is_called_model(name):
+    parser = LEAVES[name]
+    models = [one for one in parser._actions if one.dest in ("model", "models", "also", "like")]
+    assert all(one.metavar == "MODEL" for one in models)
+    # Commands without a device: tables, formats, and classifiers of fixed states, which are trained on the CPU.
+    without = {"models info", "ngram to-arpa", "ngram from-arpa", "tune stops"}
+    has_device = "--device" in parser._option_string_actions
+    assert has_device == (
+        (bool(models or parser.get_default("takes_overrides")) and name not in without) or name == "quickstart"
+    )
+
+
+def test_models_of_transformers_are_in_the_help_of_commands_that_take_them_and_refused_by_all_others(refused):
+    for parser in LEAVES.values():
+        (positional,) = [one for one in parser._actions if one.metavar == "MODEL" and not one.option_strings] or [None]
+        if positional is not None:
+            assert ("hf:NAME" in positional.help) == (positional.dest not in parser.needs)
+    taking = {"score", *(f"evaluate {one}" for one in ("perplexity", "pairs", "completion", "reading-times"))}
+    assert not [name for name in taking if LEAVES[name].needs]
+    model = "hf:no-such-user/no-such-model"
+    for words in (
+        ["parse", model, "a sentence"],
+        ["parse", "no-such-folder", "a sentence", "--also", model],
+        ["draw", model, "a sentence"],
+        ["report", model, "-o", "page"],
+        ["grammar", model],
+        ["generate", model],
+        ["combine", "no-such-folder", model, "-o", "combined"],
+        ["combine", "no-such-folder", "--scorer", model, "-o", "combined"],
+        ["focus", "simple-pcfg-text", "-o", "focused", "--also", model],
+        ["rerank", model, "k-best.conllu"],
+        ["serve", model],
+        ["models", "info", model],
+        ["ngram", "to-arpa", model],
+        ["tune", "cache", model, "text"],
+        ["tune", "stops", model, "trees", "--valid", "trees"],
+        ["evaluate", "parse", model, "trees"],
+        ["evaluate", "agreement", "text", "no-such-folder", model],
+        ["evaluate", "boundaries", model, "text"],
+        ["evaluate", "logic", model, "pairs"],
+        ["evaluate", "perplexity", model, "text", "--cache-weight", "0.1", "--cache-theta", "1"],
+    ):
+        error = refused(*words)
+        assert f"{model}: a model of the library transformers only scores text, but " in error
+        assert " needs " in error
+
+
+@pytest.mark.parametrize("name", LEAVES)
+def test_every_path_is_declared_as_input_or_output(name):
+    parser = LEAVES[name]
+    declared = {id(action) for action in parser.inputs} | {id(action) for action, _ in parser.outputs}
+    assert all((id(action) in declared) == (action.metavar in PATHS) for action in parser._actions)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("parse M T --otput x", "syntaxlm parse: error: unrecognized option --otput; did you mean --output?"),
+        ("data toy --sentence 3", "unrecognized option --sentence; did you mean --sentences?"),  # -o is missing, too
+        ("pars M", "syntaxlm: error: unknown command 'pars'; did you mean parse?"),
+        ("evaluate perplexty M T", "syntaxlm evaluate: error: unknown command 'perplexty'; did you mean perplexity?"),
+        ("evaluate --jsn perplexity", "syntaxlm evaluate: error: unrecognized option --jsn"),
+        ("parse M T --format latx", "invalid choice: 'latx'; did you mean latex? (choose from brackets, json, latex"),
+        ("generate M U", "syntaxlm generate: error: unexpected argument 'U'"),
+        ("parse M T --schedule.epochs 3", "unrecognized option --schedule.epochs; this command does not take"),
+        ("score M T --device gpu", "argument --device: found 'gpu'; expected cpu, cuda, cuda:N, mps or auto"),
+        ("parse M T --layer one", "argument --layer: found 'one'; expected an integer from 1 to 100"),
+        ("parse M T --layer 0", "argument --layer: found '0'; expected an integer from 1 to 100"),
+        ("data toy -o x --sentences 1_0", "argument --sentences: found '1_0'; expected an integer, 1 or more"),
+        ("data toy -o x --sentences 9999999999", "found '9999999999'; expected at most 2,147,483,647"),
+        ("generate M --temperature hot", "argument --temperature: found 'hot'; expected a number"),
+        ("parse M T --decoder mbr --decoder cky", "--decoder and --decoder: expected one of them, once"),
+        ("score M T --json --format=csv", "--json and --format: expected one of them, once"),
+        ("parse", "the following arguments are required: MODEL (see"),
+    ],
+)
+def test_a_slip_is_answered_in_one_line_with_the_closest_match_and_the_help_to_read(capsys, words, message):
+    with pytest.raises(SystemExit) as end:
+        cli.main(words.split())
+    error = capsys.readouterr().err
+    assert end.value.code == 2
+    assert message in error
+    assert error.count("\n") == 1
+    assert re.search(r"\(see syntaxlm( [a-z]+)* --help\)$", error)
+
+
+def test_the_bare_command_prints_help_and_a_bare_group_its_help_on_stderr(capsys):
+    assert cli.main([]) == 0
+    out, error = capsys.readouterr()
+    assert out.startswith("usage: syntaxlm ")
+    assert re.search(r"^ +parse +parse plain or tagged text$", out, re.MULTILINE)
+    assert not error
+    for name, group in cli.build_parser().commands.items():
+        if group.commands:
+            assert cli.main([name]) == 2
+            out, error = capsys.readouterr()
+            assert not out
+            assert error.startswith(f"usage: syntaxlm {name} ")
+
+
+def test_an_option_may_include_its_value_and_two_dashes_end_the_options(tmp_path):
+    def command(output: OutputFile | None = None, text: Annotated[str, Shown(is_positional=True)] | None = None): ...
+
+    parser = Parser(prog="p")
+    for option in options_of(command).values():
+        parser.add_option(option)
+    options = parser.parse_args(["-oout.txt", "--", "--text"])
+    assert (options.output, options.text) == (Path("out.txt"), "--text")
+    assert parser.parse_args(["--output=-"]).output is None
+    assert parser.parse_args(["a sentence -- with dashes", "-o", "x"]).text == "a sentence -- with dashes"
+
+
+def test_quiet_prints_errors_but_no_warnings(capsys, trained, toy, tmp_path):
+    arguments = ["score", str(trained.lstm), str(toy / "test.txt"), "--context", "carry"]
+    assert cli.main(arguments) == 0
+    out, error = capsys.readouterr()
+    assert "syntaxlm: warning: " in error
+    assert cli.main([*arguments, "--quiet"]) == 0
+    assert capsys.readouterr() == (out, "")
+    assert cli.main(["evaluate", "perplexity", "-q", str(tmp_path / "none"), "x"]) == 2
+    assert "no such model folder" in capsys.readouterr().err
+
+
+def test_an_unavailable_device_is_reported(capsys, trained, toy, monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    assert cli.main(["parse", str(trained.prpn), str(toy / "test.txt"), "--device", "cuda:1"]) == 2
+    assert "device 'cuda:1': not available; available here: cpu" in capsys.readouterr().err
+    assert cli.main(["parse", str(trained.prpn), str(toy / "test.txt"), "--device", "auto"]) == 0
+    assert cli.main(["train", "lstm-toy", "-o", "x", "--device", "cuda:1"]) == 2
+    assert "CUDA_VISIBLE_DEVICES=1" in capsys.readouterr().err
+
+
+def test_version(capsys):
+    with pytest.raises(SystemExit) as end:
+        cli.main(["--version"])
+    assert end.value.code == 0
+    assert re.fullmatch(r"syntaxlm \d+\.\d+\.\d+\n", capsys.readouterr().out)

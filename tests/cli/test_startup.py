@@ -1,0 +1,86 @@
+"""Imports of the command line before it computes anything."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = {
+    "annotated_types", "jinja2", "nltk", "numpy", "pandas", "polars", "pyarrow", "pydantic", "rich", "safetensors",
+    "syntaxlm.reports.tables", "torch", "yaml",
+}  # fmt: skip
+
+
+NOT_NEEDED = {"fastapi", "lightning", "pandas", "polars", "pyarrow", "scipy", "spacy", "statsmodels", "transformers"}
+
+
+def imported_by(arguments):
+    """Runs a command in a new process. Returns its standard output and the modules that it imported."""
+    program = (
+        "import sys\n"
+        "from syntaxlm.cli import main\n"
+        "try:\n"
+        f"    main({arguments!r})\n"
+        "finally:\n"
+        "    print(*sys.modules, file=sys.stderr)\n"
+    )
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    return result.stdout, set(result.stderr.split())
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["--version"], ["train", "--help"], ["draw", "--help"], ["completion", "bash"]]
+)
+def test_help_and_completion_load_no_heavy_library(arguments):
+    out, modules = imported_by(arguments)
+    assert "syntaxlm" in out
+    assert HEAVY & modules == set()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "further"),
+    [
+        (["models", "list", "recipes"], {"nltk"}),
+        (["parse", "en-fast", "The old man the boats."], {"nltk", "numpy.ma", "rich", "syntaxlm.core.display"}),
+        (["parse", "en-fast", "The old man the boats.", "--format", "brackets"], {"nltk", "numpy.ma", "rich"}),
+    ],
+)
+def test_commands_that_do_not_train_load_only_what_they_need(arguments, further):
+    out, modules = imported_by([*arguments, "--quiet"])
+    assert out
+    assert (NOT_NEEDED | further) & modules == set()
+
+
+def test_the_page_is_served_and_a_model_missed_without_torch():
+    _, modules = imported_by(["serve", "no-such-model"])
+    assert "syntaxlm.serve.server" in modules
+    assert {"torch", "fastapi", "nltk"} & modules == set()
+
+
+def test_models_are_served_without_the_library_that_splits_text_into_sentences(tmp_path):
+    _, modules = imported_by(["serve", str(tmp_path), "--port", "0"])
+    assert "syntaxlm.serve.app" in modules
+    assert {"nltk", "syntaxlm.data.running_text"} & modules == set()
+
+
+def test_training_loads_no_library_of_optional_parts(tmp_path):
+    text, recipe = tmp_path / "text.txt", tmp_path / "recipe.yaml"
+    text.write_text("a b c\n" * 5)
+    recipe.write_text(f"{{model: {{name: ngram}}, text: {{train: {text}, valid: {text}}}}}")
+    _, modules = imported_by(["train", str(recipe), "--output", str(tmp_path / "run")])
+    assert (tmp_path / "run" / "result.json").exists()
+    assert (NOT_NEEDED | {"torch._dynamo"}) & modules == set()
+
+
+def test_a_command_ends_without_a_last_search_for_cycles():
+    program = (
+        "import atexit, gc, sys\n"
+        "atexit.register(lambda: print(gc.get_freeze_count() > 0))\n"
+        "from syntaxlm.__main__ import run\n"
+        "sys.argv = ['syntaxlm', '--version']\n"
+        "run()\n"
+    )
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert result.stdout.split()[-1] == "True"

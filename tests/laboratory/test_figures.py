@@ -1,0 +1,246 @@
+"""The figures of the papers: what they draw, from models with fresh weights and from stored files."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from laboratory.figures import (
+    completion_curve,
+    generated_trees,
+    induced_trees,
+    learning_curves,
+    logical_inference,
+    on_lstm_gates,
+    palm_splits,
+    prpn_characters,
+    scale,
+    shared,
+    stop_classifiers,
+)
+
+from syntaxlm.core.errors import InputError
+from syntaxlm.models.batches import TokenBatch
+from tests.docs.examples import ROOT
+from tests.drawing.reading import drawn, of_role, read_svg, styled_roles, tooltip, used_roles
+from tests.fresh_models import fresh, layered
+from tests.generation.growing_models import grown
+
+WORDS = ["the", "cat", "sees", "a", "dog"]
+GOLD = "(S (NP (DT the) (NN cat)) (VP (VBZ sees) (NP (DT a) (NN dog))) (. .))\n"
+
+
+def texts(document: str) -> list[str]:
+    root = read_svg(document)
+    return [drawn(element) for element in root.iter() if element.tag.endswith("text")]
+
+
+@pytest.fixture
+def treebank(tmp_path: Path) -> str:
+    path = tmp_path / "gold.mrg"
+    path.write_text(GOLD + "(S (NP (DT the) (NN dog)) (VP (VBZ sees)))\n")
+    return str(path)
+
+
+def test_the_gates_of_the_figure_have_the_means_that_the_model_reports():
+    model = layered()
+    gates = on_lstm_gates.master_gates(model, WORDS)
+    ids = torch.tensor([[model.vocabulary.begin_id, *model.vocabulary.encode(WORDS)]]).T
+    with torch.no_grad():
+        read = model.model.read(TokenBatch(ids, ids))
+    distances = read.distances[:, 1:, 0].numpy()
+    np.testing.assert_allclose([1 - one.forget.mean(1) for one in gates], distances, atol=1e-6)
+    written = read.maps.units["input master gate by layer"][1:, 0].T.numpy()
+    np.testing.assert_allclose([one.write.mean(1) for one in gates], written, atol=1e-6)
+    assert all((np.diff(one.forget) >= 0).all() and (np.diff(one.write) <= 1e-6).all() for one in gates)
+
+
+def test_the_figure_of_gates_has_each_layer_and_the_words():
+    shown = texts(on_lstm_gates.picture(layered(), " ".join(WORDS), layer=3).svg())
+    assert {"layer 1", "layer 2", "layer 3", "Forget master gate, layer 3", *WORDS} <= set(shown)
+    with pytest.raises(InputError, match="expected an ON-LSTM"):
+        on_lstm_gates.master_gates(fresh("prpn"), WORDS)
+
+
+def test_bars_between_characters_are_coloured_by_their_place():
+    model = fresh("prpn", units="characters")
+    document = prpn_characters.picture(model, ["the cat"]).svg()
+    root = read_svg(document)
+    roles = ("area-0", "area-2", "bar")
+    assert [sum(bool(tooltip(bar)) for bar in of_role(root, role)) for role in roles] == [1, 1, 4]
+    assert tooltip(next(bar for bar in of_role(root, "area-0") if tooltip(bar))).startswith("e | _")
+    assert "Memory gates: which of the last 4 characters can be read" in texts(document)
+    assert used_roles(document) <= styled_roles(document)
+    with pytest.raises(InputError, match="does not read characters"):
+        prpn_characters.picture(fresh("prpn"), ["the cat"])
+
+
+def test_induced_trees_are_of_the_first_sentences_of_the_lengths_asked_for(treebank):
+    (tree,) = induced_trees.chosen_trees(treebank, "ptb-keep", 1, range(4, 6))
+    assert list(tree.words) == WORDS
+    shown = texts(induced_trees.picture(fresh("prpn"), [tree]).svg())
+    assert {"induced", "gold", *WORDS} <= set(shown)
+    with pytest.raises(InputError, match="found 1 sentences of 4 to 5 words; expected at least 2"):
+        induced_trees.chosen_trees(treebank, "ptb-keep", 2, range(4, 6))
+
+
+def test_splits_are_those_of_the_trees(treebank, tmp_path):
+    found = palm_splits.points([("trained", fresh("palm"))], treebank, 2, "wsj40")
+    assert [len(points) for points in found.values()] == [2, 1, 1]
+    # Of the three gold spans of three words or more, one separates the first word (VP), one the last (second S).
+    assert found["gold trees"] == [(pytest.approx(100 / 3), pytest.approx(100 / 3))]
+    assert all(0 <= left + right <= 100 + 1e-9 for points in found.values() for left, right in points)
+    assert found == palm_splits.points([("trained", fresh("palm"))], treebank, 2, "wsj40")
+    path = tmp_path / "points.json"
+    path.write_text(json.dumps({"series": found}))
+    assert palm_splits.read_points(path) == found
+    assert "untrained, 2 seeds" in texts(palm_splits.picture(found).svg())
+    with pytest.raises(InputError, match="expected a PaLM"):
+        palm_splits.points([("prpn", fresh("prpn"))], treebank, 2, "wsj40")
+
+
+def test_generated_trees_have_the_lengths_asked_for_and_labels_if_the_model_reads_them():
+    found = {
+        name: generated_trees.sampled(*grown(name), 3, 3, 8, temperature=1.0, seed=1) for name in ("tanh", "labelled")
+    }
+    assert all(3 <= len(tree) <= 8 for trees in found.values() for tree in trees)
+    assert [any(tree.labels) for trees in found.values() for tree in trees] == [False] * 3 + [True] * 3
+    assert {"tanh", "labelled", *found["labelled"][0].words} <= set(texts(generated_trees.picture(found).svg()))
+    with pytest.raises(InputError, match=r"found 0 of 1,000 sampled trees with 9 words or more; expected 1"):
+        generated_trees.sampled(*grown("tanh"), 1, 9, 8, temperature=1.0, seed=1)
+
+
+def test_charts_of_stop_classifiers_show_the_stored_accuracies(tmp_path):
+    scores = {question: {"accuracy": 0.9, "always_stop": 0.65} for question in stop_classifiers.QUESTIONS}
+    path = tmp_path / "stops.json"
+    path.write_text(json.dumps({"reads": "states", "test": {"every_word": scores}}))
+    found = stop_classifiers.series(stop_classifiers.read_report(str(path)))
+    assert found == {"always stop": [65.0] * 4, "states": [90.0] * 4}
+    shown = texts(stop_classifiers.picture({"GUM": found}).svg())
+    assert {"GUM", "65", "90", "84.2", "published, Penn Treebank"} <= set(shown)
+    path.write_text("{}")
+    with pytest.raises(InputError, match="tune stops"):
+        stop_classifiers.read_report(str(path))
+
+
+def write_metrics(folder: Path, perplexities: list[float]) -> Path:
+    rows = [
+        {"event": "valid", "step": 100 * number, "seconds": 60.0 * number, "valid_perplexity": value}
+        for number, value in enumerate(perplexities, 1)
+    ]
+    folder.mkdir()
+    lines = [json.dumps(row) + "\n" for row in [{"event": "step", "step": 50}, *rows]]
+    (folder / "metrics.jsonl").write_text("".join(lines) + '{"event": "val')
+    return folder
+
+
+def test_learning_curves_are_drawn_against_updates_and_minutes(tmp_path):
+    curve = learning_curves.read_curve(write_metrics(tmp_path / "run", [400.0, 200.0]))
+    assert curve == learning_curves.Curve((100, 200), (1.0, 2.0), (400.0, 200.0))
+    document = learning_curves.picture({"a": [curve, curve], "b": [curve]}, "Title", {"published": 150.0}).svg()
+    lines = [line for line in of_role(read_svg(document), "line-0") if len(str(line.get("points")).split()) == 2]
+    assert len(lines) == 6  # in each chart two seeds and the sample of the legend
+    assert {"updates", "minutes", "published"} <= set(texts(document))
+    with pytest.raises(InputError, match="found no validation"):
+        learning_curves.read_curve(write_metrics(tmp_path / "empty", []))
+
+
+def test_accuracy_is_drawn_by_model_and_number_of_novels(tmp_path):
+    for name, accuracy in (("kn5-2", 0.3), ("kn5-16", 0.4), ("tree-rnn-2", 0.25)):
+        part = {"accuracy": accuracy, "interval": [accuracy - 0.03, accuracy + 0.03]}
+        (tmp_path / f"{name}.json").write_text(json.dumps({"chance": 0.2, "models": [{"all": part}]}))
+    results, chance = completion_curve.read_results(tmp_path)
+    assert {model: [one.novels for one in some] for model, some in results.items()} == {"kn5": [2, 16], "tree-rnn": [2]}
+    document = completion_curve.picture(results, chance).svg()
+    tooltips = [tooltip(mark) for mark in of_role(read_svg(document), "area-0") if tooltip(mark)]
+    assert tooltips == ["kn5: 2, 30", "kn5: 16, 40"]
+    (tmp_path / "kn5.json").write_text("{}")
+    with pytest.raises(InputError, match=r"kn5\.json: expected a file MODEL-NOVELS\.json"):
+        completion_curve.read_results(tmp_path)
+
+
+def test_accuracy_on_logical_inference_is_the_mean_over_seeds(tmp_path):
+    for name, values in (("lstm-1", (0.9, 0.5)), ("lstm-2", (0.7, 0.5)), ("prpn-1", (0.8, 0.6))):
+        cells = {str(count): {"accuracy": value, "majority": 0.4} for count, value in enumerate(values, 1)}
+        test = {"maximum_operators_trained": 1, "by_operators": cells, "longer": {"accuracy": values[1]}}
+        (tmp_path / f"{name}.json").write_text(json.dumps({"test": test}))
+    reports = logical_inference.read_reports(tmp_path)
+    assert list(reports) == ["prpn", "lstm"]
+    document = logical_inference.picture(reports).svg()
+    tooltips = [tooltip(mark) for mark in of_role(read_svg(document), "area-1") if tooltip(mark)]
+    assert tooltips == ["lstm: 1, 80", "lstm: 2, 50"]
+    (tmp_path / "gru-1.json").write_text('{"test": null}')
+    with pytest.raises(InputError, match=r"gru-1\.json: expected ENCODER-SEED\.json"):
+        logical_inference.read_reports(tmp_path)
+
+
+def test_a_figure_is_written_in_the_format_of_its_extension(tmp_path, monkeypatch):
+    write_metrics(tmp_path / "run", [400.0, 200.0])
+
+    def draw(output: Path) -> None:
+        monkeypatch.setattr(sys, "argv", ["learning_curves", f"ON-LSTM={tmp_path / 'run'}", "-o", str(output)])
+        shared.run(learning_curves.main)
+
+    draw(tmp_path / "curves.svg")
+    read_svg((tmp_path / "curves.svg").read_text())
+    draw(tmp_path / "curves.png")
+    assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
+    with pytest.raises(SystemExit, match=r"expected \.svg or \.png"):
+        draw(tmp_path / "curves.gif")
+
+
+@pytest.mark.parametrize(
+    ("name", "main", "arguments"),
+    [
+        ("completion-curve", completion_curve.main, ["laboratory/results/completion"]),
+        ("logical-inference", logical_inference.main, ["laboratory/results/logic"]),
+        ("palm-splits", palm_splits.main, ["--stored", "laboratory/results/palm-splits/wsj.json"]),
+        (
+            "stop-classifiers",
+            stop_classifiers.main,
+            [
+                f"{title}, TreeRNN=laboratory/results/stops/{data}-tree-rnn-{reads}.json"
+                for data, title in (("gum", "GUM"), ("novel", "War and Peace"))
+                for reads in ("states", "states-and-words")
+            ],
+        ),
+    ],
+)
+def test_a_picture_of_the_documentation_is_that_of_the_stored_results(name, main, arguments, tmp_path, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setattr(sys, "argv", [name, *arguments, "-o", str(tmp_path / "new.svg")])
+    shared.run(main)
+    assert (tmp_path / "new.svg").read_text() == (ROOT / "docs" / "images" / f"{name}.svg").read_text()
+
+
+def test_the_pictures_of_the_page_are_small_and_follow_the_theme():
+    names = re.findall(r"\]\(images/([a-z-]+\.svg)\)", (ROOT / "docs" / "figures.md").read_text())
+    assert len(names) == 12
+    for name in names:
+        document = (ROOT / "docs" / "images" / name).read_text()
+        assert len(document.encode()) < 100_000
+        assert "prefers-color-scheme:dark" in document
+        assert used_roles(document) <= styled_roles(document)
+
+
+def test_the_cost_by_size_has_a_line_for_each_system_and_task(tmp_path):
+    def point(task: str, size: int, rate: float) -> dict[str, object]:
+        figures = {"seconds": 2.0, "tokens_per_second": rate, "memory": 2**30 * size}
+        return {"kind": "length", "task": task, "system": "PRPN", "size": size, **figures}
+
+    file = tmp_path / "growth.json"
+    file.write_text(
+        json.dumps({"points": [point("train", 20, 50.0), point("parse", 10, 900.0), point("train", 10, 90.0)]})
+    )
+    document = scale.picture(scale.read_points(file, "length"), "length").svg("light")
+    assert {"PRPN, train", "PRPN, parse", "words of a sentence", "memory, GiB"} <= set(texts(document))
+    with pytest.raises(InputError, match="found no points of the kind size"):
+        scale.read_points(file, "size")
+    file.write_text("[]")
+    with pytest.raises(InputError, match=r"growth\.json: .* expected the output of benchmarks\.scale"):
+        scale.read_points(file, "length")

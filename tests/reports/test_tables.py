@@ -1,0 +1,238 @@
+"""Tables of results: TSV, CSV and Parquet files have the same rows as data frames."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import sys
+import tracemalloc
+from dataclasses import dataclass
+from typing import get_args
+
+import numpy as np
+import pytest
+
+from syntaxlm.core.errors import InputError
+from syntaxlm.reports.tables import (
+    PERCENT,
+    Column,
+    Columns,
+    HasReport,
+    Report,
+    ReportFormat,
+    ReportTable,
+    blocks_of,
+    format_blocks,
+    format_rows,
+    write_parquet,
+)
+from tests.api.models import language_model, results_of_every_type
+from tests.fresh_models import fresh
+
+NUMBERS = Columns("numbers", "number", {"number": Column("integer", "a number"), "name": Column("text", "its name")})
+ODD = ["", "a\tb", 'say "no"', "x, y", "two\nlines", "\u2028", "'"]
+
+
+def test_parquet_files_have_the_rows_and_types_of_data_frames(tmp_path, monkeypatch):
+    import pandas.testing
+    import polars.testing
+    import pyarrow
+
+    path = tmp_path / "rows.parquet"
+    dropped = language_model(fresh("lstm", drop_words=("$",))).surprisal("the $ cat")
+    results = [*results_of_every_type(), dropped, language_model(fresh("palm")).parse("the cat sees a dog")]
+    for result in results:
+        result.to_parquet(path)
+        frame = result.to_dataframe()
+        # pyarrow gives pandas the lists of a cell as arrays.
+        arrays = pyarrow.Table.from_pandas(frame).to_pandas().astype(frame.dtypes)
+        pandas.testing.assert_frame_equal(pandas.read_parquet(path), arrays)
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    for result in results:
+        result.to_parquet(path)
+        polars.testing.assert_frame_equal(polars.read_parquet(path), result.to_dataframe())
+
+
+def test_every_column_has_its_meaning_in_the_file(tmp_path):
+    from pyarrow.parquet import read_schema
+
+    result = language_model(fresh("lstm")).surprisal("the cat")
+    result.to_parquet(tmp_path / "rows.parquet")
+    schema = read_schema(tmp_path / "rows.parquet")
+    assert schema.metadata[b"syntaxlm.table"] == b"surprisals"
+    assert schema.field("surprisal").metadata[b"description"].startswith(b"surprisal in bits")
+
+
+def test_rows_are_written_while_they_come_with_bounded_memory(tmp_path):
+    """Many rows take the memory of one row group: neither rows nor columns pile up."""
+    from pyarrow.parquet import ParquetFile
+
+    path, sizes = tmp_path / "rows.parquet", []
+
+    def rows(count):
+        for number in range(count):
+            if number % 10_000 == 0:
+                sizes.append(sum(one.stat().st_size for one in tmp_path.iterdir()))
+            yield {"number": number, "name": f"number {number}"}
+
+    tracemalloc.start()
+    write_parquet(blocks_of(rows(50_000), NUMBERS, 700), NUMBERS, path, rows_per_group=1_000)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert sizes == sorted(set(sizes))  # the file grows before the last row is made
+    assert peak < 2e6  # bytes; all rows take more than 10 million
+    file = ParquetFile(path)
+    assert (file.num_row_groups, file.metadata.num_rows) == (50, 50_000)
+    assert file.read_row_group(49)["number"].to_pylist()[-1] == 49_999
+
+
+def test_a_failed_write_keeps_the_old_file(tmp_path):
+    path = tmp_path / "rows.parquet"
+    path.write_bytes(b"old")
+
+    def rows():
+        yield {"number": 1, "name": "one"}
+        raise InputError("line 2: no such number")
+
+    with pytest.raises(InputError, match="line 2"):
+        write_parquet(blocks_of(rows(), NUMBERS, 1), NUMBERS, path, rows_per_group=1)
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_without_pyarrow_the_extra_is_reported(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(InputError, match=r"pip install 'syntaxlm\[parquet\]'"):
+        write_parquet([], NUMBERS, tmp_path / "rows.parquet")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(("format", "delimiter"), [("tsv", "\t"), ("csv", ",")])
+def test_separated_cells_are_read_as_they_were(format, delimiter):
+    rows = [{"number": number, "name": name} for number, name in enumerate(ODD)]
+    text = "".join(format_rows(rows, NUMBERS, format))
+    read = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter)
+    assert [(row["number"], row["name"]) for row in read] == [(str(row["number"]), row["name"]) for row in rows]
+
+
+@pytest.mark.parametrize(("format", "delimiter"), [("tsv", "\t"), ("csv", ",")])
+@pytest.mark.parametrize("same", ["a", '%s,\t"', "", None])
+def test_columns_are_written_as_the_csv_module_writes_their_rows(format, delimiter, same):
+    texts = [*ODD, None, "x"]
+    block = {
+        "text": texts,
+        "same": [same] * len(texts),
+        "number": np.arange(len(texts)),
+        "one": np.ones(len(texts), int),
+    }
+    table = Columns("cells", "row", {name: Column("text", name) for name in block})
+    expected = io.StringIO()
+    writer = csv.writer(expected, delimiter=delimiter)
+    writer.writerow(block)
+    writer.writerows(zip(*block.values(), strict=True))
+    written = "".join(format_blocks([block], table, format))
+    assert written.split("\n") == expected.getvalue().replace("\r\n", "\n").split("\n")
+
+
+def test_cells_of_numbers_lists_and_missing_values():
+    kinds = ("number", "boolean", "list of numbers", "list of pairs", "text")
+    table = Columns("cells", "row", {kind: Column(kind, kind) for kind in kinds})
+    values = [
+        (0.5, True, [0.25, 1], [[0, 2], [1, 2]], "a"),
+        (1.5e-7, False, [], [], None),
+        (None, None, [None], [], "b"),
+        (0.0, False, [], [], "c"),
+        (0.001, False, [], [], "d"),
+    ]
+    rows = [dict(zip(kinds, one, strict=True)) for one in values]
+    assert [line.split(",") for line in "".join(format_rows(rows, table, "csv")).splitlines()[1:]] == [
+        ["0.500000", "true", "0.250000 1", "0:2 1:2", "a"],
+        ["1.5e-07", "false", "", "", ""],
+        ["", "", "", "", "b"],
+        ["0.000000", "false", "", "", "c"],
+        ["0.001000", "false", "", "", "d"],
+    ]
+    lines = list(format_rows(rows[:2], table, "json"))
+    assert [json.loads(line) for line in lines] == [json.loads(json.dumps(row)) for row in rows[:2]]
+    assert all(line.endswith("}\n") for line in lines)
+
+
+def test_an_error_before_the_first_row_leaves_no_header():
+    def rows():
+        raise InputError("no text")
+        yield
+
+    with pytest.raises(InputError):
+        next(format_rows(rows(), NUMBERS, "tsv"))
+    assert list(format_rows([], NUMBERS, "tsv")) == ["number\tname\n"]
+
+
+SCORES = Columns(
+    "scores", "set of trees", {
+        "trees": Column("text", "name"), "f1": Column("number", "F1, 0 to 1", PERCENT), "size": Column("integer", "")
+    },
+)  # fmt: skip
+
+
+class Scored(HasReport):
+    """A result with a report."""
+
+    def report(self):
+        rows = [
+            {"trees": "a|b", "f1": 0.61649, "size": 1234},
+            {"trees": "<gold>", "f1": None, "size": 5},
+            {"trees": "日本", "f1": float("nan"), "size": 6},
+        ]
+        return Report(
+            SCORES, rows, {"schema_version": 1, "interval": Ends(np.float64(0.5), (1, 2))},
+            facts={"wsj.mrg": "", "protocol": "wsj-test", "sentences": 12345},
+            explanation=["F1 in percent"],
+            tables=[ReportTable.of(SCORES, rows, {"f1": "F1", "size": "number\nof words", "trees": "trees"}, "Trees")],
+            notes=["a note"],
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Ends:
+    low: float
+    values: tuple[int, int]
+
+
+def test_text_of_a_report_has_facts_aligned_tables_and_notes():
+    assert str(Scored()).splitlines() == [
+        "wsj.mrg   protocol wsj-test   sentences 12,345",
+        "F1 in percent",
+        "",
+        "Trees",
+        "         number",
+        "  F1   of words   trees",
+        "61.6      1,234   a|b",
+        "   -          5   <gold>",
+        "   -          6   日本",
+        "",
+        "a note",
+    ]
+
+
+def test_all_formats_of_a_report_have_its_figures(tmp_path, capsys):
+    report = Scored().report()
+    for format in get_args(ReportFormat):
+        report.write(tmp_path / format, format)
+    written = {path.name: path.read_text("utf-8") for path in tmp_path.iterdir() if path.name != "parquet"}
+    assert "| 61.6 | 1,234 | a\\|b |" in written["markdown"]
+    assert '<td align="left">&lt;gold&gt;</td>' in written["html"]
+    assert json.loads(written["json"]) == {"schema_version": 1, "interval": {"low": 0.5, "values": [1, 2]}}
+    assert written["tsv"].splitlines()[:2] == ["trees\tf1\tsize", "a|b\t0.616490\t1234"]
+    assert written["csv"].replace(",", "\t") == written["tsv"]
+    report.write(None, "text")
+    assert capsys.readouterr().out == written["text"] == str(Scored()) + "\n"
+    frame = Scored().to_dataframe()
+    assert list(frame.columns) == list(SCORES)
+    assert frame["size"].tolist() == [1234, 5, 6]
+
+
+@pytest.mark.parametrize(("format", "message"), [("xml", "xml.*text, json"), ("parquet", "standard output.*a file")])
+def test_formats_that_a_report_cannot_be_written_in(format, message):
+    with pytest.raises(InputError, match=message):
+        Scored().report().write(None, format)
