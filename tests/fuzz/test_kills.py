@@ -30,7 +30,7 @@ from syntaxlm.jobs.folder import REPORT, ROWS
 from syntaxlm.training.result import CHECKPOINT, METRICS, RECIPE
 from tests.training.runs import TREE_RNN
 from tests.training.runs import tree_data as data_of
-from tests.training.test_focusing import PCFG
+from tests.comparison.test_focus import PCFG
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="clocks of other processes"),
