@@ -27,12 +27,20 @@ if TYPE_CHECKING:
     from syntaxlm.data.frequencies import Frequencies as Frequencies
     from syntaxlm.data.toy import write_corpus as write_corpus
     from syntaxlm.data.treebanks import read_treebank as read_treebank
+    from syntaxlm.evaluation.attachment import evaluate_attachment as evaluate_attachment
     from syntaxlm.evaluation.cache_tuning import tune_cache as tune_cache
+    from syntaxlm.evaluation.completion import evaluate_completion as evaluate_completion
     from syntaxlm.evaluation.inspection import inspect as inspect
+    from syntaxlm.evaluation.items import evaluate_items as evaluate_items
     from syntaxlm.evaluation.options import RegressionSettings as RegressionSettings
+    from syntaxlm.evaluation.pairs import evaluate_pairs as evaluate_pairs
+    from syntaxlm.evaluation.reading_times import evaluate_reading_times as evaluate_reading_times
+    from syntaxlm.evaluation.suites import evaluate_suites as evaluate_suites
+    from syntaxlm.evaluation.trees import evaluate_parsing as evaluate_parsing
     from syntaxlm.evaluation.trees import evaluate_trees as evaluate_trees
     from syntaxlm.parsing.parse import Parse as Parse
     from syntaxlm.scoring.cache import CacheSettings as CacheSettings
+    from syntaxlm.scoring.word_table import word_table as word_table
     from syntaxlm.text.treebank_style import TreebankStyle as TreebankStyle
     from syntaxlm.training.recipe import read_recipe as read_recipe
     from syntaxlm.training.recipe_files import find_recipe as find_recipe
@@ -58,6 +66,13 @@ _MODULES = {
     "TreebankStyle": "text.treebank_style",
     "average_files": "comparison.averages",
     "compare": "api.functions",
+    "evaluate_attachment": "evaluation.attachment",
+    "evaluate_completion": "evaluation.completion",
+    "evaluate_items": "evaluation.items",
+    "evaluate_pairs": "evaluation.pairs",
+    "evaluate_parsing": "evaluation.trees",
+    "evaluate_reading_times": "evaluation.reading_times",
+    "evaluate_suites": "evaluation.suites",
     "evaluate_trees": "evaluation.trees",
     "find_recipe": "training.recipe_files",
     "inspect": "evaluation.inspection",
@@ -69,6 +84,7 @@ _MODULES = {
     "resume": "api.functions",
     "train": "api.functions",
     "tune_cache": "evaluation.cache_tuning",
+    "word_table": "scoring.word_table",
     "write_brackets": "trees.tree",
     "write_corpus": "data.toy",
     "write_report": "api.model_report",

@@ -57,7 +57,7 @@ def evaluations(toy, tmp_path_factory) -> list[HasRows]:
     found: list[HasRows] = [
         lstm.perplexity(TEXTS),
         lstm.surprisal(TEXTS, measures=("entropy", "rank"), next_words=2),
-        lstm.evaluate_pairs(folder / "pairs.jsonl", also={"other": fresh("prpn")}),
+        syntaxlm.evaluate_pairs({"lstm": lstm, "other": fresh("prpn")}, folder / "pairs.jsonl"),
         lstm.evaluate_suites(folder / "suite.csv", predictions=["(2;%a%) < (2;%b%)"]),
         lstm.evaluate_items(folder / "items.csv", frequencies=folder / "list.txt"),
         lstm.word_table(folder / "words.csv", frequencies=folder / "list.txt"),

@@ -21,7 +21,7 @@ from syntaxlm.generation.sentences import generate, sample_with_trees
 from syntaxlm.generation.stops import write_stops
 from syntaxlm.generation.trees import generate_trees
 from syntaxlm.models.abilities import ParsesSentences, ScoresSentences, ScoresTokens
-from syntaxlm.parsing.options import DecodingOptions, ParseOptions
+from syntaxlm.parsing.options import ParseOptions
 from syntaxlm.parsing.parse import parse_lines
 from syntaxlm.storage.folder import write_model
 from tests.api.models import language_model
@@ -241,24 +241,22 @@ def test_sentences_are_generated_with_trees_where_the_model_has_them(tmp_path):
 def test_evaluations_are_those_of_the_modules(toy, prpn, tmp_path):
     treebank = toy / "test.mrg"
     protocol = protocol_named("wsj10")
-    expected = evaluate_parsing(
-        prpn, treebank, protocol=protocol, preprocessing="none", options=DecodingOptions(decoder="unbiased")
-    ).to_dict()
+    expected = evaluate_parsing(prpn, treebank, protocol=protocol, preprocessing="none", decoder="unbiased").to_dict()
     for chosen in ("wsj10", protocol):
         figures = prpn.evaluate_parsing(treebank, chosen, decoder="unbiased", preprocessing="none").to_dict()
-        assert [reading["form"] for reading in figures.pop("readings")] == ["labelled trees"]
+        assert [reading["form"] for reading in figures["readings"]] == ["labelled trees"]
         assert figures == expected
     with pytest.raises(InputError, match="max_words: found together with a protocol object"):
         prpn.evaluate_parsing(treebank, protocol, max_words=3)
     pairs = tmp_path / "pairs.jsonl"
     pairs.write_text('{"sentence_good": "the cat sees", "sentence_bad": "sees cat the", "UID": "order"}\n')
-    report = prpn.evaluate_pairs(pairs, also={"other": fresh("lstm")})
+    report = syntaxlm.evaluate_pairs({"prpn": prpn, "other": fresh("lstm")}, pairs)
     assert [one.name for one in report.models] == ["prpn", "other"]
-    with pytest.raises(InputError, match="also: prpn is the name of this model"):
-        prpn.evaluate_pairs(pairs, also={"prpn": fresh("lstm")})
+    assert [one.name for one in prpn.evaluate_pairs(pairs).models] == ["prpn"]
     table = tmp_path / "suite.csv"
     table.write_text("item,condition,1,2\n1,a,the cat,sees\n1,b,the cats,sees\n")
-    suites = prpn.evaluate_suites(table, predictions=["(2;%a%) < (2;%b%)"], also={"other": fresh("lstm")})
+    models = {"prpn": prpn, "other": fresh("lstm")}
+    suites = syntaxlm.evaluate_suites(models, table, predictions=["(2;%a%) < (2;%b%)"])
     assert [one.name for one in suites.models] == ["prpn", "other"]
 
 

@@ -161,7 +161,7 @@ def test_the_table_of_f1_has_both_decoders_baselines_and_bounds(page, parsing):
 
 def test_a_model_of_several_layers_has_a_table_of_their_f1(page, toy, tmp_path):
     stored = layered()
-    parsing = evaluate_parsing(stored, toy / "test.mrg", options=DecodingOptions(layer=3))
+    parsing = evaluate_parsing(stored, toy / "test.mrg", layer=3)
     built = page_of(stored, read_run(tmp_path), parsing)
     heads, *rows = Read(built.html()).tables["F1 by layer, percent"]
     assert heads == ["distances", "biased", "unbiased"]

@@ -10,7 +10,7 @@ from syntaxlm.cli import main, quickstart
 from syntaxlm.drawing.sentence import Drawing
 from syntaxlm.evaluation.trees import evaluate_parsing
 from syntaxlm.parsing.analysis import analyse
-from syntaxlm.parsing.options import DecodingOptions, ParseOptions
+from syntaxlm.parsing.options import ParseOptions
 from syntaxlm.parsing.parse import parse_lines
 from syntaxlm.trees.decoding import SPAN_RULES
 from syntaxlm.trees.tree import parse_brackets
@@ -81,7 +81,7 @@ def test_the_command_draws_it(stored, decoder, title, ending, tmp_path, monkeypa
     ],
 )
 def test_a_report_has_all_decoders_and_the_label_mapping_of_labelled_spans(stored, decoder, texts, toy, trained):
-    parsing = evaluate_parsing(stored, toy / "test.mrg", options=DecodingOptions(decoder=decoder))
+    parsing = evaluate_parsing(stored, toy / "test.mrg", decoder=decoder)
     page = page_of(stored, read_run(trained.lstm), parsing)
     html = page.html()
     assert page.left_out == {}

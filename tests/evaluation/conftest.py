@@ -36,3 +36,11 @@ def spoken(monkeypatch):
         return asked
 
     return replaced
+
+
+@pytest.fixture(params=["prpn", "lstm"])
+def stored(request):
+    """Trained models whose scores are compared with reading token by token."""
+    stored = request.getfixturevalue(request.param)
+    stored.model.double()
+    return stored

@@ -121,9 +121,9 @@ def test_a_trained_model_scores_candidates_as_it_scores_sentences(prpn, toy, tmp
     written = [json.loads(row) for row in rows.read_text().splitlines()]
     assert [row["candidates"] for row in written] == lines
     for row in written:
-        values = row["models"]["model"]["log_probs"]
-        assert row["models"]["model"]["chosen"] == [values.index(max(values))]
-        assert row["models"]["model"]["credit"] == (row["correct"] == values.index(max(values)))
+        values = row["models"]["prpn"]["log_probs"]
+        assert row["models"]["prpn"]["chosen"] == [values.index(max(values))]
+        assert row["models"]["prpn"]["credit"] == (row["correct"] == values.index(max(values)))
 
 
 def test_interpolation_adds_up_log_probabilities_by_their_weights():
@@ -269,7 +269,7 @@ def test_one_model_interpolates_nothing_and_text_of_another_style_gives_a_warnin
     assert report.to_dict()["interpolated"] is None
     assert report.models[0].accuracy().fraction == report.chance == 0.5
     assert "interpolated" not in str(report)
-    warning = "hardly any question has only words in the vocabulary of model"
+    warning = "hardly any question has only words in the vocabulary of prpn"
     assert warning not in str(report)
     files[0].write_text("a b\na c\nb c\nb d\n")
     files[1].write_text("a b\nb d\n")
@@ -372,7 +372,7 @@ def test_tree_and_text_models_are_in_one_table_and_interpolated(parsed, beside):
     )
     assert [model["given_trees"] for model in report.to_dict()["models"]] == [True, True, False]
     assert evaluate_completion(models, questions, answers).interpolation.is_tuned
-    split = evaluate_completion(models, questions, answers, TreebankStyle("drop"), shares=[0.25, 0.25])
+    split = evaluate_completion(models, questions, answers, punctuation="drop", shares=[0.25, 0.25])
     assert split.models[0].log_probs.tolist() == tree.tolist(), "words of trees are left as they are"
     assert (split.models[2].log_probs != text).all()
 
@@ -388,7 +388,7 @@ def test_a_model_that_predicts_no_ends_divides_by_words_alone(parsed):
 def test_candidates_without_trees_are_reported(parsed, small):
     _, questions, plain, answers = parsed
     with pytest.raises(
-        InputError, match=r"q\.txt, line 1, question 1: found plain text, but model reads dependency trees"
+        InputError, match=r"q\.txt, line 1, question 1: found plain text, but tree-rnn reads dependency trees"
     ):
         evaluate_completion(tree_model(), plain, answers)
     with pytest.raises(InputError, match=r"q\.conllu: no model reads parses; expected a dependency-tree model"):

@@ -10,7 +10,7 @@ import pytest
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.data.stimuli import Stimuli
-from syntaxlm.evaluation.items import evaluate_items as evaluate_stimuli
+from syntaxlm.evaluation.items import evaluate_items
 from syntaxlm.scoring.options import ScoreOptions
 from syntaxlm.scoring.surprisal import surprisals
 from tests.fresh_models import STREAM, fresh
@@ -30,10 +30,6 @@ def write(tmp_path):
         return tmp_path / name
 
     return write
-
-
-def evaluate_items(models, table, *, critical=None, frequencies=None, spillover=0, **reading):
-    return evaluate_stimuli(models, Stimuli.read(table, **reading), critical, frequencies, spillover)
 
 
 def by_region(stored, sentence: str) -> list[float]:
@@ -72,7 +68,7 @@ def test_regions_may_be_columns_or_single_words(write):
     columns = "item,condition,start,verb,end\n1,a,the cat,sees,a dog\n1,b,the cat,,a dog\n"
     lacking = evaluate_items(stored, write(columns), regions=["start", "verb", "end"], critical="verb")
     assert "region verb has no words in item 1; not in the means" in lacking.warnings
-    assert list(lacking.means["model"]["verb"]) == ["a"]
+    assert list(lacking.means["lstm"]["verb"]) == ["a"]
     report = evaluate_items(stored, write(columns), regions=["start", "verb", "end"])
     rows = list(report.rows())
     assert [row["region_name"] for row in rows] == ["start", "verb", "end"] * 2
@@ -86,12 +82,12 @@ def test_regions_may_be_columns_or_single_words(write):
 def test_means_and_differences_over_items(write):
     report = evaluate_items(fresh("lstm"), write(TABLE))
     bits = {(row["item"], row["condition"], row["region_name"]): row["surprisal"] for row in report.rows()}
-    for region, by_condition in report.means["model"].items():
+    for region, by_condition in report.means["lstm"].items():
         for condition, mean in by_condition.items():
             values = [bits[item, condition, region] for item in "12"]
             assert mean.value == pytest.approx(np.mean(values), abs=1e-5)
         values = [bits[item, "long", region] - bits[item, "short", region] for item in "12"]
-        assert report.differences["model"][region]["long"].value == pytest.approx(np.mean(values), abs=1e-5)
+        assert report.differences["lstm"][region]["long"].value == pytest.approx(np.mean(values), abs=1e-5)
         assert math.isnan(by_condition["long"].low)  # two items give no interval
 
 
@@ -100,10 +96,10 @@ def test_intervals_of_many_items_contain_their_mean(write):
     lines = [f"{item},{name},{words[item % 6]} {words[item % 5]} | {word}" for item in range(12) for name, word in
              (("a", "cat"), ("b", words[item % 4]))]  # fmt: skip
     report = evaluate_items(fresh("lstm"), write("\n".join(["item,condition,sentence", *lines]) + "\n"))
-    for by_condition in report.means["model"].values():
+    for by_condition in report.means["lstm"].values():
         for mean in by_condition.values():
             assert mean.low <= mean.value <= mean.high
-    low, high = (getattr(report.differences["model"]["1"]["b"], end) for end in ("low", "high"))
+    low, high = (getattr(report.differences["lstm"]["1"]["b"], end) for end in ("low", "high"))
     assert low == pytest.approx(0, abs=1e-9)
     assert high == pytest.approx(0, abs=1e-9)  # the first region is the same in both conditions
 

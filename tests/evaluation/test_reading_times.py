@@ -14,13 +14,13 @@ import pandas as pd
 import pytest
 
 from syntaxlm.core.errors import InputError, InputWarning
-from syntaxlm.data import displayed_words as words_module
 from syntaxlm.data.displayed_words import displayed_words, join_times
 from syntaxlm.data.frequencies import Frequencies
 from syntaxlm.data.input_table import InputTable
 from syntaxlm.drawing.files import check_picture
 from syntaxlm.evaluation.reading_times import RegressionSettings, binned_means, evaluate_reading_times, smooth_terms
 from syntaxlm.reports.tables import format_rows
+from syntaxlm.scoring import word_table as words_module
 from syntaxlm.scoring.options import ScoreOptions
 from syntaxlm.scoring.surprisal import surprisals
 from syntaxlm.scoring.word_table import score_words, word_table

@@ -143,7 +143,7 @@ def test_regions_have_the_sums_of_their_words_and_ends_do_not_count(small, writt
     report = evaluate_suites(small, file)
     assert asked == ["the cat sleeps .", "The cats sleeps ."]
     (item,) = report.details()
-    found = item["models"]["model"]["surprisal"]
+    found = item["models"]["prpn"]["surprisal"]
     assert found["a"] == {1: 3, 2: 0, 3: 24}
     assert found["b"] == {1: 14, 2: 0, 3: 24}
     assert item["sentences"]["a"] == "the cat sleeps ."

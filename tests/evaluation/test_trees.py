@@ -62,7 +62,7 @@ def evaluate(toy):
 
     def evaluate(bundle, decoder=None, layer=None, ties="random", **arguments):
         options = DecodingOptions(decoder=decoder, layer=layer, ties=ties)
-        return evaluate_parsing(bundle, toy / "test.mrg", options=options, preprocessing="none", **arguments)
+        return evaluate_parsing(bundle, toy / "test.mrg", **vars(options), preprocessing="none", **arguments)
 
     return evaluate
 
@@ -505,7 +505,7 @@ def test_an_unknown_decoder_or_layer_is_reported_before_anything_is_read(asked, 
         with pytest.raises(InputError, match=message):
             parse_lines(models, ["a cat"], ParseOptions(**asked))
     with pytest.raises(InputError, match=message):
-        evaluate_parsing(spans, "nowhere.mrg", also=[spans], options=DecodingOptions(**asked))
+        evaluate_parsing(spans, "nowhere.mrg", also=[spans], **asked)
 
 
 def test_fresh_weights_are_those_of_their_seed_alone_and_leave_the_generator_as_it_was(prpn):

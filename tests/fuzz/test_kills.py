@@ -28,9 +28,9 @@ from syntaxlm.core.tensor_files import read_tensors
 from syntaxlm.generation.stops import STOP_WEIGHTS, STOPS
 from syntaxlm.jobs.folder import REPORT, ROWS
 from syntaxlm.training.result import CHECKPOINT, METRICS, RECIPE
+from tests.comparison.test_focus import PCFG
 from tests.training.runs import TREE_RNN
 from tests.training.runs import tree_data as data_of
-from tests.comparison.test_focus import PCFG
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="clocks of other processes"),

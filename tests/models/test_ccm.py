@@ -15,7 +15,6 @@ from syntaxlm.data.treebanks import read_treebank, write_words
 from syntaxlm.evaluation.trees import evaluate_parsing
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.ccm import CCM, CCMConfig, random_split_marginals
-from syntaxlm.parsing.options import DecodingOptions
 from syntaxlm.storage.folder import read_model
 from syntaxlm.training.recipe import read_recipe
 from syntaxlm.training.run import resume, train
@@ -174,9 +173,7 @@ def folders(tagged, tmp_path_factory):
 @pytest.mark.parametrize("units", ["tags", "words"])
 def test_a_model_of_tags_or_words_parses_and_gives_no_perplexity(units, folders, tagged, toy, capsys):
     folder = str(folders / units)
-    report = evaluate_parsing(
-        read_model(folder), toy / "test.mrg", preprocessing="none", options=DecodingOptions(decoder="viterbi")
-    )
+    report = evaluate_parsing(read_model(folder), toy / "test.mrg", preprocessing="none", decoder="viterbi")
     assert set(report.scores) == {"mbr", "viterbi"}
     assert 0 < report.scores["viterbi"].f1 < 1
     line = "the_DT old_JJ dog_NN sleeps_VBZ" if units == "tags" else "the old dog sleeps"

@@ -35,7 +35,7 @@ from syntaxlm.generation.trees import generate_trees
 from syntaxlm.models.abilities import GeneratesTrees, ParsesSentences
 from syntaxlm.models.batches import TextMode
 from syntaxlm.models.structures import SpanScores
-from syntaxlm.parsing.options import DecodingOptions, ParseOptions
+from syntaxlm.parsing.options import ParseOptions
 from syntaxlm.parsing.parse import parse_lines
 from syntaxlm.parsing.structure import structure_of
 from syntaxlm.scoring.cache import CacheSettings
@@ -45,7 +45,6 @@ from syntaxlm.scoring.surprisal import WordSurprisal, surprisals, tree_log_probs
 from syntaxlm.storage.arpa import read_arpa, write_arpa
 from syntaxlm.storage.folder import ModelBundle, distinct_tensors, read_classifier, read_model
 from syntaxlm.text.options import AS_WRITTEN
-from syntaxlm.text.treebank_style import TreebankStyle
 from syntaxlm.training.recipe import read_recipe
 from syntaxlm.training.run import resume, train
 from tests.fresh_models import reading
@@ -194,7 +193,7 @@ def tuned_cache(name: str) -> dict[str, Any]:
 
 def minimal_pairs(bundles: Models, punctuation: Any = "keep", contractions: Any = "keep") -> dict[str, Any]:
     """Figures; each model's log-probabilities of the better and the worse sentence of each pair."""
-    report = evaluate_pairs(bundles, PAIRS, TreebankStyle(punctuation, contractions))
+    report = evaluate_pairs(bundles, PAIRS, punctuation=punctuation, contractions=contractions)
     scored = [row for row in report.details() if row["adjacent"]]  # the others were not recorded
     rows = [{name: values["log_prob"] for name, values in row["models"].items()} for row in scored]
     return {"figures": report.to_dict(), "log_probs": rows}
@@ -209,7 +208,10 @@ def completion(
     parsed: str | None = None,
 ) -> dict[str, Any]:
     """Figures; what each model, and their interpolation, gives for each question's candidates."""
-    report = evaluate_completion(bundles, questions, answers, TreebankStyle(), shares, per_token, parsed)
+    report = evaluate_completion(
+        bundles, questions, answers, per_token=per_token, parses=parsed, shares=shares, punctuation="keep",
+        contractions="keep",
+    )  # fmt: skip
     return {"figures": report.to_dict(), "questions": [row["models"] for row in report.details()]}
 
 
@@ -281,7 +283,8 @@ def parsing_report(
         preprocessing=preprocessing,
         also=list(map(model, also)),
         random_weights=random_weights,
-        options=DecodingOptions(ties="first", **decoding),  # the recorded averages took the first of equal splits
+        ties="first",
+        **decoding,  # the recorded averages took the first of equal splits
     )
     rows = [[sentence.number, sentence.f1, sentence.predicted] for sentence in report.details()]
     return {"figures": report.to_dict(), "sentences": rows}

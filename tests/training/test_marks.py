@@ -14,7 +14,7 @@ from syntaxlm.models.abilities import TextCounts
 from syntaxlm.models.pcfg.grammars import SimplePCFGConfig
 from syntaxlm.models.registry import build_model
 from syntaxlm.ops.inside import log_partition_reference
-from syntaxlm.parsing.options import DecodingOptions, ParseOptions
+from syntaxlm.parsing.options import ParseOptions
 from syntaxlm.parsing.parse import parse_lines
 from syntaxlm.storage.folder import read_model
 from syntaxlm.text.normaliser import Normaliser
@@ -81,9 +81,9 @@ def test_a_model_parses_with_marks_as_it_was_trained_and_the_options_decide(text
     report = evaluate_parsing(model, gold)
     assert list(report.scores) == ["mbr", "mbr with marks (both)"]
     assert report.chosen == "mbr"
-    stated = evaluate_parsing(model, gold, options=DecodingOptions(marks="end"))
+    stated = evaluate_parsing(model, gold, marks="end")
     assert stated.chosen == "mbr with marks (end)"
-    assert list(evaluate_parsing(model, gold, options=DecodingOptions(marks="none")).scores) == ["mbr"]
+    assert list(evaluate_parsing(model, gold, marks="none").scores) == ["mbr"]
 
 
 @pytest.fixture
@@ -101,7 +101,7 @@ def test_texts_and_treebanks_without_marks_are_reported(text, tmp_path):
     gold.write_text("(S (NN a) (NN b) (NN c))\n")
     model = read_model(train(recipe_of(text), tmp_path / "plain").folder)
     with pytest.raises(InputError, match=r"unmarked\.mrg: found no punctuation mark .* Use marks none"):
-        evaluate_parsing(model, gold, options=DecodingOptions(marks="end"))
+        evaluate_parsing(model, gold, marks="end")
     assert list(evaluate_parsing(model, gold).scores) == ["mbr"]
 
 

@@ -8,7 +8,6 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TypeVar
 
-from syntaxlm.api.texts import check_model, file_of
 from syntaxlm.comparison import runs
 from syntaxlm.comparison.report import Comparison, TreebankEvaluation
 from syntaxlm.comparison.runs import read_recipes, with_tagged_text
@@ -16,6 +15,7 @@ from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import named_path, refuse_overwriting, text_output
 from syntaxlm.core.reading import keeps_readings
 from syntaxlm.core.settings import Overrides
+from syntaxlm.data.arguments import check_model, file_of
 from syntaxlm.evaluation.reranking import RerankReport, evaluate_reranking
 from syntaxlm.evaluation.trees import find_protocol
 from syntaxlm.storage.folder import ModelBundle

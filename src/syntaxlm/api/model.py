@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import cycle, islice
@@ -15,37 +15,32 @@ from typing import Any, Literal, Unpack, overload
 import torch
 
 from syntaxlm.api.results import Results, SentenceSurprisal, Surprisals
-from syntaxlm.api.texts import (
-    check_models,
-    check_names,
-    check_table,
-    file_of,
-    files_of,
-    is_frame,
-    names_of,
-    options_of,
-    texts_of,
-)
 from syntaxlm.core.errors import LONGEST_NAME, InputError, shortened
 from syntaxlm.core.files import named_path
 from syntaxlm.core.reading import keeps_readings
 from syntaxlm.core.settings import check_number
 from syntaxlm.core.text_files import LINES_TOGETHER
 from syntaxlm.core.threads import core_count
-from syntaxlm.data.frequencies import FrequencySource
+from syntaxlm.data.arguments import (
+    check_models,
+    check_names,
+    check_table,
+    file_of,
+    is_frame,
+    model_names,
+    options_of,
+    texts_of,
+)
 from syntaxlm.data.input_table import InputTable
-from syntaxlm.data.stimuli import Stimuli
 from syntaxlm.data.tables import input_columns
-from syntaxlm.evaluation.attachment import AttachmentReport, evaluate_attachment
-from syntaxlm.evaluation.completion import CompletionReport, evaluate_completion
-from syntaxlm.evaluation.items import ItemsReport, evaluate_items
-from syntaxlm.evaluation.options import RegressionSettings
-from syntaxlm.evaluation.pairs import PairsReport, evaluate_pairs
+from syntaxlm.evaluation.attachment import evaluate_attachment
+from syntaxlm.evaluation.completion import evaluate_completion
+from syntaxlm.evaluation.items import evaluate_items
+from syntaxlm.evaluation.pairs import evaluate_pairs
 from syntaxlm.evaluation.perplexity import LanguageModelScore, evaluate_text
-from syntaxlm.evaluation.reading_times import Contexts, ReadingTimesReport, evaluate_reading_times
-from syntaxlm.evaluation.suites import SuitesReport, evaluate_suites
-from syntaxlm.evaluation.tree_report import ParsingReport
-from syntaxlm.evaluation.trees import evaluate_parsing, find_protocol
+from syntaxlm.evaluation.reading_times import evaluate_reading_times
+from syntaxlm.evaluation.suites import evaluate_suites
+from syntaxlm.evaluation.trees import evaluate_parsing
 from syntaxlm.generation.options import SamplingKeywords, SamplingOptions, TreeSamplingOptions
 from syntaxlm.generation.sentences import (
     GeneratedSentence,
@@ -56,7 +51,7 @@ from syntaxlm.generation.sentences import (
 )
 from syntaxlm.generation.stops import read_stops, write_stops
 from syntaxlm.generation.trees import GeneratedTree, generate_trees
-from syntaxlm.parsing.options import DecodingKeywords, DecodingOptions, ParseKeywords, ParseOptions
+from syntaxlm.parsing.options import ParseKeywords, ParseOptions
 from syntaxlm.parsing.parse import CONSTITUENTS, Parse, check_text_of, parse_lines
 from syntaxlm.parsing.processes import parse_in_processes
 from syntaxlm.parsing.word_measures import word_measures
@@ -64,15 +59,14 @@ from syntaxlm.scoring.cache import CacheSettings
 from syntaxlm.scoring.engine import Scorer
 from syntaxlm.scoring.options import Context, PerplexityOptions, ReadingOptions, ScoreKeywords, ScoreOptions
 from syntaxlm.scoring.surprisal import word_columns
-from syntaxlm.scoring.word_table import WordTable, word_table
+from syntaxlm.scoring.word_table import word_table
 from syntaxlm.storage.folder import STOPS, ModelBundle, write_model
 from syntaxlm.storage.hub import CardFacts, check_repository_name, has_card, upload, write_card
 from syntaxlm.storage.sources import read_named
 from syntaxlm.text.doubts import checked, warn_of_doubts
 from syntaxlm.text.options import TextKeywords, TextOptions
 from syntaxlm.text.reader import TextReader, each_line
-from syntaxlm.trees.f1 import PROTOCOLS, Protocol
-from syntaxlm.trees.preprocessing import GoldPreprocessing
+from syntaxlm.trees.f1 import PROTOCOLS
 
 PROTOCOL = PROTOCOLS["wsj-test"]
 
@@ -174,9 +168,9 @@ class LanguageModel(ModelBundle):
         self, texts: Iterator[str], batch_size: int, n_process: int, also: Sequence[ModelBundle], options: ParseOptions
     ) -> Iterator[Parse]:
         """Return the parses of texts, which are read in batches."""
-        check_models(also, named=False)
+        check_models(also)
         models = [self, *also]
-        read = partial(parse_lines, models, options=options, names=_names(models))
+        read = partial(parse_lines, models, options=options, names=model_names(models))
         read([])  # reports wrong options now instead of with the first parse
         batches = enumerate(iter(lambda: list(islice(texts, batch_size)), []))
 
@@ -371,227 +365,15 @@ class LanguageModel(ModelBundle):
         refuse_word_options(prompt, sampling, "Sentences with trees are sampled top-down.")
         return Results(sample_with_trees(self, count, sampling))
 
-    @keeps_readings
-    def evaluate_parsing(
-        self,
-        treebank: str | Path,
-        protocol: str | Protocol = PROTOCOL,
-        *,
-        preprocessing: GoldPreprocessing | str | Path = "ptb-keep",
-        max_words: int | None = None,
-        also: Sequence[ModelBundle] = (),
-        random_weights: int | None = None,
-        **options: Unpack[DecodingKeywords],
-    ) -> ParsingReport:
-        """Measure F1 of the model's trees against a treebank, with baselines.
-
-        treebank: a bracket file, a folder of bracket files, or a pattern.  protocol: a name or a protocol object.
-        preprocessing: of the gold trees.  max_words: longer sentences are omitted.
-        random_weights: number of untrained models with the same settings that are also scored; None: 3 for a single
-            model of distances, otherwise 0.
-        decoder, layer, ties, also: see `parse`. Raises InputError as `parse` does, and for an unreadable treebank.
-
-        >>> report = nlp.evaluate_parsing("corpus/test.mrg", "wsj40")
-        >>> report.chosen
-        'mbr'
-        """
-        check_models(also, named=False)
-        decoding = options_of(DecodingOptions, options, self.evaluate_parsing)
-        scoring, treebank = find_protocol(protocol, max_words), file_of(treebank, "treebank")
-        return evaluate_parsing(self, treebank, scoring, decoding, preprocessing, also, random_weights)
-
-    @keeps_readings
-    def evaluate_attachment(
-        self,
-        treebank: str | Path,
-        protocol: str | Protocol = PROTOCOL,
-        *,
-        preprocessing: GoldPreprocessing | str | Path = "ptb-keep",
-        max_words: int | None = None,
-    ) -> AttachmentReport:
-        """Measure how often the heads of the model's words are those of a dependency treebank, with baselines.
-
-        treebank: a CoNLL-U file, a folder of such files, or a pattern.  protocol: selects sentences by their length.
-        preprocessing, max_words: see `evaluate_parsing`.
-        Raises InputError for a model that gives no dependency trees, and for a treebank without them.
-        """
-        scoring = find_protocol(protocol, max_words)
-        return evaluate_attachment(self, file_of(treebank, "treebank"), scoring, preprocessing)
-
-    @keeps_readings
-    def evaluate_pairs(
-        self,
-        files: str | Path | Sequence[str | Path],
-        *,
-        also: Mapping[str, ModelBundle] | None = None,
-        **options: Unpack[TextKeywords],
-    ) -> PairsReport:
-        """Measure how often the model prefers the better sentence of minimal pairs.
-
-        files: files of pairs (JSON lines or tables), or folders of such files.  punctuation, contractions: see `parse`.
-        also: other models by name, which are compared with this one.
-        Raises InputError for files that cannot be read and for models without sentence probabilities.
-        """
-        style = options_of(TextOptions, options, self.evaluate_pairs)
-        return evaluate_pairs(self._with(also), files_of(files, "files"), style)
-
-    @keeps_readings
-    def evaluate_suites(
-        self,
-        files: str | Path | Sequence[str | Path],
-        *,
-        predictions: str | Sequence[str] = (),
-        also: Mapping[str, ModelBundle] | None = None,
-        **options: Unpack[TextKeywords],
-    ) -> SuitesReport:
-        """Measure how often the predictions of test suites about the surprisals of regions hold.
-
-        files: suites of SyntaxGym (JSON), tables, or folders of JSON suites.
-        predictions: formulas of tables, such as "(2;%plural%) < (2;%singular%)".  punctuation, contractions: see
-        `parse`.  also: other models by name, which are compared with this one.
-        Raises InputError for files that cannot be read, invalid formulas, and models without token probabilities.
-        """
-        style = options_of(TextOptions, options, self.evaluate_suites)
-        formulas = names_of(predictions, "predictions")
-        return evaluate_suites(self._with(also), files_of(files, "files"), style, formulas)
-
-    @keeps_readings
-    def evaluate_completion(
-        self,
-        questions: str | Path,
-        answers: str | Path,
-        *,
-        per_token: bool = False,
-        parses: str | Path | None = None,
-        also: Mapping[str, ModelBundle] | None = None,
-        shares: Sequence[float] | None = None,
-        **options: Unpack[TextKeywords],
-    ) -> CompletionReport:
-        """Measure how often the model chooses the correct word in sentence-completion questions.
-
-        questions, answers: files.  parses: file of the questions' trees, for dependency-tree models.
-        punctuation, contractions: see `parse`.  per_token: compare mean log-probabilities per token.
-        also: other models by name, which are interpolated with this one.  shares: their weights; None: chosen on the
-        first half of the questions.
-        Raises InputError for files that cannot be read and for models without sentence probabilities.
-        """
-        style = options_of(TextOptions, options, self.evaluate_completion)
-        asked, keys = file_of(questions, "questions"), file_of(answers, "answers")
-        return evaluate_completion(self._with(also), asked, keys, style, shares, per_token, parses)
-
-    @keeps_readings
-    def word_table(
-        self,
-        table: Any,
-        column: str = "word",
-        *,
-        group: str | Sequence[str] | None = None,
-        sentence: str | None = None,
-        order: str | None = None,
-        is_text: bool = False,
-        frequencies: FrequencySource | None = None,
-        context: Context = "reset",
-        spillover: int = 1,
-        **options: Unpack[TextKeywords],
-    ) -> WordTable:
-        """Compute the surprisal of displayed words: one row per word, joined with the columns of the input.
-
-        table: a file or data frame with one displayed word per row, in the order of reading; with `is_text`, with
-        running text.  column: its column of words, or of text.
-        group: the column, or several, that name the text (story, item) of a row.  sentence: the column whose value
-        changes where a sentence starts; None: sentences are found from punctuation.  order: the column of numbers by
-        which the rows of a group are sorted; None: they are in the order of reading.
-        frequencies: see `syntaxlm.Frequencies.read`: a file with a list of words and counts, or with text, or
-        "wordfreq:en"; None: no log frequency.
-        context: "reset" reads each sentence by itself; "carry" carries the state within a group.
-        spillover: number of previous words whose values are in the row.  punctuation, contractions: see `parse`.
-        Raises InputError for tables that cannot be read and for models without token probabilities.
-        """
-        chosen = options_of(partial(ScoreOptions, context=context), options, self.word_table)
-        check_table(table, "table")
-        check_names(column=column, sentence=sentence, order=order)
-        groups = None if group is None else names_of(group, "group")
-        return word_table(
-            self, table, column, group=groups, sentence=sentence, order=order, is_text=is_text, frequencies=frequencies,
-            spillover=spillover, options=chosen,
-        )  # fmt: skip
-
-    @keeps_readings
-    def evaluate_items(
-        self,
-        table: Any,
-        column: str | None = None,
-        *,
-        item: str = "item",
-        condition: str | Sequence[str] = "condition",
-        regions: str | Sequence[str] = (),
-        separator: str | None = None,
-        critical: str | None = None,
-        frequencies: FrequencySource | None = None,
-        spillover: int = 0,
-        also: Mapping[str, ModelBundle] | None = None,
-        **options: Unpack[TextKeywords],
-    ) -> ItemsReport:
-        """Sum the surprisals of stimuli by region, and average them by condition over items.
-
-        table: a file or data frame with one stimulus per row.  column: its sentences, by default "sentence", with a
-        separator between regions, by default "|"; without separators, each word is a region.
-        item: its column of items.  condition: one column or several.
-        regions: columns with the regions, instead of `column`.
-        critical: the region whose unknown words are reported; None: all.
-        frequencies: see `syntaxlm.Frequencies.read`; None: no log frequency.
-        spillover: number of words before a region whose values are in its row.
-        also: other models by name.  punctuation, contractions: see `parse`.
-        The result has `to_dataframe()` with a row per region and `plot()`.
-        Raises InputError for tables that cannot be read and for models without token probabilities.
-        """
-        style, models = options_of(TextOptions, options, self.evaluate_items), self._with(also)
-        check_table(table, "table")
-        check_names(column=column, item=item, separator=separator)
-        conditions, columns = names_of(condition, "condition"), names_of(regions, "regions")
-        stimuli = Stimuli.read(table, column, item=item, condition=conditions, regions=columns, separator=separator)
-        return evaluate_items(models, stimuli, critical, frequencies, spillover, style)
-
-    @keeps_readings
-    def evaluate_reading_times(
-        self,
-        words: Any,
-        times: Any = None,
-        *,
-        frequencies: FrequencySource,
-        time_column: str = "time",
-        word_column: str = "word",
-        sentence: str | None = None,
-        group: str | Sequence[str] | None = None,
-        order: str | None = None,
-        key: str | Sequence[str] | None = None,
-        context: Contexts | None = None,
-        minimum: float | None = None,
-        maximum: float | None = None,
-        settings: RegressionSettings | None = None,
-        also: Mapping[str, ModelBundle] | None = None,
-        **options: Unpack[TextKeywords],
-    ) -> ReadingTimesReport:
-        """Measure how well surprisal predicts reading times, beyond length, frequency and position.
-
-        words: a file or data frame with one displayed word per row.  times: one with reading times; None: `words` has
-        them.  key: columns of both that identify a word; None: all that both have.  minimum, maximum: of times.
-        context: as in `word_table`; "both": two results per model that can carry its state.
-        also: other models by name, measured on the same words.  Other parameters: see `word_table`.
-        Raises InputError for tables that cannot be read or do not match, for models without token probabilities, and
-        if statsmodels is not installed (extra `stats`).
-        """
-        style = options_of(TextOptions, options, self.evaluate_reading_times)
-        check_table(words, "words")
-        if times is not None:
-            check_table(times, "times")
-        check_names(time_column=time_column, word_column=word_column, sentence=sentence, order=order)
-        groups = None if group is None else names_of(group, "group")
-        return evaluate_reading_times(
-            self._with(also), words, times, frequencies=frequencies, time_column=time_column, word_column=word_column,
-            sentence=sentence, group=groups, order=order, key=None if key is None else names_of(key, "key"),
-            context=context, minimum=minimum, maximum=maximum, style=style, settings=settings,
-        )  # fmt: skip
+    # Functions of one model, or of several models by name, which are also methods of a model.
+    evaluate_parsing = evaluate_parsing
+    evaluate_attachment = evaluate_attachment
+    evaluate_pairs = evaluate_pairs
+    evaluate_suites = evaluate_suites
+    evaluate_completion = evaluate_completion
+    evaluate_items = evaluate_items
+    evaluate_reading_times = evaluate_reading_times
+    word_table = word_table
 
     def save_pretrained(
         self,
@@ -662,14 +444,6 @@ class LanguageModel(ModelBundle):
             write_stops(folder, read_stops(self.folder, self), self.model)
         write_card(folder, self, repository or folder.resolve().name, facts, self.folder)
 
-    def _with(self, also: Mapping[str, ModelBundle] | None) -> Mapping[str, ModelBundle]:
-        """Return this model and others by name."""
-        check_models(also, named=True)
-        name = _names([self])[0]
-        if name in (also or {}):
-            raise InputError(f"also: {name} is the name of this model; expected a different name")
-        return {name: self, **(also or {})}
-
     def _check_reads_text(self, use: str, instead: str) -> None:
         if self.model.reads == "trees":
             raise InputError(
@@ -711,12 +485,6 @@ def _check_integer(value: int, name: str) -> None:
         raise TypeError(f"{name}: found {value!r}; expected a whole number") from None
 
 
-def _names(models: Sequence[ModelBundle]) -> list[str]:
-    """Return the names of models in messages: their folders, or their types."""
-    folders = [getattr(model, "folder", None) for model in models]
-    return [model.name if folder is None else str(folder) for model, folder in zip(models, folders, strict=True)]
-
-
 def _short_names(models: Sequence[ModelBundle]) -> list[str]:
     """Return the names of models without the folders that they are in."""
-    return [Path(name).name for name in _names(models)]
+    return [Path(name).name for name in model_names(models)]

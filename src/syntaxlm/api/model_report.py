@@ -409,7 +409,7 @@ def write_report(
     bundle.to(device)
     parsing = None
     if treebank is not None and isinstance(bundle.model, ParsesSentences):
-        parsing = evaluate_parsing(bundle, treebank, protocol, options, preprocessing)
+        parsing = evaluate_parsing(bundle, treebank, protocol, **vars(options), preprocessing=preprocessing)
     page = page_of(bundle, run, parsing)
     make_folder(output)
     return page.write(output / PAGE, theme)

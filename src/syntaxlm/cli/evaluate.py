@@ -117,13 +117,15 @@ def parse(
         gold = read_treebank(treebank, rule, labelled=has_labels(brackets))
         report: HasReport
         if not (has_dependencies(gold) and isinstance(bundle.model, ParsesDependencies)):
-            report = evaluate_parsing(bundle, gold, scoring, decoding, rule, others, random_weights)
+            report = evaluate_parsing(
+                bundle, gold, scoring, **vars(decoding), preprocessing=rule, also=others, random_weights=random_weights
+            )
         else:
             options = {"--also": models.also, "--decoder": decoding.decoder, "--layer": decoding.layer}
             options["--random-weights"] = random_weights is not None
             if extra := ", ".join(name for name, value in options.items() if value):
                 raise InputError(f"{extra}: found dependency trees in {gold.source}; expected constituency trees")
-            report = evaluate_attachment(bundle, gold, scoring, rule)
+            report = evaluate_attachment(bundle, gold, scoring, preprocessing=rule)
     output.write(report)
 
 
@@ -226,7 +228,7 @@ def pairs(
     """
     from syntaxlm.evaluation.pairs import evaluate_pairs
 
-    output.write(evaluate_pairs(models.load_all(), files, style))
+    output.write(evaluate_pairs(models.load_all(), files, **vars(style)))
 
 
 def suites(
@@ -253,7 +255,7 @@ def suites(
     """
     from syntaxlm.evaluation.suites import evaluate_suites
 
-    output.write(evaluate_suites(models.load_all(), files, style, prediction))
+    output.write(evaluate_suites(models.load_all(), files, predictions=prediction, **vars(style)))
 
 
 def completion(
@@ -287,8 +289,11 @@ def completion(
     """
     from syntaxlm.evaluation.completion import evaluate_completion
 
-    shares = weights_of(weights)
-    output.write(evaluate_completion(models.load_all(), questions, answers, style, shares, per_token, parses))
+    report = evaluate_completion(
+        models.load_all(), questions, answers, per_token=per_token, parses=parses, shares=weights_of(weights),
+        **vars(style),
+    )  # fmt: skip
+    output.write(report)
 
 
 def reading_times(
@@ -345,7 +350,7 @@ def reading_times(
     report = evaluate_reading_times(
         models.load(), words, times, frequencies=frequencies.read(), time_column=time_column,
         word_column=columns.word_column, sentence=columns.sentence_column, group=columns.group, order=columns.order,
-        key=key or None, context=context, minimum=min_time, maximum=max_time, style=style, settings=settings,
+        key=key or None, context=context, minimum=min_time, maximum=max_time, settings=settings, **vars(style),
     )  # fmt: skip
     if details is not None:
         formats: dict[str, RowFormat] = {".csv": "csv", ".json": "json", ".jsonl": "json"}

@@ -113,7 +113,7 @@ def run_quickstart(
         say("Parsing the test sentences")
         # Distances are decoded by the unbiased rule, which prefers neither direction.
         decoding = DecodingOptions(decoder="unbiased" if "unbiased" in stored.model.decoders else None)
-        parsing = evaluate_parsing(stored, corpus / "test.mrg", options=decoding)
+        parsing = evaluate_parsing(stored, corpus / "test.mrg", **vars(decoding))
         lines = [line for _, line in read_lines(corpus / "test.txt") if len(line.split()) in DRAWN_WORDS][:3]
         parses = parse_lines(stored, lines, ParseOptions(decoder=decoding.decoder, **AS_WRITTEN))
         drawn = tuple(draw_tree(parse.tree) for parse in parses)

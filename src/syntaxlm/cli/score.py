@@ -105,7 +105,8 @@ def score(
     table = word_table(
         model.load(), source, displayed.word_column if words else str(column), group=displayed.group,
         sentence=displayed.sentence_column, order=displayed.order, is_text=words is None, frequencies=listed,
-        spillover=displayed.spillover, options=options,
+        spillover=displayed.spillover, context=options.context, punctuation=options.punctuation,
+        contractions=options.contractions,
     )  # fmt: skip
     write_rows(table.rows(), table.columns, output, format or "tsv")
     print_note(table.summary)
@@ -307,6 +308,9 @@ def items(
     stimuli = Stimuli.read(table, column, item=item, condition=conditions, regions=regions, separator=separator)
     if drawn.picture is not None:
         stimuli.check_plot()
-    report = evaluate_items(models.load_all(), stimuli, critical, frequencies.read_if_given(), spillover, style)
+    report = evaluate_items(
+        models.load_all(), stimuli, critical=critical, frequencies=frequencies.read_if_given(), spillover=spillover,
+        **vars(style),
+    )  # fmt: skip
     output.write(report)
     drawn.write(report.plot)

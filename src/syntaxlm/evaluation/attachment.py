@@ -11,8 +11,10 @@ import numpy.typing as npt
 import torch
 
 from syntaxlm.core.errors import InputError
+from syntaxlm.core.reading import keeps_readings
+from syntaxlm.data.arguments import suggests_parameters
 from syntaxlm.data.treebanks import Preprocessing, Treebank, read_treebank
-from syntaxlm.evaluation.trees import tokens_for
+from syntaxlm.evaluation.trees import find_protocol, tokens_for, treebank_of
 from syntaxlm.models.abilities import ParsesDependencies
 from syntaxlm.ops.dmv import TreeDecisions, expected_counts
 from syntaxlm.parsing.structure import structure_of
@@ -151,20 +153,32 @@ def has_dependencies(treebank: Treebank) -> bool:
     return all(sentence.heads is not None and sentence.tree is None for sentence in treebank)
 
 
+@suggests_parameters
+@keeps_readings
 def evaluate_attachment(
     bundle: ModelBundle,
     treebank: str | Path | Treebank,
-    protocol: Protocol = PROTOCOLS["wsj-test"],
+    protocol: str | Protocol = PROTOCOLS["wsj-test"],
+    *,
     preprocessing: Preprocessing = "ptb-keep",
+    max_words: int | None = None,
 ) -> AttachmentReport:
-    """Parse the sentences of a dependency treebank with a model and scores the heads of the words.
+    """Measure how often the heads of a model's words are those of a dependency treebank, with baselines.
 
-    treebank: a file, folder or pattern; or what was read with the same preprocessing.
-    protocol: selects the sentences by their length. Those of one word are left out, unless the protocol counts them.
-    preprocessing: of gold trees. Dependents of a dropped word are attached to its head, or if it was the root, to its
-        first remaining dependent, which becomes the root.
-    Raises InputError for a model that gives no dependency trees, for a treebank without them, and like `read_treebank`.
+    Args:
+        bundle: the model.
+        treebank: a CoNLL-U file, a folder of such files, or a pattern; or what was read with the same preprocessing.
+        protocol: selects the sentences by their length: a name or a protocol object. Sentences of one word are left
+            out, unless the protocol counts them.
+        preprocessing: of gold trees. Dependents of a dropped word are attached to its head, or if it was the root, to
+            its first remaining dependent, which becomes the root.
+        max_words: longer sentences are left out; None: the limit of the protocol.
+
+    Raises:
+        InputError: for a model that gives no dependency trees, for a treebank without them, and like `read_treebank`.
     """
+    protocol = find_protocol(protocol, max_words)
+    treebank = treebank_of(treebank)
     bundle.require(ParsesDependencies, "evaluation on dependency trees")
     rule = find_preprocessing(preprocessing)
     read = treebank if isinstance(treebank, Treebank) else read_treebank(treebank, rule)

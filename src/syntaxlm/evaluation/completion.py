@@ -22,6 +22,8 @@ import numpy as np
 import numpy.typing as npt
 
 from syntaxlm.core.errors import InputError
+from syntaxlm.core.reading import keeps_readings
+from syntaxlm.data.arguments import file_of, models_by_name, suggests_parameters
 from syntaxlm.data.completion import CompletionQuestion, read_questions
 from syntaxlm.evaluation.significance import Accuracy, Credits, compare_credits
 from syntaxlm.reports.tables import PERCENT, RIGHT, Column, Columns, HasReport, Report, ReportTable, format_value
@@ -30,7 +32,7 @@ from syntaxlm.scoring.surprisal import log_probs_of_trees
 from syntaxlm.statistics.bootstrap import BootstrapResult
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.normaliser import UntaggedTokenError
-from syntaxlm.text.options import TextOptions
+from syntaxlm.text.options import Contractions, Punctuation, TextOptions
 from syntaxlm.text.reader import AS_TOKENISED, TextReader
 from syntaxlm.trees.spans import Flags
 
@@ -328,30 +330,40 @@ def first_half(questions: int) -> Flags:
     return np.arange(questions) < questions // 2
 
 
+@suggests_parameters
+@keeps_readings
 def evaluate_completion(
     models: ModelBundle | Mapping[str, ModelBundle],
     questions: str | Path,
     answers: str | Path,
-    style: TextOptions = AS_TOKENISED,
-    shares: Sequence[float] | None = None,
+    *,
     per_token: bool = False,
     parses: str | Path | None = None,
+    shares: Sequence[float] | None = None,
+    punctuation: Punctuation = "auto",
+    contractions: Contractions = "auto",
 ) -> CompletionReport:
-    """Answer sentence completion questions with each model and, if there are several, with their interpolation.
+    """Answer sentence-completion questions with each model and, if there are several, with their interpolation.
 
-    models: one model, or several by name.
-    questions, answers, parses: files, see `read_questions`.
-    style: how the text is changed before each model's own normaliser reads it; words of trees are not changed.
-    shares: interpolation weights of all models except the first, whose weight is the rest; None: the weights are chosen
-        on the first half of the questions.
-    per_token: compare candidates by the mean log-probability of their tokens, predicted ends included.
-    Raises InputError for the reasons of `read_questions`, for invalid weights, for too few questions to choose weights
-    on, for a candidate that a model's normaliser leaves empty or to which a model assigns no number, for a
-    dependency-tree model without trees, and for parses that no model reads.
+    Args:
+        models: one model, or several by name.
+        questions: a file, see `read_questions`.
+        answers: a file, see `read_questions`.
+        per_token: compare candidates by the mean log-probability of their tokens, predicted ends included.
+        parses: a file with the questions' trees, for dependency-tree models.
+        shares: interpolation weights of all models except the first, whose weight is the rest; None: the weights are
+            chosen on the first half of the questions.
+        punctuation: how punctuation marks are split off before a model reads the text, see `TextOptions`.
+        contractions: how contractions are split before a model reads the text, see `TextOptions`.
+
+    Raises:
+        InputError: for the reasons of `read_questions`, for invalid weights, for too few questions to choose weights
+            on, for a candidate that a model's normaliser leaves empty or to which a model assigns no number, for a
+            dependency-tree model without trees, and for parses that no model reads.
     """
-    named = {"model": models} if isinstance(models, ModelBundle) else models
-    if not named:
-        raise InputError("found no model; expected one model or more")
+    questions, answers = file_of(questions, "questions"), file_of(answers, "answers")
+    named = models_by_name(models)
+    style = TextOptions(punctuation=punctuation, contractions=contractions)
     if len(named) > 1 and INTERPOLATED in named:
         raise InputError(
             f"a model is named {INTERPOLATED}; expected another name, because the interpolation has this one"

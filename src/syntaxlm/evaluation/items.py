@@ -15,7 +15,9 @@ from typing import Any
 import numpy as np
 
 from syntaxlm.core.errors import InputError, listed, shortened
+from syntaxlm.core.reading import keeps_readings
 from syntaxlm.core.settings import check_number
+from syntaxlm.data.arguments import check_names, check_table, models_by_name, names_of, suggests_parameters
 from syntaxlm.data.frequencies import Frequencies, FrequencySource
 from syntaxlm.data.stimuli import Stimuli
 from syntaxlm.data.tables import input_columns, names_beside
@@ -26,7 +28,7 @@ from syntaxlm.scoring.options import MOST_SPILLOVER, ScoreOptions
 from syntaxlm.scoring.word_table import WordScores, previous_name, score_words, with_previous, word_properties
 from syntaxlm.statistics.intervals import Interval, bootstrap_mean
 from syntaxlm.storage.folder import ModelBundle
-from syntaxlm.text.options import TextOptions
+from syntaxlm.text.options import Contractions, Punctuation, TextOptions
 
 _EXAMPLES = 5  # unknown words in a warning
 _SHOWN = 40  # characters of a region in tables and pictures
@@ -300,22 +302,54 @@ class ItemsReport(HasReport):
         return stacked(pictures)
 
 
+@suggests_parameters
+@keeps_readings
 def evaluate_items(
     models: ModelBundle | Mapping[str, ModelBundle],
-    stimuli: Stimuli,
+    table: Any,
+    column: str | None = None,
+    *,
+    item: str = "item",
+    condition: str | Sequence[str] = "condition",
+    regions: str | Sequence[str] = (),
+    separator: str | None = None,
     critical: str | None = None,
     frequencies: FrequencySource | None = None,
     spillover: int = 0,
-    style: TextOptions = TextOptions(),
+    punctuation: Punctuation = "auto",
+    contractions: Contractions = "auto",
 ) -> ItemsReport:
-    """Score stimuli, each by itself, with one model or several.
+    """Sum the surprisals of stimuli by region, each sentence by itself, and average them by condition over items.
 
-    critical: name of the region whose unknown words are reported, see `StimulusRegion`; None: all.
-    frequencies: see `Frequencies.read`.  spillover: number of words before each region whose values are columns.
-    Raises InputError as `score_words` does, and if no sentence has the critical region.
+    The result has `to_dataframe()`, with a row per region, and `plot()`.
+
+    Args:
+        models: one model, or several by name.
+        table: a file or data frame with one stimulus per row; or `Stimuli`, which have been read.
+        column: the sentences of the table, by default "sentence".
+        item: the column of items.
+        condition: the column of conditions, or several.
+        regions: columns with the regions, instead of `column`.
+        separator: the sign between the regions of a sentence, by default "|"; without it, each word is a region.
+        critical: the region whose unknown words are reported, see `StimulusRegion`; None: all.
+        frequencies: see `syntaxlm.Frequencies.read`; None: no log frequency.
+        spillover: number of words before each region whose values are columns.
+        punctuation: how punctuation marks are split off before a model reads the text, see `TextOptions`.
+        contractions: how contractions are split before a model reads the text, see `TextOptions`.
+
+    Raises:
+        InputError: for the reasons of `Stimuli.read` and `score_words`, and if no sentence has the critical region.
     """
     check_number("spillover", spillover, 0, MOST_SPILLOVER)
-    named = {"model": models} if isinstance(models, ModelBundle) else models
+    named = models_by_name(models)
+    style = TextOptions(punctuation=punctuation, contractions=contractions)
+    if isinstance(table, Stimuli):
+        stimuli = table
+    else:
+        check_table(table, "table")
+        check_names(column=column, item=item, separator=separator)
+        conditions, columns = names_of(condition, "condition"), names_of(regions, "regions")
+        stimuli = Stimuli.read(table, column, item=item, condition=conditions, regions=columns, separator=separator)
     if critical is not None and critical not in stimuli.region_names:
         names = listed(stimuli.region_names)
         raise InputError(f"critical: found {critical!r}; expected the name of a region, a string: {names}")

@@ -16,7 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from syntaxlm.core.errors import InputError, amount, shortened
+from syntaxlm.core.errors import amount, shortened
+from syntaxlm.core.reading import keeps_readings
+from syntaxlm.data.arguments import files_of, models_by_name, suggests_parameters
 from syntaxlm.data.pairs import MinimalPair, read_pairs
 from syntaxlm.evaluation.completion import FEW_KNOWN, candidate_tokens, differing_words
 from syntaxlm.evaluation.significance import Accuracy, compare_credits
@@ -25,7 +27,7 @@ from syntaxlm.scoring.engine import LogProbs, Scorer
 from syntaxlm.statistics.bootstrap import BootstrapResult
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.doubts import warn_of_doubts
-from syntaxlm.text.options import TextOptions
+from syntaxlm.text.options import Contractions, Punctuation, TextOptions
 from syntaxlm.text.reader import AS_TOKENISED, TextReader
 from syntaxlm.trees.spans import Flags, Integers
 
@@ -333,23 +335,31 @@ def _share_unknown(sets: Mapping[str, Accuracy]) -> float | None:
     return (pairs - known) / pairs if pairs else None
 
 
+@suggests_parameters
+@keeps_readings
 def evaluate_pairs(
     models: ModelBundle | Mapping[str, ModelBundle],
     files: str | Path | Sequence[str | Path],
-    style: TextOptions = AS_TOKENISED,
+    *,
+    punctuation: Punctuation = "auto",
+    contractions: Contractions = "auto",
 ) -> PairsReport:
-    """Score the minimal pairs of files with each model, and compare the models with the first.
+    """Measure how often each model prefers the better sentence of minimal pairs, and compare the models with the first.
 
     Every distinct sentence is scored once.
-    models: one model, or several by name.
-    files: files of minimal pairs (JSON lines, or tables .tsv and .csv), or folders of such files.
-    style: how the text is changed before each model's own normaliser reads it.
-    Raises InputError for the reasons of `read_pairs`, and for a sentence that a model's normaliser leaves empty.
+
+    Args:
+        models: one model, or several by name.
+        files: files of minimal pairs (JSON lines, or tables .tsv and .csv), or folders of such files.
+        punctuation: how punctuation marks are split off before a model reads the text, see `TextOptions`.
+        contractions: how contractions are split before a model reads the text, see `TextOptions`.
+
+    Raises:
+        InputError: for the reasons of `read_pairs`, for models without sentence probabilities, and for a sentence that
+            a model's normaliser leaves empty.
     """
-    named = {"model": models} if isinstance(models, ModelBundle) else models
-    if not named:
-        raise InputError("found no model; expected one model or more")
-    paths = [files] if isinstance(files, str | Path) else files
+    named, paths = models_by_name(models), files_of(files, "files")
+    style = TextOptions(punctuation=punctuation, contractions=contractions)
     pairs = read_pairs(paths)
     scores = [score_pairs(bundle, pairs, style, name) for name, bundle in named.items()]
     return PairsReport(tuple(pairs), tuple(scores), tuple(map(str, paths)), style)

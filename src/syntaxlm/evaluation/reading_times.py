@@ -28,6 +28,8 @@ import numpy as np
 from syntaxlm.core.arrays import Flags, Integers, Numbers
 from syntaxlm.core.errors import InputError, amount
 from syntaxlm.core.progress import progress_bar
+from syntaxlm.core.reading import keeps_readings
+from syntaxlm.data.arguments import check_names, check_table, models_by_name, names_of, suggests_parameters
 from syntaxlm.data.displayed_words import DisplayedWords, Times, displayed_words, join_times
 from syntaxlm.data.frequencies import Frequencies, FrequencySource
 from syntaxlm.data.input_table import InputTable
@@ -58,8 +60,7 @@ from syntaxlm.statistics.regression import (
     spline_terms,
 )
 from syntaxlm.storage.folder import ModelBundle
-from syntaxlm.text.options import TextOptions
-from syntaxlm.text.reader import AUTO_STYLE
+from syntaxlm.text.options import Contractions, Punctuation, TextOptions
 
 Contexts = Literal["reset", "carry", "both"]
 
@@ -374,8 +375,10 @@ def _columns(coefficients: Sequence[str]) -> Columns:
     return Columns("reading times", "model and context", columns)
 
 
+@suggests_parameters
+@keeps_readings
 def evaluate_reading_times(
-    models: Mapping[str, ModelBundle],
+    models: ModelBundle | Mapping[str, ModelBundle],
     words: Any,
     times: Any = None,
     *,
@@ -385,35 +388,58 @@ def evaluate_reading_times(
     sentence: str | None = None,
     group: str | Sequence[str] | None = None,
     order: str | None = None,
-    key: Sequence[str] | None = None,
+    key: str | Sequence[str] | None = None,
     context: Contexts | None = None,
     minimum: float | None = None,
     maximum: float | None = None,
-    style: TextOptions = AUTO_STYLE,
     settings: RegressionSettings | None = None,
+    punctuation: Punctuation = "auto",
+    contractions: Contractions = "auto",
 ) -> ReadingTimesReport:
-    """Measure how well the surprisals of models predict reading times, on the same words.
+    """Measure how well surprisal predicts reading times, beyond length, frequency and position, on the same words.
 
-    models: by name.  words: a table with one displayed word per row, in the order of reading; a file or a data frame,
-        see `InputTable.read`.  times: a table with reading times; None: the table of words has them.
-    frequencies: a word list, or a text whose words are counted, see `Frequencies.read`.
-    time_column, word_column: names of columns.  sentence, group, order: see `displayed_words`.  key: see `join_times`.
-    context: "reset", "carry" (models that read sentence by sentence are reset), "both" (two results per model that can
-        carry its state), or None: each as it was trained.
-    minimum, maximum: times outside are left out.  style: see `score_words`.
-    Raises InputError for wrong tables and settings, if too few words are left, and if statsmodels is not installed.
+    Args:
+        models: one model, or several by name.
+        words: a table with one displayed word per row, in the order of reading: a file or a data frame, see
+            `InputTable.read`.
+        times: a table with reading times; None: the table of words has them.
+        frequencies: a word list, or a text whose words are counted, see `Frequencies.read`.
+        time_column: the column of times.
+        word_column: the column of words.
+        sentence: see `displayed_words`.
+        group: see `displayed_words`.
+        order: see `displayed_words`.
+        key: columns of both tables that identify a word; None: all that both have, see `join_times`.
+        context: "reset", "carry" (models that read sentence by sentence are reset), "both" (two results per model that
+            can carry its state), or None: each as it was trained.
+        minimum: times below are left out.
+        maximum: times above are left out.
+        settings: of the regressions.
+        punctuation: how punctuation marks are split off before a model reads the text, see `TextOptions`.
+        contractions: how contractions are split before a model reads the text, see `TextOptions`.
+
+    Raises:
+        InputError: for wrong tables and settings, for models without token probabilities, if too few words are left,
+            and if statsmodels is not installed (extra `stats`).
     """
-    settings = settings or RegressionSettings()
-    if not models:
-        raise InputError("found no model; expected one model or more")
+    named, settings = models_by_name(models), settings or RegressionSettings()
+    style = TextOptions(punctuation=punctuation, contractions=contractions)
     require_statsmodels()
-    displayed = displayed_words(InputTable.unannounced(words), word_column, group, sentence, order=order)
+    check_table(words, "words")
+    if times is not None:
+        check_table(times, "times")
+    check_names(time_column=time_column, word_column=word_column, sentence=sentence, order=order)
+    groups = None if group is None else names_of(group, "group")
+    keys = None if key is None else names_of(key, "key")
+
+    # The displayed words, their times, and the predictors of the baseline.
+    displayed = displayed_words(InputTable.unannounced(words), word_column, groups, sentence, order=order)
     table = None if times is None else InputTable.read(times)
-    joined_times = join_times(displayed, table, time_column, key, settings.log, minimum, maximum, word_column)
+    joined_times = join_times(displayed, table, time_column, keys, settings.log, minimum, maximum, word_column)
     listed = Frequencies.read(frequencies)
     predictors = _baseline(displayed, listed, settings)
     runs: list[tuple[str, ModelBundle, Context]] = []
-    for name, bundle in models.items():
+    for name, bundle in named.items():
         contexts: Sequence[Context] = ("carry" if bundle.mode.carry_state else "reset",)
         if bundle.model.reads == "sentences":
             contexts = ("reset",)

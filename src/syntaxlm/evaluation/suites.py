@@ -16,7 +16,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from syntaxlm.core.errors import InputError, shortened
+from syntaxlm.core.errors import shortened
+from syntaxlm.core.reading import keeps_readings
+from syntaxlm.data.arguments import files_of, models_by_name, names_of, suggests_parameters
 from syntaxlm.data.suites import Condition, Region, Suite, Values, read_suites
 from syntaxlm.evaluation.completion import FEW_KNOWN
 from syntaxlm.evaluation.significance import Accuracy, compare_credits
@@ -26,7 +28,7 @@ from syntaxlm.scoring.surprisal import WordSurprisal, surprisals
 from syntaxlm.statistics.bootstrap import BootstrapResult
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.doubts import warn_of_doubts
-from syntaxlm.text.options import TextOptions
+from syntaxlm.text.options import Contractions, Punctuation, TextOptions
 from syntaxlm.text.reader import TextReader
 from syntaxlm.trees.spans import Flags
 
@@ -333,26 +335,33 @@ def _rows(figures: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
             yield {"model": figures["model"], **place, **one[words], "chance": one["chance"]}
 
 
+@suggests_parameters
+@keeps_readings
 def evaluate_suites(
     models: ModelBundle | Mapping[str, ModelBundle],
     files: str | Path | Sequence[str | Path],
-    options: TextOptions = TextOptions(),
-    predictions: Sequence[str] = (),
+    *,
+    predictions: str | Sequence[str] = (),
+    punctuation: Punctuation = "auto",
+    contractions: Contractions = "auto",
 ) -> SuitesReport:
-    """Evaluate each model on the suites of files, and compare the models with the first.
+    """Measure how often predictions about the surprisals of regions hold, and compare the models with the first.
 
     Every distinct sentence is scored once.
-    models: one model, or several by name.
-    files: JSON files of SyntaxGym, tables (.csv, .tsv), or folders of JSON files.
-    options: how words are split before each model's own normaliser reads them.
-    predictions: formulas of the predictions of tables, such as "(2;%plural%) < (2;%singular%)".
-    Raises InputError for the reasons of `read_suites`, and for models without token probabilities.
+
+    Args:
+        models: one model, or several by name.
+        files: JSON files of SyntaxGym, tables (.csv, .tsv), or folders of JSON files.
+        predictions: formulas of the predictions of tables, such as "(2;%plural%) < (2;%singular%)".
+        punctuation: how punctuation marks are split off before a model reads the text, see `TextOptions`.
+        contractions: how contractions are split before a model reads the text, see `TextOptions`.
+
+    Raises:
+        InputError: for the reasons of `read_suites`, and for models without token probabilities.
     """
-    named = {"model": models} if isinstance(models, ModelBundle) else models
-    if not named:
-        raise InputError("found no model; expected one model or more")
-    paths = [files] if isinstance(files, str | Path) else files
-    suites = read_suites(paths, predictions)
+    named, paths = models_by_name(models), files_of(files, "files")
+    options = TextOptions(punctuation=punctuation, contractions=contractions)
+    suites = read_suites(paths, names_of(predictions, "predictions"))
     scores = [score_suites(bundle, suites, options, name) for name, bundle in named.items()]
     return SuitesReport(tuple(suites), tuple(scores), tuple(map(str, paths)), options)
 

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import chain, groupby
 from pathlib import Path
-from typing import Literal, TypeAlias, cast
+from typing import Any, Literal, TypeAlias, cast
 
 import numpy as np
 import torch
@@ -18,13 +18,14 @@ from syntaxlm.core.reading import LINES_NAMED, announce, keeps_readings
 from syntaxlm.core.settings import check_number
 from syntaxlm.core.text_files import source_name
 from syntaxlm.core.threads import torch_globals
+from syntaxlm.data.arguments import check_models, file_of, suggests_parameters
 from syntaxlm.data.treebanks import Preprocessing, Treebank, read_treebank, treebank_tokens
 from syntaxlm.evaluation.reliability import reliability
 from syntaxlm.evaluation.tree_report import GoldTrees, ParsingReport, RandomWeights
 from syntaxlm.models.abilities import ParsesSentences
 from syntaxlm.models.registry import build_encoder, build_model
 from syntaxlm.models.structures import CorpusMarginals, CorpusStructure
-from syntaxlm.parsing.options import Decoder, DecodingOptions, MarkUse
+from syntaxlm.parsing.options import Decoder, DecodingOptions, MarkUse, Ties
 from syntaxlm.parsing.structure import Decoding, combined_trees, decodings, structure_of, trained_side
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.doubts import unknown_words
@@ -108,31 +109,58 @@ def gold_trees(treebank: Treebank) -> list[Tree]:
     return trees
 
 
+def treebank_of(treebank: Any) -> str | Path | Treebank:
+    """Return a treebank that was read, or the name of one. Raises TypeError for anything else."""
+    return treebank if isinstance(treebank, Treebank) else file_of(treebank, "treebank")
+
+
+@suggests_parameters
+@keeps_readings
 def evaluate_parsing(
     bundle: ModelBundle,
     treebank: str | Path | Treebank,
-    protocol: Protocol = PROTOCOLS["wsj-test"],
-    options: DecodingOptions = DecodingOptions(),
+    protocol: str | Protocol = PROTOCOLS["wsj-test"],
+    *,
+    decoder: Decoder | None = None,
+    layer: int | None = None,
+    ties: Ties = "random",
+    marks: MarkUse = "auto",
     preprocessing: Preprocessing = "ptb-keep",
+    max_words: int | None = None,
     also: Sequence[ModelBundle] = (),
     random_weights: int | None = None,
 ) -> ParsingReport:
-    """Parse the sentences of a treebank with a model and score the trees.
+    """Parse the sentences of a treebank with a model and score the trees, with baselines and upper bounds.
 
-    The trees are decoded with every decoder of the model that is not costly.
-    treebank: a file, folder or pattern; or what was read with the same preprocessing.
-    protocol: the evaluation protocol.
-    options: the decoder to report in detail, which may be costly, and the layer of the distances; F1 of all layers is
-        reported for a single model. If the preprocessing drops punctuation marks, the trees with marks as evidence are
-        scored, too; with `marks` other than auto and none, they are reported in detail.
-    preprocessing: the gold-tree preprocessing: a name, a YAML file or a rule.
-    also: further models. The average of the trees of all models is scored, with the given layer of each model. Models
-        without the decoder use their default.
-    random_weights: number of untrained models to score as a baseline, by every decoder, with seeds 0, 1, ...; for a
-        single model only. None: RANDOM_WEIGHTS for a single model of distances, which parses fast, otherwise 0.
-    Raises InputError for the reasons of `parse_lines` and `read_treebank`; for a model that reads tags, also if words
-    have no tags or if most tags are unknown. A few unknown tags give an InputWarning.
+    The trees are decoded with every decoder of the model that is not costly. F1 of all layers is reported for a single
+    model. If the preprocessing drops punctuation marks, the trees with marks as evidence are scored, too.
+
+    Args:
+        bundle: the model.
+        treebank: a bracket file, a folder of bracket files, or a pattern; or what was read with the same preprocessing.
+        protocol: the evaluation protocol: a name or a protocol object.
+        decoder: the decoder to report in detail, which may be costly; None: the default of the model's structure.
+        layer: the layer of the distances; None: the model's default.
+        ties: see `DecodingOptions`.
+        marks: see `DecodingOptions`; trees with marks are reported in detail for choices other than auto and none.
+        preprocessing: the gold-tree preprocessing: a name, a YAML file or a rule.
+        max_words: longer sentences are left out; None: the limit of the protocol.
+        also: further models. The average of the trees of all models is scored, with the given layer of each model.
+            Models without the decoder use their default.
+        random_weights: number of untrained models to score as a baseline, by every decoder, with seeds 0, 1, ...; for
+            a single model only. None: RANDOM_WEIGHTS for a single model of distances, which parses fast, otherwise 0.
+
+    Raises:
+        InputError: for the reasons of `parse_lines` and `read_treebank`; for a model that reads tags, also if words
+            have no tags or if most tags are unknown. A few unknown tags give an InputWarning.
+
+    >>> report = syntaxlm.load("en-fast").evaluate_parsing("corpus/test.mrg", "wsj40")
+    >>> report.chosen
+    'mbr'
     """
+    check_models(also)
+    options = DecodingOptions(decoder=decoder, layer=layer, ties=ties, marks=marks)
+    protocol, treebank = find_protocol(protocol, max_words), treebank_of(treebank)
     models = [bundle, *also]
     chosen, layers = decodings(models, options), bundle.require(ParsesSentences, "parsing").distance_layers
     if random_weights is None:
@@ -152,13 +180,15 @@ def evaluate_parsing(
     # Decoders that a model adds to those of its structure are costly: they are included only if they are chosen.
     decoders = dict.fromkeys(chain.from_iterable(structure.decoders for structure in structures))
     listed = [decodings(models, dataclasses.replace(options, decoder=cast(Decoder, decoder))) for decoder in decoders]
-    name, marks = _joined(chosen), marks_in(read, trained_side(models) or "both", options.marks)
+    name, evidence = _joined(chosen), marks_in(read, trained_side(models) or "both", options.marks)
     ways: dict[str, _Way] = {_joined(way): (way, None) for way in [*listed, chosen]}
-    if marks is not None:
-        with_marks = f"{name} with marks ({marks.side})"
-        ways[with_marks] = chosen, marks
+    if evidence is not None:
+        with_marks = f"{name} with marks ({evidence.side})"
+        ways[with_marks] = chosen, evidence
         name = name if options.marks == "auto" else with_marks
-    predicted = {way: combined_trees(structures, decoding, options.ties, of) for way, (decoding, of) in ways.items()}
+    predicted = {
+        way: combined_trees(structures, decoding, options.ties, used) for way, (decoding, used) in ways.items()
+    }
     report = _report(predicted, name, gold, protocol, len(models), all_gold)
     if also:
         return report

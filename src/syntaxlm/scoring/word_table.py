@@ -15,18 +15,20 @@ import numpy as np
 from syntaxlm.core.arrays import Flags, Integers, Numbers
 from syntaxlm.core.errors import InputError, InputWarning, amount
 from syntaxlm.core.progress import progress_bar
-from syntaxlm.core.reading import ReadingReport, Remarks, announce
+from syntaxlm.core.reading import ReadingReport, Remarks, announce, keeps_readings
 from syntaxlm.core.settings import check_number
+from syntaxlm.data.arguments import check_names, check_table, names_of, suggests_parameters
 from syntaxlm.data.displayed_words import DisplayedWords, displayed_words
 from syntaxlm.data.frequencies import Frequencies, FrequencySource
 from syntaxlm.data.input_table import InputTable
 from syntaxlm.data.tables import names_beside, type_of
 from syntaxlm.models.abilities import ScoresTokens
 from syntaxlm.reports.tables import Column, Columns, HasRows
-from syntaxlm.scoring.options import MOST_SPILLOVER, ScoreOptions
+from syntaxlm.scoring.options import MOST_SPILLOVER, Context, ScoreOptions
 from syntaxlm.scoring.surprisal import WordSurprisal, surprisals_of
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.doubts import warn_of_doubts
+from syntaxlm.text.options import Contractions, Punctuation
 from syntaxlm.text.reader import TextReader
 
 LONGEST = 100  # words of a sentence for models of whole sentences, whose time grows with the cube of the length
@@ -221,6 +223,8 @@ class WordTable(HasRows):
         return Columns("displayed words", "displayed word", columns)
 
 
+@suggests_parameters
+@keeps_readings
 def word_table(
     bundle: ModelBundle,
     table: Any,
@@ -228,22 +232,42 @@ def word_table(
     *,
     group: str | Sequence[str] | None = None,
     sentence: str | None = None,
-    is_text: bool = False,
     order: str | None = None,
+    is_text: bool = False,
     frequencies: FrequencySource | None = None,
+    context: Context = "reset",
     spillover: int = 1,
-    options: ScoreOptions = ScoreOptions(),
+    punctuation: Punctuation = "auto",
+    contractions: Contractions = "auto",
 ) -> WordTable:
-    """Return a row per displayed word with its surprisal and that of previous words.
+    """Compute the surprisal of displayed words: one row per word, joined with the columns of the input.
 
-    table: a file or data frame, see `InputTable.read`.  column, group, sentence, is_text, order: see `displayed_words`.
-    frequencies: a word list or text, see `Frequencies.read`; None: no column of frequencies.
-    spillover: number of previous words.  options: see `score_words`.
-    Raises InputError as these functions do.
+    Args:
+        bundle: the model.
+        table: a file or data frame with one displayed word per row, in the order of reading; with `is_text`, with
+            running text. See `InputTable.read`.
+        column: the column of words, or of text.
+        group: the column, or several, that name the text (story, item) of a row.
+        sentence: the column whose value changes where a sentence starts; None: sentences are found from punctuation.
+        order: the column of numbers by which the rows of a group are sorted; None: they are in the order of reading.
+        is_text: whether the column has running text.
+        frequencies: a list of words and counts, a text, or "wordfreq:en", see `syntaxlm.Frequencies.read`; None: no
+            log frequency.
+        context: "reset" reads each sentence by itself; "carry" carries the state within a group.
+        spillover: number of previous words whose values are in the row.
+        punctuation: how punctuation marks are split off before the model reads the text, see `TextOptions`.
+        contractions: how contractions are split before the model reads the text, see `TextOptions`.
+
+    Raises:
+        InputError: for tables that cannot be read and for models without token probabilities.
     """
     check_number("spillover", spillover, 0, MOST_SPILLOVER)
+    check_table(table, "table")
+    check_names(column=column, sentence=sentence, order=order)
+    groups = None if group is None else names_of(group, "group")
+    options = ScoreOptions(context=context, punctuation=punctuation, contractions=contractions)
     listed = None if frequencies is None else Frequencies.read(frequencies)
-    words = displayed_words(InputTable.unannounced(table), column, group, sentence, is_text, order)
+    words = displayed_words(InputTable.unannounced(table), column, groups, sentence, is_text, order)
     scores = score_words(bundle, words, options)
     added: dict[str, Any] = {"word": words.words} if is_text else {}
     added |= positions(words) | {"token": scores.tokens}

@@ -6,16 +6,18 @@ import inspect
 import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from functools import wraps
 from itertools import starmap
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
-from syntaxlm.core.errors import InputWarning, closest_match, listed
+from syntaxlm.core.errors import InputError, InputWarning, closest_match, listed
 from syntaxlm.core.text_files import check_encodable
 from syntaxlm.reports.tables import HasRows
 from syntaxlm.storage.folder import ModelBundle
 
 Chosen = TypeVar("Chosen")
+Parameters = ParamSpec("Parameters")
 
 _LONGEST = 60  # characters of a value in a message
 _FEWEST_WORDS = 3  # texts of one word that are likely to be the words of one sentence
@@ -167,15 +169,35 @@ def check_model(model: Any, name: str) -> None:
         raise TypeError(f"{name}: found {_shown(model)}; expected a loaded model: syntaxlm.load(...)")
 
 
-def check_models(also: Any, named: bool) -> None:
-    """Raise TypeError unless `also` has loaded models: with their names in a dict, or in a list."""
-    if named:
-        if not isinstance(also, Mapping | None):
-            raise TypeError(f"also: found {_shown(also)}; expected models by name: {{'name': syntaxlm.load(...)}}")
-        for name, model in (also or {}).items():
-            check_model(model, f"also[{name!r}]")
-    elif not isinstance(also, Sequence) or not all(isinstance(model, ModelBundle) for model in also):
+def check_models(also: Any) -> None:
+    """Raise TypeError unless `also` is a list of loaded models."""
+    if not isinstance(also, Sequence) or not all(isinstance(model, ModelBundle) for model in also):
         raise TypeError(f"also: found {_shown(also)}; expected a list of loaded models: [syntaxlm.load(...)]")
+
+
+def models_by_name(models: Any) -> dict[str, ModelBundle]:
+    """Return one model, or several by name, as a dict; a single model is named by its folder or its type.
+
+    Args:
+        models: a loaded model, or a dict from names to loaded models.
+
+    Raises TypeError for anything else, InputError for an empty dict.
+    """
+    if isinstance(models, ModelBundle):
+        return {model_names([models])[0]: models}
+    if not isinstance(models, Mapping):
+        raise TypeError(f"models: found {_shown(models)}; expected a loaded model, or a dict from names to models")
+    if not models:
+        raise InputError("found no model; expected one model or more")
+    for name, model in models.items():
+        check_model(model, f"models[{name!r}]")
+    return dict(models)
+
+
+def model_names(models: Sequence[ModelBundle]) -> list[str]:
+    """Return the names of models in messages: their folders, or their types."""
+    folders = [getattr(model, "folder", None) for model in models]
+    return [model.name if folder is None else str(folder) for model, folder in zip(models, folders, strict=True)]
 
 
 def options_of(declared: Callable[..., Chosen], options: Mapping[str, Any], method: Callable[..., Any]) -> Chosen:
@@ -187,6 +209,21 @@ def options_of(declared: Callable[..., Chosen], options: Mapping[str, Any], meth
             hint = closest_match(name, [*own, *fields], f"Its parameters: {', '.join([*own, *fields])}")
             raise TypeError(f"{method.__name__}: found the unexpected parameter {name!r}. {hint}")
     return declared(**options)
+
+
+def suggests_parameters(function: Callable[Parameters, Chosen]) -> Callable[Parameters, Chosen]:
+    """Name the closest parameter in the TypeError for a keyword that a function does not have."""
+    names = list(inspect.signature(function).parameters)
+
+    @wraps(function)
+    def checked(*arguments: Parameters.args, **options: Parameters.kwargs) -> Chosen:
+        for name in options:
+            if name not in names:
+                hint = closest_match(name, names, f"Its parameters: {', '.join(names)}")
+                raise TypeError(f"{function.__name__}: found the unexpected parameter {name!r}. {hint}")
+        return function(*arguments, **options)
+
+    return checked
 
 
 def _shown(value: object) -> str:

@@ -130,8 +130,11 @@ def test_a_numpy_string_is_one_text(nlp):
         (lambda nlp: nlp.evaluate_pairs([("a", "b")]), r"files: found \('a', 'b'\); expected the name of a file"),
         (lambda nlp: nlp.evaluate_pairs({"a": "b"}), "files: found {'a': 'b'}"),
         (lambda nlp: nlp.evaluate_pairs(None), "files: found None"),
-        (lambda nlp: nlp.evaluate_pairs("x", also=[nlp]), "also: found .*; expected models by name"),
-        (lambda nlp: nlp.evaluate_pairs("x", also={"en": "en"}), r"also\['en'\]: found 'en'; expected a loaded model"),
+        (lambda nlp: syntaxlm.evaluate_pairs([nlp], "x"), "models: found .*; expected a loaded model, or a dict"),
+        (
+            lambda nlp: syntaxlm.evaluate_pairs({"en": "en"}, "x"),
+            r"models\['en'\]: found 'en'; expected a loaded model",
+        ),
         (lambda nlp: nlp.evaluate_suites(3), "files: found 3"),
         (lambda nlp: nlp.evaluate_suites("x.csv", predictions=3), "predictions: found 3"),
         (lambda nlp: nlp.evaluate_completion(FRAME, "x"), "questions: found pandas.DataFrame"),
