@@ -10,7 +10,7 @@ import pytest
 from syntaxlm.core.text_files import read_whole_text
 from syntaxlm.data import sentence_splitter
 from syntaxlm.data.languages import SHORT, language_of
-from syntaxlm.data.sentence_splitter import FEWEST_WORDS, Splitter, likely_abbreviations
+from syntaxlm.data.sentence_splitter import MIN_LEARNED_WORDS, Splitter, likely_abbreviations
 from tests.shared_data import DATA
 
 GUM = DATA / "gum"
@@ -117,7 +117,7 @@ def test_no_letter_is_lost_or_changed(splitter):
 
 def test_a_paragraph_of_any_length_is_split_like_its_pieces(splitter, monkeypatch):
     whole = splitter(" ".join([VISIT] * 20))
-    monkeypatch.setattr(sentence_splitter, "LONGEST", 300)
+    monkeypatch.setattr(sentence_splitter, "MAX_CHUNK", 300)
     assert splitter(" ".join([VISIT] * 20)) == whole == splitter(VISIT) * 20
     assert "".join(splitter("X" * 1000)) == "X" * 1000
     assert len(splitter("Word " * 1000)) >= 1
@@ -177,7 +177,7 @@ def test_a_word_that_ends_the_sentences_of_a_short_text_is_no_abbreviation(last,
 @pytest.mark.parametrize("last", ["him", "old", "bark"])
 def test_a_word_that_ends_the_sentences_of_thousands_of_stimuli_is_no_abbreviation(last):
     names = ["Mary", "John", "Sue", "Tom", "Ann", "Bill", "The keys", "The boats"]
-    lines = [f"{names[number % 8]} near {names[number % 7]} saw {last}." for number in range(FEWEST_WORDS)]
+    lines = [f"{names[number % 8]} near {names[number % 7]} saw {last}." for number in range(MIN_LEARNED_WORDS)]
     splitter = Splitter.learn([lines])
     assert splitter.abbreviations == ()
     assert [sentence for line in lines[:20] for sentence in splitter(line)] == lines[:20]

@@ -176,7 +176,7 @@ def test_constituents_with_unknown_words_and_numbers_come_last():
 
 
 def test_examples_are_limited_and_counts_are_not(monkeypatch):
-    monkeypatch.setattr(listing, "KEPT", 1)
+    monkeypatch.setattr(listing, "MAX_EXAMPLES", 1)
     model = grammar("neural-pcfg").model
     sentences = [LabelledSentence(words.split(), [(0, 1, 1)], [4, 4]) for words in ("a b", "c d", "a b")]
     use = use_of(sentences, model)

@@ -186,7 +186,7 @@ def test_a_limit_of_minutes_ends_a_run_with_a_validation(toy, tmp_path):
 
 
 def test_minutes_bound_evaluation_to_the_first_sentences_that_fit_also_when_resumed(toy, tmp_path, monkeypatch):
-    monkeypatch.setattr(loop, "_EVALUATED", 1e-4)
+    monkeypatch.setattr(loop, "_VALID_WORDS_PER_TRAINED", 1e-4)
     recipe = toy.recipe("lstm", schedule={"epochs": 10_000, "minutes": 0.02})
     result = train(recipe, tmp_path / "run")
     state = read_trainer_state(tmp_path / "run")
@@ -215,7 +215,7 @@ def test_the_rate_falls_by_the_time_that_has_passed_if_it_is_limited(toy, tmp_pa
 
 
 def test_the_expected_duration_is_reported_once(toy, tmp_path, monkeypatch):
-    monkeypatch.setattr(loop, "_MEASURED", 0.0)
+    monkeypatch.setattr(loop, "_ESTIMATE_AFTER", 0.0)
     events = []
     train(toy.recipe("lstm", schedule={"epochs": 2}), tmp_path / "run", events.append)
     (plan,) = [event.values for event in events if event.kind == "plan"]
@@ -225,7 +225,7 @@ def test_the_expected_duration_is_reported_once(toy, tmp_path, monkeypatch):
 
 
 def test_a_duration_that_is_known_only_at_the_last_step_is_reported(toy, tmp_path, monkeypatch):
-    monkeypatch.setattr(loop, "_MEASURED", 0.0)
+    monkeypatch.setattr(loop, "_ESTIMATE_AFTER", 0.0)
     events = []
     batches, schedule = {"token_budget": 1_000_000}, {"epochs": 1, "minutes": 5}
     assert train(toy.recipe("lstm", batches=batches, schedule=schedule), tmp_path / "run", events.append).steps == 1
@@ -239,7 +239,7 @@ def test_the_expected_number_of_tokens_is_right_after_the_first_epoch(toy, tmp_p
     def watch(event):
         events.append(event)
         if event.kind == "valid":  # the mean loss starts anew
-            monkeypatch.setattr(loop, "_MEASURED", 0.0)
+            monkeypatch.setattr(loop, "_ESTIMATE_AFTER", 0.0)
 
     train(toy.recipe("lstm", schedule={"epochs": 3}), tmp_path / "run", watch)
     (plan,) = [event.values for event in events if event.kind == "plan"]
@@ -250,7 +250,7 @@ def test_the_expected_number_of_tokens_is_right_after_the_first_epoch(toy, tmp_p
 
 @pytest.mark.parametrize(("seconds", "is_slow"), [(0.01, True), (60.0, False)])
 def test_a_slow_first_step_is_reported_before_it_ends(toy, tmp_path, monkeypatch, seconds, is_slow):
-    monkeypatch.setattr(loop, "_SLOW", seconds)
+    monkeypatch.setattr(loop, "_REPORT_SLOW_AFTER", seconds)
     step, out, kinds = loop.GradientLoop._step, StringIO(), []
 
     def slow_at_first(self, batch):
@@ -272,7 +272,7 @@ def test_slow_building_of_weights_is_reported_and_slow_reading_is_not(toy, tmp_p
     def slowly(work):
         return lambda *arguments: time.sleep(0.5) or work(*arguments)
 
-    monkeypatch.setattr(loop, "_SLOW", seconds)
+    monkeypatch.setattr(loop, "_REPORT_SLOW_AFTER", seconds)
     monkeypatch.setattr(language_model, "check_memory", slowly(language_model.check_memory))
     out, kinds = StringIO(), []
     recipe = toy.recipe("lstm", schedule={"epochs": 1})

@@ -128,16 +128,16 @@ def describe(folder: str | Path, full: bool = False) -> dict[str, Any]:
     """
     folder = find_model(folder)
     facts: dict[str, Any] = {"folder": str(folder)}
-    of_card = _of_card(folder)
+    card = _card_facts(folder)
     if (folder / CLASSIFIER).exists():
         classifier = read_config(PairClassifierSettings, folder / CLASSIFIER, CLASSIFIER_FORMAT)
         abilities = ["logical inference" if classifier.task == "logic" else "pair classification"]
         if isinstance(shapes_of(lambda: classifier.build(1)).encoder, ParsesSentences):
             abilities.append("parsing")
         facts |= {"model_type": classifier.model.name, "abilities": abilities, "parameters": None}
-        facts |= {"bytes": _weight_bytes(folder), "trained_on": _stated_text(of_card)}
-        facts |= {"licence": of_card.pop("licence", None)}
-        return facts | (of_card | {"settings": _plain(classifier.model)} if full else {})
+        facts |= {"bytes": _weight_bytes(folder), "trained_on": _stated_text(card)}
+        facts |= {"licence": card.pop("licence", None)}
+        return facts | (card | {"settings": _plain(classifier.model)} if full else {})
     check_folder(folder)
     settings = read_config(ModelSettings, folder / CONFIG, MODEL_FORMAT)
     vocabulary = Vocabulary.read(folder / VOCABULARY)
@@ -148,11 +148,11 @@ def describe(folder: str | Path, full: bool = False) -> dict[str, Any]:
         "abilities": abilities_of(model),
         "parameters": None if isinstance(model, TrainsByCounting) else model.parameter_count,
         "bytes": _weight_bytes(folder),
-        "trained_on": recipe.data.train if recipe else _stated_text(of_card),
-        "licence": of_card.pop("licence", None),
+        "trained_on": recipe.data.train if recipe else _stated_text(card),
+        "licence": card.pop("licence", None),
     }
     if full:
-        facts |= of_card | {
+        facts |= card | {
             "reads": model.reads,
             "carry_state": settings.carry_state,
             "predict_eos": settings.predict_eos,
@@ -172,7 +172,7 @@ def describe(folder: str | Path, full: bool = False) -> dict[str, Any]:
     return facts
 
 
-def _of_card(folder: Path) -> dict[str, Any]:
+def _card_facts(folder: Path) -> dict[str, Any]:
     """Return what the model card states, if there is one, or `card`, why it cannot be read."""
     try:
         card = read_card(folder)
@@ -181,9 +181,9 @@ def _of_card(folder: Path) -> dict[str, Any]:
     return {} if card is None else plain(card)
 
 
-def _stated_text(of_card: dict[str, Any]) -> str | None:
+def _stated_text(card: dict[str, Any]) -> str | None:
     """Return the training text that a card states: the first sentence of its section "Training data"."""
-    paragraphs = (block for block in of_card.get("data", ()) if isinstance(block, str))
+    paragraphs = (block for block in card.get("data", ()) if isinstance(block, str))
     return shortened(next(paragraphs, "").partition(". ")[0].rstrip("."), _LONGEST_TEXT) or None
 
 

@@ -251,8 +251,8 @@ def parsing_sections(bundle: ModelBundle, parsing: ParsingReport) -> list[Sectio
     by_length = {name: scores.f1_by_length for name, scores in compared.items()}
     by_label = {name: scores.recall_by_label for name, scores in compared.items()}
     if chosen.recall_by_label:
-        of_labels, heads = f"{source}; spans of two or more words", ("label", "gold spans")
-        labels = _measured("Recall by label", "recall, percent", heads, by_label, of_labels, CHARTED_LABELS)
+        label_source, heads = f"{source}; spans of two or more words", ("label", "gold spans")
+        labels = _measured("Recall by label", "recall, percent", heads, by_label, label_source, CHARTED_LABELS)
     else:
         labels = Section("Recall by label", (Paragraph("The treebank's constituents have no labels.", missing=True),))
     shapes = {**{name: scores.predicted_shape for name, scores in compared.items()}, "gold": chosen.gold_shape}
@@ -298,8 +298,8 @@ def f1_section(parsing: ParsingReport, source: str) -> Section:
             [f"layer {layer}{' (chosen)' if layer == parsing.layer else ''}", *values.values()]
             for layer, values in parsing.f1_by_layer.items()
         ]
-        of_layers = parsing_source(parsing, "distances of each layer")
-        blocks.append(HtmlTable(ReportTable(headings, layers, "F1 by layer, percent"), of_layers))
+        layer_source = parsing_source(parsing, "distances of each layer")
+        blocks.append(HtmlTable(ReportTable(headings, layers, "F1 by layer, percent"), layer_source))
     return Section("Unlabelled F1", tuple(blocks))
 
 
@@ -334,8 +334,8 @@ def _measured(
     counts = {row: count for row, (_, count) in next(iter(values.values())).items()}
     shown = list(counts)[:LABELS]
     bars = shown[:charted]
-    series = {name: [round(100 * of_row[row][0], 1) for row in bars] for name, of_row in values.items()}
-    rows = [[row, counts[row], *(of_row[row][0] for of_row in values.values())] for row in shown]
+    series = {name: [round(100 * row_values[row][0], 1) for row in bars] for name, row_values in values.items()}
+    rows = [[row, counts[row], *(row_values[row][0] for row_values in values.values())] for row in shown]
     headings = {heads[0]: "", heads[1]: ",", **dict.fromkeys(values, PERCENT)}
     rest = len(counts) - len(shown)
     if rest:

@@ -59,7 +59,7 @@ AGREEMENT = "agreement.json"
 AVERAGE, LEARNED = "average", "learned"
 STRENGTH = 5.0  # nats
 _TRAINING = 0.85  # share of the minutes for training; the rest is for parsing
-_LONGEST = 150  # words of a sentence that is parsed: a chart takes minutes for a thousand
+MAX_PARSED_WORDS = 150  # words of a sentence that is parsed: a chart takes minutes for a thousand
 
 
 @dataclass(frozen=True)
@@ -160,8 +160,8 @@ def focus(
     refuse_run(folder)
     refuse_overwriting(folder / AGREEMENT, recipe.data.files.values())
     try:
-        for path, of_parser in runs.items():
-            check_settings(path, of_parser)
+        for path, parser_recipe in runs.items():
+            check_settings(path, parser_recipe)
     except InputError as error:
         if options.minutes is None:
             raise
@@ -181,7 +181,7 @@ def focus(
             return FocusResult(folder, list(parsers))
         valid = str(recipe.data.valid)
         models = [read_model(path) for path in parsers.values()]
-        agreement = measure_agreement(models, valid, list(parsers), longest=_LONGEST)
+        agreement = measure_agreement(models, valid, list(parsers), longest=MAX_PARSED_WORDS)
         say(str(agreement))
         reasons = {} if options.keep_all else agreement.reasons_to_omit(groups)
         omitted = {name: reasons[number] for number, name in enumerate(parsers) if number in reasons}
@@ -278,7 +278,7 @@ def _student(
     if options.minutes is not None:
         settings["schedule.minutes"] = recipe.schedule.minutes
     if _learns_from_trees_alone(student):
-        teachers: list[Any] = [of_parser.model for of_parser in runs.values()]
+        teachers: list[Any] = [parser_recipe.model for parser_recipe in runs.values()]
         teachers += [read_model(path).settings.model for path in options.also]
         text = recipe.to_dict()["text"] | {
             "focus": [trees],
@@ -318,8 +318,8 @@ def _parsers(
         )
     if options.variant_seeds is not None and not options.variants:
         raise InputError("--variant-seeds: found without --variant; expected both, or neither")
-    of_variants = options.seeds if options.variant_seeds is None else options.variant_seeds
-    count = options.seeds + of_variants * len(options.variants)
+    variant_recipes = options.seeds if options.variant_seeds is None else options.variant_seeds
+    count = options.seeds + variant_recipes * len(options.variants)
     if count + len(options.also) < 2:
         raise InputError(
             f"found {amount(count + len(options.also), 'parser')}; expected two or more. Use --seeds 2 or more, or"
@@ -340,9 +340,9 @@ def _parsers(
             raise InputError(f"--variant: variant {number} trains the same as the recipe or another variant")
         kinds[f"variant-{number}-"] = variant
     runs: dict[Path, Recipe] = {
-        folder / "parsers" / f"{kind}{name}": of_seed
-        for kind, of_kind in kinds.items()
-        for name, of_seed in seeded(of_kind, of_variants if kind else options.seeds).items()
+        folder / "parsers" / f"{kind}{name}": seed_recipe
+        for kind, same_kind in kinds.items()
+        for name, seed_recipe in seeded(same_kind, variant_recipes if kind else options.seeds).items()
     }
     paths = [*runs, *map(Path, options.also)]
     folders = [Path(os.path.abspath(path)) for path in paths]
@@ -355,7 +355,7 @@ def _parsers(
     ]
     for path in options.also:
         read_model(path).require(ParsesSentences, f"focusing on the trees of {path}")
-    firsts = [0, *range(options.seeds, count + 1, of_variants or 1)]
+    firsts = [0, *range(options.seeds, count + 1, variant_recipes or 1)]
     groups = [list(range(first, after)) for first, after in pairwise(firsts) if first < after]
     if not options.variants:  # other models are compared with the seeds
         groups = [list(range(len(paths)))]
@@ -377,7 +377,7 @@ def _write_trees(
     parsers: Sequence[Path], bundles: Sequence[ModelBundle], text: str, file: Path, say: Callable[[str], None]
 ) -> None:
     """Write the average trees of a text atomically, one per line with a word, over all words as written: a student may
-    read words that the parsers drop. Sentences of more than `_LONGEST` words get a flat tree.
+    read words that the parsers drop. Sentences of more than `MAX_PARSED_WORDS` words get a flat tree.
 
     Existing trees are kept if parsers and text have not changed. Their hashes are beside the trees.
     """
@@ -387,15 +387,15 @@ def _write_trees(
     normaliser, flat = bundles[0].parser_normaliser, 0
     lines = (line for _, line in read_sentences(text, normaliser))
     with replaced(file, stored=True) as temporary, open(temporary, "w", encoding="utf-8") as output:
-        for parses in parse_text(bundles, text, ParseOptions(**AS_WRITTEN), longest=_LONGEST):
+        for parses in parse_text(bundles, text, ParseOptions(**AS_WRITTEN), longest=MAX_PARSED_WORDS):
             for tree, line in zip(parses.brackets(with_unread=True), lines, strict=False):
-                if not tree and is_longer(line, _LONGEST, normaliser):
+                if not tree and is_longer(line, MAX_PARSED_WORDS, normaliser):
                     words, flat = tuple(line.split()), flat + 1
                     tree = str(Tree(words, ("",) * len(words), (Constituent("X", 0, len(words)),)))
                 if tree:
                     output.write(tree + "\n")
     if flat:
-        say(f"{file}: {amount(flat, 'sentence')} of more than {_LONGEST} words not parsed; flat trees instead")
+        say(f"{file}: {amount(flat, 'sentence')} of more than {MAX_PARSED_WORDS} words not parsed; flat trees instead")
     write_text(to_json(_origin(parsers, text), indent=2) + "\n", file.with_suffix(".json"), stored=True)
 
 

@@ -121,10 +121,10 @@ class TreebankEvaluation:
         (decoding,) = decodings([bundle], DecodingOptions())
         model = {"model": model_hashes(folder), "decoder": decoding.decoder, "layer": decoding.layer}
         key = self._key | model | {"device": str(bundle.device)}
-        (of_model,) = stored_scores(
+        (model_score,) = stored_scores(
             folder / TREES, key, TreebankScore, lambda: [self._parse_and_score(bundle, decoding)]
         )
-        return of_model
+        return model_score
 
     def baselines(self, folder: Path) -> list[TreebankBaseline]:
         """Return left branching, right branching and random trees, from a folder or computed and stored there."""
@@ -134,11 +134,13 @@ class TreebankEvaluation:
             every = baseline_scores(spans, self.protocol, biased_bound=False)
             has_short = self._protocol_of_short.scored(spans.lengths).any()
             short = baseline_scores(spans, self._protocol_of_short, biased_bound=False) if has_short else None
-            random, of_short = every.random, (short.random.mean, short.random.std) if short else (None, None)
+            random, short_figures = every.random, (short.random.mean, short.random.std) if short else (None, None)
             return [
                 TreebankBaseline("left branching", every.left.f1, short.left.f1 if short else None),
                 TreebankBaseline("right branching", every.right.f1, short.right.f1 if short else None),
-                TreebankBaseline("random trees", random.mean, of_short[0], random.std, of_short[1], random.count),
+                TreebankBaseline(
+                    "random trees", random.mean, short_figures[0], random.std, short_figures[1], random.count
+                ),
             ]
 
         return stored_scores(folder / BASELINES, self._key, TreebankBaseline, compute)
@@ -283,10 +285,12 @@ class RecipeRuns:
 
     def to_dict(self) -> dict[str, Any]:
         figures, trees = self.figures, self.tree_scores
-        of_trees: dict[str, Any] = {name: figures.pop(name) for name in ("f1", _F1_OF_SHORT, "sentences_per_second")}
+        tree_figures: dict[str, Any] = {
+            name: figures.pop(name) for name in ("f1", _F1_OF_SHORT, "sentences_per_second")
+        }
         if trees:
             counts = {"sentences": trees[0].sentences, f"sentences_up_to_{SHORT}": trees[0].short_sentences}
-            of_trees |= counts | {"decoder": self.decoder}
+            tree_figures |= counts | {"decoder": self.decoder}
         # For models without probabilities, their own criterion on the validation text.
         criteria = [run.criterion for run in self.runs if run.criterion is not None]
         criterion = Figure.of([criterion.value for criterion in criteria])
@@ -299,7 +303,7 @@ class RecipeRuns:
             "epoch_tokens": self.epoch_tokens,
             **figures,
             "criterion": criterion and {"name": criteria[0].name, "unit": criteria[0].unit, **vars(criterion)},
-            "treebank": of_trees if trees else None,
+            "treebank": tree_figures if trees else None,
             "runs": [run.to_dict() | {"treebank": score} for run, score in zip(self.runs, scores, strict=True)],
         }
         content: dict[str, Any] = plain(entries)
@@ -433,8 +437,8 @@ class Comparison(HasReport):
                     "decoder": recipe.decoder,
                     "text": text,
                 }
-                of_text = {measure: recipe.figure(text, measure) for measure in _MEASURES}
-                for name, figure in (recipe.figures | of_text).items():
+                text_figures = {measure: recipe.figure(text, measure) for measure in _MEASURES}
+                for name, figure in (recipe.figures | text_figures).items():
                     row[name] = figure and figure.mean
                     if f"{name}_std" in COMPARED_RECIPES:
                         row[f"{name}_std"] = figure and figure.std
@@ -456,8 +460,8 @@ class Comparison(HasReport):
         lines = [self._line(row, measure) for row in rows]
         for baseline in self.baselines if rows == self.groups[-1] else ():
             line: dict[str, str | None] = {"recipe": baseline.name, "seeds": str(baseline.seeds or "")}
-            of_short = (f"F1 to {SHORT}", baseline.short_f1, baseline.short_std)
-            for heading, mean, std in (("F1", baseline.f1, baseline.std), of_short):
+            short_figures = (f"F1 to {SHORT}", baseline.short_f1, baseline.short_std)
+            for heading, mean, std in (("F1", baseline.f1, baseline.std), short_figures):
                 line[heading] = _percent(None if mean is None else Figure(mean, std or 0.0, baseline.seeds or 1))
             lines.append(line)
         names = list(dict.fromkeys(name for line in lines for name in line))
@@ -503,12 +507,12 @@ def _reading_notes(rows: Sequence[RecipeRuns]) -> list[str]:
         for row in rows
     }
     if len(set(readings.values())) > 1:
-        of_rows = "; ".join(f"{name}: {reading}" for name, reading in readings.items())
-        notes.append(f"the recipes read the text in different ways: {of_rows}")
+        described = "; ".join(f"{name}: {reading}" for name, reading in readings.items())
+        notes.append(f"the recipes read the text in different ways: {described}")
     for reads in dict.fromkeys(row.reads for row in rows):
-        of_units = [row for row in rows if row.reads == reads and row.vocabulary]
-        if len({row.vocabulary for row in of_units}) > 1:
-            sizes = ", ".join(f"{row.name} {len(row.vocabulary):,}" for row in of_units)
+        same_units = [row for row in rows if row.reads == reads and row.vocabulary]
+        if len({row.vocabulary for row in same_units}) > 1:
+            sizes = ", ".join(f"{row.name} {len(row.vocabulary):,}" for row in same_units)
             notes.append(
                 f"the recipes have different vocabularies (numbers of {reads}: {sizes}), so their perplexities are not"
                 " comparable"
@@ -517,10 +521,12 @@ def _reading_notes(rows: Sequence[RecipeRuns]) -> list[str]:
         counts = {}
         for row in rows:
             for first in row.scores(text)[:1]:
-                of_measure = first.characters if measure == "bits_per_character" else first.tokens
-                counts[row.name] = of_measure, first.unknown
+                predicted = first.characters if measure == "bits_per_character" else first.tokens
+                counts[row.name] = predicted, first.unknown
         if len(set(counts.values())) > 1:
             unit = "characters" if measure == "bits_per_character" else "tokens"
-            of_rows = ", ".join(f"{name} {count:,} ({unknown:,} unknown)" for name, (count, unknown) in counts.items())
-            notes.append(f"{text}: the recipes predict different {unit}: {of_rows}")
+            described = ", ".join(
+                f"{name} {count:,} ({unknown:,} unknown)" for name, (count, unknown) in counts.items()
+            )
+            notes.append(f"{text}: the recipes predict different {unit}: {described}")
     return notes

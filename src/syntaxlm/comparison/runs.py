@@ -126,12 +126,12 @@ def train_seeds(recipe: Recipe, folder: Path, count: int, watching: Watching) ->
     Raises InputError before training if `folder` is itself a run, or holds runs with other settings.
     """
     refuse_run(folder)
-    recipes = {folder / name: of_seed for name, of_seed in seeded(recipe, count).items()}
-    for path, of_seed in recipes.items():
-        check_settings(path, of_seed)
+    recipes = {folder / name: seed_recipe for name, seed_recipe in seeded(recipe, count).items()}
+    for path, seed_recipe in recipes.items():
+        check_settings(path, seed_recipe)
     runs = []
-    for path, of_seed in recipes.items():
-        runs.append(train_or_resume(path, of_seed, watching))
+    for path, seed_recipe in recipes.items():
+        runs.append(train_or_resume(path, seed_recipe, watching))
         if runs[-1].stopped:
             break
     return SeedsResult(runs)
@@ -298,9 +298,9 @@ def compare(
     for recipe in recipes.values():
         refuse_overwriting(folder / COMPARISON, recipe.data.files.values())
     runs = {
-        (name, folder / name / seed): of_seed
+        (name, folder / name / seed): seed_recipe
         for name, recipe in recipes.items()
-        for seed, of_seed in seeded(recipe, seeds).items()
+        for seed, seed_recipe in seeded(recipe, seeds).items()
     }
     for (_, run_folder), recipe in runs.items():
         check_settings(run_folder, recipe)
@@ -377,9 +377,9 @@ def _text_notes(recipes: Mapping[str, LanguageModelRecipe]) -> list[str]:
     Texts are compared by content. Dependency trees are not compared with plain text.
     """
     notes, hashes = [], {}
-    for units, of_units in _by_units(recipes).items():
+    for units, same_units in _by_units(recipes).items():
         for part, consequence in _DEPENDS_ON.items():
-            paths = {name: getattr(recipe.data, part) for name, recipe in of_units.items()}
+            paths = {name: getattr(recipe.data, part) for name, recipe in same_units.items()}
             for path in filter(None, paths.values()):
                 if path not in hashes:
                     files = fingerprint({part: path}, [part] if units == "dependency trees" else [])
@@ -393,14 +393,14 @@ def _text_notes(recipes: Mapping[str, LanguageModelRecipe]) -> list[str]:
 def _vocabulary_notes(recipes: Mapping[str, LanguageModelRecipe]) -> list[str]:
     """Return a note for each setting of vocabulary and normaliser that differs between recipes with the same units."""
     notes = []
-    for of_units in _by_units(recipes).values():
+    for same_units in _by_units(recipes).values():
         settings = {}
-        for name, recipe in of_units.items():
+        for name, recipe in same_units.items():
             sections = {"normaliser": recipe.data.normaliser.to_dict(), "vocabulary": vars(recipe.data.vocabulary)}
             settings[name] = dict(_flat(sections, "text."))
         for key in next(iter(settings.values())):
-            if len({repr(of_recipe[key]) for of_recipe in settings.values()}) > 1:
-                listed = "; ".join(f"{name}: {of_recipe[key]}" for name, of_recipe in settings.items())
+            if len({repr(recipe_settings[key]) for recipe_settings in settings.values()}) > 1:
+                listed = "; ".join(f"{name}: {recipe_settings[key]}" for name, recipe_settings in settings.items())
                 notes.append(
                     f"the recipes have different settings of the vocabulary ({key}), so their perplexities may not be"
                     f" comparable: {listed}"

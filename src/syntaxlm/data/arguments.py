@@ -19,7 +19,7 @@ from syntaxlm.storage.folder import ModelBundle
 Chosen = TypeVar("Chosen")
 Parameters = ParamSpec("Parameters")
 
-_LONGEST = 60  # characters of a value in a message
+_VALUE_CHARACTERS = 60  # characters of a value in a message
 _FEWEST_WORDS = 3  # texts of one word that are likely to be the words of one sentence
 _LIST = "a text or several: str or a list of str"
 
@@ -229,4 +229,4 @@ def suggests_parameters(function: Callable[Parameters, Chosen]) -> Callable[Para
 def _shown(value: object) -> str:
     """Return a small value of a usual type as it is written, and the type of others."""
     shown = repr(value) if type(value).__module__ == "builtins" else ""
-    return shown if 0 < len(shown) <= _LONGEST else _type(value)
+    return shown if 0 < len(shown) <= _VALUE_CHARACTERS else _type(value)

@@ -28,7 +28,7 @@ PARSED_SUFFIX = ".conllu"
 _BEGIN, _END = "<s>", "</s>"  # BOS and EOS in published files
 _LABEL = re.compile(r"\s*([1-9]\d{0,8})([a-z])\)(?:\s+|$)")
 _FILLED_GAP = re.compile(r"\[([^\[\]]*)\]")  # the word that fills the gap, marked in labelled files
-_SHOWN = 60  # characters of a faulty sentence in a message
+_SENTENCE_CHARACTERS = 60  # characters of a faulty sentence in a message
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class _Sentence(NamedTuple):
     @property
     def shown(self) -> str:
         """The label and the shortened text, for messages."""
-        text = repr(shortened(self.text, _SHOWN))
+        text = repr(shortened(self.text, _SENTENCE_CHARACTERS))
         return f"{self.number}{self.letter}) {text}" if self.number else text
 
 
@@ -145,7 +145,7 @@ def _with_trees(asked: Sequence[_Sentence], source: str, parses: str | Path) -> 
         if "".join(split_words(sentence.text)) != "".join(split_words(tree.text)):
             shared = len(os.path.commonprefix([sentence.text, tree.text]))  # noqa: RUF071 - characters
             expected, parsed_text = (
-                repr(("... " if begin else "") + shortened(text[begin:], _SHOWN))
+                repr(("... " if begin else "") + shortened(text[begin:], _SENTENCE_CHARACTERS))
                 for text in (sentence.text, tree.text)
                 for begin in [text.rfind(" ", 0, shared) + 1]  # of the word in which they differ
             )

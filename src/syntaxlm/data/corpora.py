@@ -311,8 +311,8 @@ class EncodedCorpus:
             else:
                 file.close()
                 arrays.append(np.memmap(file.name, dtype, "r"))
-        ids, offsets, line_numbers, character_counts, *of_marks = arrays
-        own = of_marks[0] if marks else None
+        ids, offsets, line_numbers, character_counts, *mark_arrays = arrays
+        own = mark_arrays[0] if marks else None
         return cls(ids, offsets, line_numbers, unknown_count, character_counts, source, folder, own)
 
     @classmethod

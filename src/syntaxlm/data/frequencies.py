@@ -30,9 +30,11 @@ WORDFREQ = "wordfreq:"  # before the code of a language, instead of a file of fr
 
 _BILLION = 1e9
 _LINES_COMPARED = 1_000  # at the start of a file, from which its form is decided
-_MOST = 0.9  # share of the lines of a list that have the same number of cells, and of the cells of a column of numbers
-_FEW = 0.2  # share of the lines of a text that may look like entries of a list
-_FEWEST_LINES = 10  # of a table separated by spaces: a few lines of a text may have equally many words by chance
+_MIN_REGULAR_SHARE = (
+    0.9  # share of the lines of a list that have the same number of cells, and of the cells of a column of numbers
+)
+_MAX_LIST_LIKE_SHARE = 0.2  # share of the lines of a text that may look like entries of a list
+_MIN_TABLE_LINES = 10  # of a table separated by spaces: a few lines of a text may have equally many words by chance
 _SMALLEST_MAXIMUM = 10  # a list with fractions whose largest value is smaller has logarithms
 _SMALLEST_RATIO = 10  # so has one whose largest value is less than this times its smallest value
 
@@ -265,12 +267,12 @@ def _count_text(lines: Iterable[tuple[int, str]], source: str) -> Frequencies:
             entries += 1
             first_entry = first_entry or number
         words.update(_DASH.sub(" ", _ENDING.sub(r"\1", line)).split())
-    if entries > _FEW * total:
+    if entries > _MAX_LIST_LIKE_SHARE * total:
         raise InputError(
             f"{source}, line {first_entry}: found a word and a number, as in {entries:,} of {total:,} lines; expected a"
             " text, or a list in which all lines have the same columns, such as a word, a tab and its count"
         )
-    if words.total() == total == len(words) >= _FEWEST_LINES:
+    if words.total() == total == len(words) >= _MIN_TABLE_LINES:
         raise InputError(
             f"{source}: found one word per line, and each word once; expected a list with counts, or a text, in which"
             " frequent words occur often"
@@ -340,7 +342,7 @@ def _find_layout(lines: Sequence[tuple[int, str]], source: str, column: str | No
         rows = [_cells(line, separator) for _, line in lines]
         width = Counter(map(len, rows)).most_common(1)[0][0]
         fitting = [cells for cells in rows if len(cells) == width]
-        if width < 2 or len(fitting) < _MOST * len(rows):
+        if width < 2 or len(fitting) < _MIN_REGULAR_SHARE * len(rows):
             continue
 
         # The first line is a header if it has no number where the others have some.
@@ -352,7 +354,7 @@ def _find_layout(lines: Sequence[tuple[int, str]], source: str, column: str | No
         words = [place for place in range(width) if place not in numeric]
 
         # In a text, words and numbers are not in columns; few lines may have equally many words by chance.
-        is_table = len(rows) >= _FEWEST_LINES or (len(rows) > 2 and numeric in ([0], [width - 1]))
+        is_table = len(rows) >= _MIN_TABLE_LINES or (len(rows) > 2 and numeric in ([0], [width - 1]))
         if separator == " " and (not numeric or (len(words) != 1 and not is_table)):
             continue
         if separator in ",;" and not numeric:
@@ -371,7 +373,7 @@ def _has_numbers(cells: Sequence[str]) -> bool:
     """Return whether a column has numbers: nearly all of its cells that are not missing."""
     given = [cell for cell in cells if cell not in MISSING]
     numbers = sum(_WRITTEN_NUMBER.fullmatch(cell) is not None for cell in given)
-    return bool(given) and numbers >= _MOST * len(given) and 2 * len(given) > len(cells)
+    return bool(given) and numbers >= _MIN_REGULAR_SHARE * len(given) and 2 * len(given) > len(cells)
 
 
 def _plain(name: str) -> str:

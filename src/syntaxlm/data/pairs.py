@@ -26,12 +26,12 @@ from syntaxlm.data.tables import open_table
 _GROUPINGS = ("field", "linguistics_term", "group")  # entries that name the group of an item
 _SENTENCES = ("sentence_good", "sentence_bad"), ("better", "worse")  # entries with the two sentences of an item
 _ENTRIES = "sentence_good and sentence_bad, or better and worse"
-_LONGEST_ENTRIES = 200  # characters of entries in a message
+_ENTRIES_CHARACTERS = 200  # characters of entries in a message
 _OPTIONAL = ("UID", "case", *_GROUPINGS)
 _BLANK = re.compile(r"\s*")
 _TABLES = (".tsv", ".csv")
-_LONGEST_SAMPLE = 300  # characters
-_SHOWN = 60  # characters of a faulty entry
+_SAMPLE_CHARACTERS = 300  # characters
+_ENTRY_CHARACTERS = 60  # characters of a faulty entry
 
 # The cases of Marvin & Linzen's files, animate and inanimate together, as in the table of Shen et al. 2019 (ON-LSTM):
 # the distance is long where a phrase or clause separates the two words in question.
@@ -149,7 +149,7 @@ def _items(file: str | Path, source: str) -> Iterator[tuple[int, dict[str, Any]]
                 item[name] = f"{item[name]:.15g}" if isinstance(item[name], float) else str(item[name])
                 remarks.add(f"items with a number for {name}, read as text", number, item[name])
         if count < 2:
-            sample.append(shortened(json.dumps(item, ensure_ascii=False), _LONGEST_SAMPLE))
+            sample.append(shortened(json.dumps(item, ensure_ascii=False), _SAMPLE_CHARACTERS))
         count += 1
         yield number, item
     form, evidence = ("a JSON array", "[ at the start") if is_array else ("JSON lines", "one JSON object per line")
@@ -185,14 +185,14 @@ def _items_of_array(lines: Iterable[tuple[int, str]], source: str) -> Iterator[t
         try:
             item, position = decoder.raw_decode(text, position)
         except (ValueError, RecursionError) as error:
-            found = f"{place}: not JSON: {error}. Found {_short(text[position : position + _SHOWN])}"
+            found = f"{place}: not JSON: {error}. Found {_short(text[position : position + _ENTRY_CHARACTERS])}"
             raise InputError(f"{found}; expected an item of a JSON array, or one item per line") from error
         yield numbered[line][0], item
         position = _next_place(text, position)
         if text[position : position + 1] == ",":
             position = _next_place(text, position + 1)
         elif text[position : position + 1] != "]":
-            found = _short(text[position : position + _SHOWN]) if text[position:] else "the end of the file"
+            found = _short(text[position : position + _ENTRY_CHARACTERS]) if text[position:] else "the end of the file"
             raise InputError(f"{place}: found {found} after this item; expected a comma or ]")
     if rest := text[position + 1 :].strip():
         raise InputError(f"{source}, line {numbered[-1][0]}: found {_short(rest)} after the array; expected its end")
@@ -252,7 +252,7 @@ def _check_entries(found: Collection[str], place: str, what: str, expected: str)
     """Return the names of the entries with the two sentences. Raises InputError if one is missing."""
     names = max(_SENTENCES, key=lambda names: sum(name in found for name in names))
     if missing := [name for name in names if name not in found]:
-        shown = shortened(", ".join(map(str, found)), _LONGEST_ENTRIES) or "none"
+        shown = shortened(", ".join(map(str, found)), _ENTRIES_CHARACTERS) or "none"
         raise InputError(f"{place}: {' and '.join(missing)} missing; found the {what} {shown}; expected {expected}")
     return names
 
@@ -266,4 +266,4 @@ def _text(item: dict[str, Any], name: str, place: str) -> str:
 
 
 def _short(value: Any) -> str:
-    return shortened(json.dumps(value, ensure_ascii=False), _SHOWN)
+    return shortened(json.dumps(value, ensure_ascii=False), _ENTRY_CHARACTERS)

@@ -17,11 +17,13 @@ from syntaxlm.core.errors import InputError, InputWarning, shortened
 from syntaxlm.core.reading import ReadingReport, Remarks, announce
 
 _LINES_COMPARED = 1_000  # at the start of a text, from which its form is decided
-_MOST = 0.5  # share of these lines that have sentence marks in a text with marks, and no spaces in one without spaces
+_MIN_MARKED_SHARE = (
+    0.5  # share of these lines that have sentence marks in a text with marks, and no spaces in one without spaces
+)
 _NEARLY_ALL = 0.9  # share of these lines with columns, numbers or single words, in a text that has them
-_FEWEST = 3  # lines from which columns, numbers and single words are recognised
-_FEW = 0.01  # share of the lines of a text that may have HTML without a warning
-_SHOWN = 60  # characters of a line in a message
+_MIN_FORM_LINES = 3  # lines from which columns, numbers and single words are recognised
+_MAX_HTML_SHARE = 0.01  # share of the lines of a text that may have HTML without a warning
+_WIDTH = 60  # characters of a line in a message
 _SAMPLE = 200  # characters of a line in a report
 
 _TREE = re.compile(r"\(\S* ?\(\S+ .*\)\)")  # (S (NP ...)) or ((S ...))
@@ -97,7 +99,7 @@ def examined(
     if warn:
         if blank:
             remarks.add("blank lines", count=blank)
-        if html > _FEW * sentences:
+        if html > _MAX_HTML_SHARE * sentences:
             _warn(f"{source}: {html:,} of {sentences:,} lines have HTML such as &quot; or <p>, which is read as words")
         start = [_MARKS_AT_ENDS.sub("", line) if marks else line for _, line in given[:2]]
         sample = tuple(shortened(line.strip(), _SAMPLE) for line in start)
@@ -122,13 +124,13 @@ def check_running_text(text: str, source: str) -> None:
     """Raise InputError for running text that is of another format, such as HTML or CoNLL-U. Warns of HTML in lines."""
     given = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()][:_LINES_COMPARED]
     _refuse_formats(given, source)
-    if given and sum(line.count("\t") == 9 for _, line in given) >= _MOST * len(given):
+    if given and sum(line.count("\t") == 9 for _, line in given) >= _MIN_MARKED_SHARE * len(given):
         raise InputError(
-            f"{source}, line {given[0][0]}: found {given[0][1][:_SHOWN]!r}, ten columns as in CoNLL-U; expected running"
+            f"{source}, line {given[0][0]}: found {given[0][1][:_WIDTH]!r}, ten columns as in CoNLL-U; expected running"
             f" text. Extract the words with: syntaxlm data words {source} -o FILE"
         )
     html = sum(_HTML.search(line) is not None for _, line in given)
-    if html > _FEW * len(given):
+    if html > _MAX_HTML_SHARE * len(given):
         _warn(f"{source}: {html:,} of the first {len(given):,} lines have HTML such as &quot; or <p>, read as words")
 
 
@@ -161,7 +163,7 @@ def _refuse_formats(given: Sequence[tuple[int, str]], source: str) -> None:
         found = "SubRip subtitles"
     if found is not None:
         raise InputError(
-            f"{source}, line {number}: found {line[:_SHOWN]!r}, the start of {found}; expected plain text, one sentence"
+            f"{source}, line {number}: found {line[:_WIDTH]!r}, the start of {found}; expected plain text, one sentence"
             " per line. Extract the text first"
         )
 
@@ -169,7 +171,7 @@ def _refuse_formats(given: Sequence[tuple[int, str]], source: str) -> None:
 def _refuse_separators(given: Sequence[tuple[int, str]], source: str) -> None:
     """Raise InputError if marks are between sentences in most lines: with words before and after them."""
     separated = [(number, mark) for number, line in given if (mark := _mark_inside(line))]
-    if len(separated) > _MOST * len(given):
+    if len(separated) > _MIN_MARKED_SHARE * len(given):
         number, mark = separated[0]
         raise InputError(
             f"{source}, line {number}: found {mark} between sentences; expected one sentence per line, without marks."
@@ -188,7 +190,7 @@ def _mark_inside(line: str) -> str:
 def _marks_at_ends(given: Sequence[tuple[int, str]], source: str) -> str:
     """Return what was found if most lines have sentence marks at their ends, else ""."""
     marked = [(number, line) for number, line in given if _MARKS_AT_ENDS.search(line)]
-    if not marked or len(marked) < _MOST * len(given):
+    if not marked or len(marked) < _MIN_MARKED_SHARE * len(given):
         return ""
     number, line = marked[0]
     marks = ", ".join(dict.fromkeys(mark[0] for mark in _MARKS.finditer(line)))
@@ -212,7 +214,7 @@ def _has_columns(given: Sequence[tuple[int, str]], source: str) -> str:
     """Return a warning if nearly all lines have equally many tabs, else ""."""
     tabs = Counter(line.count("\t") for _, line in given)
     number, lines = tabs.most_common(1)[0] if tabs else (0, 0)
-    if not number or len(given) < _FEWEST or lines < _NEARLY_ALL * len(given):
+    if not number or len(given) < _MIN_FORM_LINES or lines < _NEARLY_ALL * len(given):
         return ""
     return (
         f"{source}: {lines:,} of the first {len(given):,} lines have {number + 1} columns, separated by tabs, which are"
@@ -224,7 +226,7 @@ def _has_numbers(given: Sequence[tuple[int, str]], source: str) -> str:
     """Return a warning if nearly all lines start with their number, else ""."""
     numbers = [int(match[1]) for _, line in given if (match := _LINE_NUMBER.match(line))]
     steps = sum(after == before + 1 for before, after in pairwise(numbers))
-    if len(given) < _FEWEST or steps + 1 < _NEARLY_ALL * len(given):
+    if len(given) < _MIN_FORM_LINES or steps + 1 < _NEARLY_ALL * len(given):
         return ""
     return (
         f"{source}: the lines start with the numbers {numbers[0]}, {numbers[1]}, ..., which are read as words. Expected"
@@ -237,7 +239,7 @@ def _has_one_word(given: Sequence[tuple[int, str]], source: str) -> str:
     single = sum(len(line.split()) == 1 for _, line in given)
     marks = sum(line.strip() in ".?!" for _, line in given)
     gaps = sum(after > before + 1 for (before, _), (after, _) in pairwise(given))
-    if len(given) < _FEWEST or single < _NEARLY_ALL * len(given) or not (marks or gaps):
+    if len(given) < _MIN_FORM_LINES or single < _NEARLY_ALL * len(given) or not (marks or gaps):
         return ""
     return (
         f"{source}: {single:,} of the first {len(given):,} lines have one word, and each line is a sentence. Expected"
@@ -248,7 +250,7 @@ def _has_one_word(given: Sequence[tuple[int, str]], source: str) -> str:
 def _lacks_spaces(given: Sequence[tuple[int, str]], source: str) -> str:
     """Return a warning if most lines are of a script that is written without spaces."""
     without = sum(len(line.split()) == 1 and _WITHOUT_SPACES.search(line) is not None for _, line in given)
-    if not without or without < _MOST * len(given):
+    if not without or without < _MIN_MARKED_SHARE * len(given):
         return ""
     return (
         f"{source}: {without:,} of the first {len(given):,} lines have no spaces. Words are separated by spaces, so"

@@ -154,7 +154,7 @@ def _first_disorder(cells: Sequence[str], groups: Sequence[Sequence[int]]) -> in
             return None
         longest, pairs = max(longest, len(runs)), pairs + len(runs) - 1
         falls = [key < before for before, key in pairwise(keys)]
-        wrong += [of_run[0] for (_, of_run), is_fall in zip(runs[1:], falls, strict=True) if is_fall]
+        wrong += [run[0] for (_, run), is_fall in zip(runs[1:], falls, strict=True) if is_fall]
     if is_sequence and longest > 2:
         wrong += [row for rows in groups for before, row in pairwise(rows) if row > before + 1]
         return min(wrong, default=0)

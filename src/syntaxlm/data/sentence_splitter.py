@@ -18,10 +18,12 @@ from nltk.tokenize.punkt import PunktLanguageVars, PunktSentenceTokenizer, Punkt
 
 from syntaxlm.data.languages import UNKNOWN, Language, language_of
 
-LEARNT = 5_000_000  # characters of all texts together from which abbreviations are learned: about 8 seconds
-FEWEST_WORDS = 2_000  # from which abbreviations are learned; in a few sentences, "him." looks like one
+MAX_LEARNED_CHARACTERS = (
+    5_000_000  # characters of all texts together from which abbreviations are learned: about 8 seconds
+)
+MIN_LEARNED_WORDS = 2_000  # from which abbreviations are learned; in a few sentences, "him." looks like one
 SMALL_LETTERS = 0.03  # share of full stops before small letters; above it, sentences often begin with small letters
-LONGEST = 50_000  # characters processed at once; nltk aborts on a line that takes 5 seconds
+MAX_CHUNK = 50_000  # characters processed at once; nltk aborts on a line that takes 5 seconds
 
 _LETTER = re.compile(r"[^\W_]")  # or digit
 _OPENING_MARKS = "\"'([{‘“«„¿¡`"
@@ -91,7 +93,7 @@ class Splitter:
 
     @classmethod
     def learn(
-        cls, texts: Sequence[Sequence[str]], abbreviations: Sequence[str] = (), fewest_words: int = FEWEST_WORDS
+        cls, texts: Sequence[Sequence[str]], abbreviations: Sequence[str] = (), fewest_words: int = MIN_LEARNED_WORDS
     ) -> Splitter:
         """Learn abbreviations from the paragraphs of texts.
 
@@ -99,7 +101,7 @@ class Splitter:
         fewest_words: from fewer words, only abbreviations with an inner full stop (z.B.) are learned
         """
         trainer = PunktTrainer(lang_vars=_Marks())
-        share = LEARNT // max(1, len(texts))
+        share = MAX_LEARNED_CHARACTERS // max(1, len(texts))
         words: list[str] = []  # with "" after each paragraph
         for text in texts:
             windows = list(_windows("\n".join(text)[:share]))
@@ -377,5 +379,5 @@ def _windows(text: str) -> Iterator[str]:
 
 def _window_end(text: str, begin: int) -> int:
     """Return the end of the window that starts at `begin`: after its last space, if it contains one."""
-    end = begin + LONGEST
+    end = begin + MAX_CHUNK
     return end if end >= len(text) else text.rfind(" ", begin, end) + 1 or end

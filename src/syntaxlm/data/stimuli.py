@@ -35,7 +35,7 @@ from syntaxlm.text.normaliser import word_spans
 SEPARATOR = "|"
 COLUMN = "sentence"
 _BETWEEN = " / "  # the values of several condition columns
-_LONGEST_SAMPLE = 200  # characters
+_SAMPLE_CHARACTERS = 200  # characters
 # The start of a region that follows the word before it without a space: closing punctuation, or a contraction.
 _CLOSING = re.compile(r"[,;:!?…)\]}%”»]|\.(?!\d)|['’](?:s|re|ve|ll|d|m)\b|n['’]t\b", re.IGNORECASE)
 
@@ -118,7 +118,7 @@ class Stimuli:
         elif cells:
             texts = [tuple(cell.split(sign)) for cell in cells]
             warn_of_split_words(read, texts, sign)
-            if whole := [row for row, of_row in enumerate(texts) if len(of_row) == 1]:
+            if whole := [row for row, row_regions in enumerate(texts) if len(row_regions) == 1]:
                 raise InputError(
                     f"{read.place(whole[0])}: found no {sign!r} between regions, which other sentences have;"
                     " expected it in every sentence"
@@ -150,9 +150,9 @@ class Stimuli:
         words: list[str] = []
         rows: list[int] = []
         found: list[tuple[StimulusRegion, ...]] = []
-        for row, of_row in enumerate(texts):
+        for row, row_regions in enumerate(texts):
             own = []
-            for number, text in enumerate(of_row):
+            for number, text in enumerate(row_regions):
                 split = [text[begin:end] for begin, end in word_spans(text)]
                 name = names[number] if names else str(number + 1)
                 own.append(StimulusRegion(name, " ".join(split), len(words), len(words) + len(split)))
@@ -175,24 +175,26 @@ class Stimuli:
     @property
     def region_names(self) -> list[str]:
         """The names of all regions."""
-        return list(dict.fromkeys(region.name for of_row in self.regions for region in of_row))
+        return list(dict.fromkeys(region.name for row_regions in self.regions for region in row_regions))
 
     @property
     def sentences(self) -> list[str]:
         """Each sentence, with its regions separated."""
-        return [f" {SEPARATOR} ".join(filter(None, (region.text for region in of_row))) for of_row in self.regions]
+        return [
+            f" {SEPARATOR} ".join(filter(None, (region.text for region in row_regions))) for row_regions in self.regions
+        ]
 
     def _report(self, regions: Sequence[str], separator: str, remarks: Remarks) -> ReadingReport:
         """Return how the table was read."""
-        table, sample = self.words.table, [shortened(one, _LONGEST_SAMPLE) for one in self.sentences[:2]]
+        table, sample = self.words.table, [shortened(one, _SAMPLE_CHARACTERS) for one in self.sentences[:2]]
         if regions:
             form = f"stimuli, regions in the columns {listed(regions)}"
         elif self.are_words:
             form = f"stimuli, each word is a region because no sentence has {separator!r}"
         else:
             form = f"stimuli, regions separated by {separator!r}"
-        for row, of_row in enumerate(self.regions):
-            for region in of_row:
+        for row, row_regions in enumerate(self.regions):
+            for region in row_regions:
                 if not region.text:
                     remarks.add("regions without words", table.row_numbers[row] if table.unit == "line" else None)
         counts = {
@@ -216,8 +218,8 @@ def _attached(texts: Sequence[Sequence[str]], remarks: Remarks, table: InputTabl
     remarks: where the regions are counted.
     """
     attached = []
-    for row, of_row in enumerate(texts):
-        for place, (before, after) in enumerate(pairwise(of_row), 1):
+    for row, row_regions in enumerate(texts):
+        for place, (before, after) in enumerate(pairwise(row_regions), 1):
             if before.strip() and _CLOSING.match(after) and not before[-1].isspace():
                 attached.append((row, place))
                 line = table.row_numbers[row] if table.unit == "line" else None
@@ -228,8 +230,8 @@ def _attached(texts: Sequence[Sequence[str]], remarks: Remarks, table: InputTabl
 def _warn_of_placeholders(table: InputTable, regions: Sequence[Sequence[StimulusRegion]]) -> None:
     """Warn of signs such as - in a region that has words in most sentences: it may stand for a missing region."""
     by_name: dict[str, list[tuple[int, str]]] = {}
-    for row, of_row in enumerate(regions):
-        for region in of_row:
+    for row, row_regions in enumerate(regions):
+        for region in row_regions:
             if region.text:
                 by_name.setdefault(region.name, []).append((row, region.text))
     for name, texts in by_name.items():

@@ -19,7 +19,7 @@ from syntaxlm.data.input_table import InputTable
 from syntaxlm.data.table_form import MISSING
 from syntaxlm.text.doubts import REGION_MARKS
 
-_SHOWN = 60  # characters of a cell in a message
+_WIDTH = 60  # characters of a cell in a message
 _EXAMPLES = 3
 _SIGNS = (*REGION_MARKS, "/", "\\", "#", "^", "~", "*", "+", "@", "=")  # that may separate regions
 _SPACED_SIGNS = (" - ", " -- ", " – ", " — ", " ; ", " : ")  # that separate regions only if each sentence has several
@@ -55,18 +55,18 @@ def check_separator(table: InputTable, cells: Sequence[str], sign: str, is_given
     if in_all:
         raise InputError(
             f"{table.source}: found no {sign!r} between regions, but {in_all[0].strip()!r} in every sentence, such as"
-            f" {shortened(cells[0], _SHOWN)!r}; expected {sign!r}, or sentences of words. If it separates regions, add"
+            f" {shortened(cells[0], _WIDTH)!r}; expected {sign!r}, or sentences of words. If it separates regions, add"
             f" --separator '{in_all[0].strip()}'; otherwise give the regions in columns (--region)"
         )
     if all(map(_JOINED.search, cells)):
         raise InputError(
-            f"{table.source}: found '_' between the words of every sentence, such as {shortened(cells[0], _SHOWN)!r};"
+            f"{table.source}: found '_' between the words of every sentence, such as {shortened(cells[0], _WIDTH)!r};"
             f" expected spaces between words, and {sign!r} between regions. Replace spaces by ' {sign} ' and then '_'"
             " by spaces"
         )
     if is_given:
         raise InputError(
-            f"{table.source}: found {sign!r} in no sentence, such as {shortened(cells[0], _SHOWN)!r}; expected it"
+            f"{table.source}: found {sign!r} in no sentence, such as {shortened(cells[0], _WIDTH)!r}; expected it"
             " between regions. To read each word as a region, omit --separator"
         )
 
@@ -79,7 +79,7 @@ def refuse_marks_in_regions(table: InputTable, regions: Sequence[str]) -> None:
         for row, cell in enumerate(table.column(name, "--region")):
             if mark := next(filter(cell.__contains__, REGION_MARKS), None):
                 raise InputError(
-                    f"{table.place(row)}: found {mark!r} in the region {name}, {shortened(cell, _SHOWN)!r}; it would be"
+                    f"{table.place(row)}: found {mark!r} in the region {name}, {shortened(cell, _WIDTH)!r}; it would be"
                     " read as a word. Expected regions either in columns, or separated in a column of sentences"
                     " (--column). Remove it"
                 )
@@ -89,14 +89,14 @@ def warn_of_split_words(table: InputTable, texts: Sequence[Sequence[str]], separ
     """Warn of words that separators split: with spaces beside some separators, but not beside all."""
     ends = [
         (row, before, after)
-        for row, of_row in enumerate(texts)
-        for before, after in pairwise(of_row)
+        for row, row_texts in enumerate(texts)
+        for before, after in pairwise(row_texts)
         if before.strip() and after.strip()
     ]
     split = [(row, before, after) for row, before, after in ends if not (before[-1] + after[0]).count(" ")]
     if split and len(split) < len(ends):
         row, before, after = split[0]
-        word = shortened(f"{before.split()[-1]}{separator}{after.split()[0]}", _SHOWN)
+        word = shortened(f"{before.split()[-1]}{separator}{after.split()[0]}", _WIDTH)
         _warn(
             f"{table.place(row)}: the separator {separator!r} in {word!r} has no space beside it, as others have. If it"
             " is inside a word, choose another sign with --separator"
@@ -125,7 +125,7 @@ def check_fragments(
     if not (2 * shaped > len(several) or (names and sum(lengths) < 4 * len(lengths))):
         return
     rows = several[0]
-    parts = ", ".join(repr(shortened(texts[row], _SHOWN)) for row in rows[:_EXAMPLES])
+    parts = ", ".join(repr(shortened(texts[row], _WIDTH)) for row in rows[:_EXAMPLES])
     by = names[0] if names else "REGION"
     raise InputError(
         f"{table.place(rows[0])}: found {len(rows)} rows of item {items[rows[0]]}, condition {conditions[rows[0]]},"
@@ -268,8 +268,8 @@ def check_columns(table: InputTable, regions: Sequence[str], used: Sequence[str]
         is_whole = all(map(_contains, table.rows, [place] * len(written), written))
         if (min(places) < place < max(places) or lacks_start or lacks_end) and not is_whole:
             _warn(
-                f"{table.source}: the column {name}, such as {shortened(cells[0], _SHOWN)!r}, is not read, so the first"
-                f" sentence is {shortened(written[0], _SHOWN)!r}. If it has a region, add it with --region"
+                f"{table.source}: the column {name}, such as {shortened(cells[0], _WIDTH)!r}, is not read, so the first"
+                f" sentence is {shortened(written[0], _WIDTH)!r}. If it has a region, add it with --region"
             )
 
 
@@ -290,15 +290,15 @@ def check_sentences(
     regions: Sequence[str],
 ) -> None:
     """Warn if most items have the same sentence in all conditions, which therefore cannot differ."""
-    of_items, conditions_of = _by_name(items, sentences), _by_name(items, conditions)
+    sentences_of, conditions_of = _by_name(items, sentences), _by_name(items, conditions)
     several = [item for item, own in conditions_of.items() if len(set(own)) > 1]
-    same = [item for item in several if len(set(of_items[item])) == 1]
+    same = [item for item in several if len(set(sentences_of[item])) == 1]
     if not same or 2 * len(same) < len(several):
         return
     advice = "Were regions left out (--region)?" if regions else "Is it the right column (--column)?"
     _warn(
         f"{table.source}: the sentence is the same in all conditions of {len(same):,} of"
-        f" {amount(len(several), 'item')}, such as {shortened(of_items[same[0]][0], _SHOWN)!r} in item {same[0]}."
+        f" {amount(len(several), 'item')}, such as {shortened(sentences_of[same[0]][0], _WIDTH)!r} in item {same[0]}."
         f" {advice}"
     )
 

@@ -26,7 +26,7 @@ from syntaxlm.trees.spans import Flags, Integers, SpanSets, offsets_of, span_key
 # A few sentences may be spelled differently from their trees. If fewer than this share have the words of their trees,
 # text and trees have different preprocessing or are not aligned.
 FEWEST_SUPERVISED = 0.5
-SHOWN = 3  # differing sentences that are shown; all are counted
+SENTENCES_NAMED = 3  # differing sentences that are shown; all are counted
 _BEFORE, _SHOWN = 3, 12  # tokens of a sentence in a message: before the first difference, and in total
 
 # The reader of trees replaces these escapes. Text from another tool may still contain them, also in lower case.
@@ -111,7 +111,7 @@ def read_supervision(
             f"{path}: {trees:,} trees{left_out}, {source}: {sentences:,} sentences; expected one tree for each"
             f" sentence, in the same order.\nThe first {first}"
         )
-    differing = tuple(aligned.difference(place) for place in np.flatnonzero(~same)[:SHOWN].tolist())
+    differing = tuple(aligned.difference(place) for place in np.flatnonzero(~same)[:SENTENCES_NAMED].tolist())
     if np.count_nonzero(same) < FEWEST_SUPERVISED * sentences:
         raise InputError(
             f"{path}: {np.count_nonzero(same):,} of {trees:,} trees have the words of their sentences in {source};"

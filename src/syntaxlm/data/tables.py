@@ -40,7 +40,7 @@ _INVISIBLE = re.compile("[\u200b\u2060\ufeff]|^[\u200c\u200d]+|[\u200c\u200d]+$"
 _LONGEST_NAME_WORDS = 4  # words of the name of a column; a first line with longer ones is likely a row
 _QUALTRICS = "ImportId"  # in the third line of its tables
 _LINES_OF_HEADERS = 20  # which Qualtrics may need for its three
-_LONGEST_SAMPLE = 200  # characters
+_SAMPLE_CHARACTERS = 200  # characters
 
 
 class OpenTable(NamedTuple):
@@ -243,7 +243,7 @@ class _RowReader:
             if self.form.is_escaped and ESCAPE in text:
                 self.remarks.add(f"rows with {ESCAPE} for quotation marks", number)
             if count < 2:
-                self.sample.append(shortened(" | ".join(cells), _LONGEST_SAMPLE))
+                self.sample.append(shortened(" | ".join(cells), _SAMPLE_CHARACTERS))
             count += 1
             yield number, cells
         self._remark_missing()

@@ -146,8 +146,8 @@ def _treebank(
 ) -> Treebank:
     read, reading = read_files(path, files, labelled)
     if dependencies is not None:
-        arcs, of_arcs = read_files(dependencies, files_of(dependencies))
-        announce(of_arcs)
+        arcs, arc_report = read_files(dependencies, files_of(dependencies))
+        announce(arc_report)
         read = _paired(path, read, dependencies, arcs)
     if preprocessing.lemma_after:
         plain = without_lemmas([sentence.words for sentence in read], preprocessing)

@@ -200,7 +200,7 @@ def evaluate_attachment(
     first, last = np.repeat(offsets[:-1], lengths), np.repeat(offsets[1:] - 1, lengths)
     predicted_places, gold_places = (np.where(heads > 0, first + heads - 1, -1) for heads in (predicted, gold))
     correct = attached(predicted_places, gold_places)
-    of_sentences = zip(
+    counts_by_sentence = zip(
         *(np.split(values, offsets[1:-1], axis=-1) for values in (predicted, gold, correct)), strict=True
     )
     scored = [
@@ -211,7 +211,7 @@ def evaluate_attachment(
             tuple(gold_heads.tolist()),
             *map(int, correct_heads.sum(1)),
         )
-        for sentence, (heads, gold_heads, correct_heads) in zip(chosen, of_sentences, strict=True)
+        for sentence, (heads, gold_heads, correct_heads) in zip(chosen, counts_by_sentence, strict=True)
     ]
     values = (
         correct,
@@ -219,7 +219,7 @@ def evaluate_attachment(
         attached(np.where(places > first, places - 1, -1), gold_places),
         _random(gold, lengths),
     )
-    model, next_word, previous_word, random = (Attachment(*of_words.mean(1).tolist()) for of_words in values)
+    model, next_word, previous_word, random = (Attachment(*correct_words.mean(1).tolist()) for correct_words in values)
     return AttachmentReport(model, next_word, previous_word, random, scored, protocol, read.source, rule.name)
 
 

@@ -239,10 +239,10 @@ def evaluate_boundaries(bundle: ModelBundle, text: str | Path, tuning_text: str 
     reads_spaces = bundle.normaliser.space is not None
     readings: tuple[Reading, ...] = ("character", "space") if reads_spaces else ("character",)
     scores = []
-    for layer, (of_tuning, of_measured) in enumerate(zip(tuning_distances, distances, strict=True), 1):
+    for layer, (tuning_values, measured_values) in enumerate(zip(tuning_distances, distances, strict=True), 1):
         for reading in readings:
-            threshold = best_threshold(of_tuning[tuning[reading]], tuning["boundary"])
-            predicted = of_measured[measured[reading]] >= np.float32(threshold)
+            threshold = best_threshold(tuning_values[tuning[reading]], tuning["boundary"])
+            predicted = measured_values[measured[reading]] >= np.float32(threshold)
             score = score_boundaries(f"layer {layer}, {_READINGS[reading]}", predicted, measured["boundary"])
             scores.append(replace(score, layer=layer, reading=reading, threshold=threshold))
     return BoundaryReport(

@@ -25,14 +25,14 @@ from syntaxlm.reports.tables import RIGHT, Column, Columns, HasReport, Report, R
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.normaliser import UntaggedTokenError
 
-KEPT = 1 << 18  # most distinct constituents counted as examples, over all symbols
+MAX_EXAMPLES = 1 << 18  # most distinct constituents counted as examples, over all symbols
 SYMBOLS = 10  # default number of nonterminals and of preterminals listed
 RULES, WORDS, EXAMPLES = 5, 8, 3  # listed for each symbol
 LINES = 20  # of a concordance
 ANY = "*"  # any symbol, in the rule of a concordance
 SAMPLED, SEED = 1_000, 0  # number of sentences sampled if there is no text, and the seed
 LONGEST_EXAMPLE = 70  # characters of an example in text and on a page
-SHOWN = 0.0005  # smaller probabilities would be 0.000 with three decimals
+SMALLEST_PRINTED = 0.0005  # smaller probabilities would be 0.000 with three decimals
 
 LabelledSpan = tuple[int, int, int]
 
@@ -135,11 +135,11 @@ def use_of(
         np.add.at(counts, list(sentence.word_labels), 1)
         for first, last, symbol in sentence.spans:
             counts[symbol] += 1
-            of_symbol = examples.setdefault(symbol, Counter())
+            symbol_examples = examples.setdefault(symbol, Counter())
             words = tuple(sentence.tokens[first : last + 1])
-            if words in of_symbol or kept < KEPT:
-                kept += words not in of_symbol
-                of_symbol[words] += 1
+            if words in symbol_examples or kept < MAX_EXAMPLES:
+                kept += words not in symbol_examples
+                symbol_examples[words] += 1
     return SymbolUse(counts, model.nonterminal_count, number, skipped, examples, source, classes)
 
 
@@ -290,7 +290,7 @@ class GrammarReport(HasReport):
         for each in self.nonterminals:
             rows += [{"type": "nonterminal", **vars(each), **vars(rule)} for rule in each.rules]
             title = f"{_with_phrase(each.symbol, each.phrase)}   {_percent(each.share)} of constituents"
-            if each.start_probability >= SHOWN:
+            if each.start_probability >= SMALLEST_PRINTED:
                 title += f"   p(S -> {each.symbol}) {_number(each.start_probability)}"
             examples = " | ".join(shortened(example, LONGEST_EXAMPLE) for example in each.examples)
             rules = [[_number(rule.probability), str(rule)] for rule in each.rules]
@@ -434,11 +434,11 @@ def list_concordance(bundle: ModelBundle, text: str | Path, rule: str, lines: in
     count = 0
     rows: list[dict[str, Any]] = []
     for sentence in progress_bar(parsed_sentences(bundle, text), "parsing"):
-        of_span = {(first, last): symbol for first, last, symbol in sentence.spans}
-        of_span |= {(place, place): symbol for place, symbol in enumerate(sentence.word_labels)}
+        symbol_at = {(first, last): symbol for first, last, symbol in sentence.spans}
+        symbol_at |= {(place, place): symbol for place, symbol in enumerate(sentence.word_labels)}
         for first, last, parent in sorted(sentence.spans):
-            middle = next(k for k in range(first, last) if (first, k) in of_span and (k + 1, last) in of_span)
-            found = [labels[symbol] for symbol in (parent, of_span[first, middle], of_span[middle + 1, last])]
+            middle = next(k for k in range(first, last) if (first, k) in symbol_at and (k + 1, last) in symbol_at)
+            found = [labels[symbol] for symbol in (parent, symbol_at[first, middle], symbol_at[middle + 1, last])]
             if all(symbol in (ANY, name) for symbol, name in zip(wanted, found, strict=True)):
                 count += 1
                 if len(rows) < lines:
@@ -459,8 +459,8 @@ def _end(text: str, size: int) -> str:
 
 
 def _percent(share: float) -> str:
-    return f"{100 * share:.1f}%" if share >= SHOWN else "<0.1%"
+    return f"{100 * share:.1f}%" if share >= SMALLEST_PRINTED else "<0.1%"
 
 
 def _number(probability: float) -> str:
-    return f"{probability:.3f}" if probability >= SHOWN else f"{probability:.0e}"
+    return f"{probability:.3f}" if probability >= SMALLEST_PRINTED else f"{probability:.0e}"

@@ -37,7 +37,7 @@ from syntaxlm.text.normaliser import Normaliser
 _TABLE_SUFFIXES = (".csv", ".tsv")
 _GROUPS = ("item", "story", "text", "passage")  # usual names of the column with the passage of a displayed word
 _LINES_COMPARED = 50  # at the start of a file whose name does not say what it is
-_CHARACTERS_SHOWN = 200  # of a sentence or row
+_SAMPLE_CHARACTERS = 200  # of a sentence or row
 
 FILES_READ = Columns(
     "files",
@@ -77,7 +77,7 @@ class Inspection:
     def row(self) -> dict[str, Any]:
         """Return the columns of `FILES_READ`; a missing value is None."""
         report = self.report or ReadingReport(self.file, "")
-        sample = [shortened(printable(text), _CHARACTERS_SHOWN) for text in report.sample[:2]]
+        sample = [shortened(printable(text), _SAMPLE_CHARACTERS) for text in report.sample[:2]]
         first, second, *_ = [*sample, None, None]
         return {
             "file": self.file,

@@ -31,7 +31,7 @@ from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.options import Contractions, Punctuation, TextOptions
 
 _EXAMPLES = 5  # unknown words in a warning
-_SHOWN = 40  # characters of a region in tables and pictures
+_REGION_CHARACTERS = 40  # characters of a region in tables and pictures
 
 REGION_COLUMNS: Mapping[str, Column] = {
     "region": Column("integer", "number of the region in the sentence, from 1"),
@@ -75,7 +75,14 @@ class ItemsReport(HasReport):
                         differences.append({**of, **difference._asdict()})
                     shown = [interval.value, interval.ends()]
                     shown += [None, ""] if difference is None else [difference.value, difference.ends()]
-                    rows.append([shortened(self.labels[name], _SHOWN), condition, self.sizes[name][condition], *shown])
+                    rows.append(
+                        [
+                            shortened(self.labels[name], _REGION_CHARACTERS),
+                            condition,
+                            self.sizes[name][condition],
+                            *shown,
+                        ]
+                    )
             headings = {"region": "", "condition": "", "items": ",", "surprisal": ".2f", "95%": ""}
             headings |= {f"minus {conditions[0]}": ".2f", "95% ": ""} if len(conditions) > 1 else {}
             tables.append(ReportTable(headings, [row[: len(headings)] for row in rows], model))

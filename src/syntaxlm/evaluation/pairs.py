@@ -31,9 +31,9 @@ from syntaxlm.text.options import Contractions, Punctuation, TextOptions
 from syntaxlm.text.reader import AS_TOKENISED, TextReader
 from syntaxlm.trees.spans import Flags, Integers
 
-IDENTICAL_SHOWN = 3  # identical pairs that a warning names
+IDENTICAL_NAMED = 3  # identical pairs that a warning names
 MANY_UNDECIDED = 0.1  # share of pairs that differ in an unknown word, from which a warning names them
-PAIR_SHOWN = 60  # characters of a sentence in a warning
+PAIR_CHARACTERS = 60  # characters of a sentence in a warning
 
 PAIR_ACCURACIES = Columns(
     "minimal pairs",
@@ -224,8 +224,8 @@ class PairsReport(HasReport):
         return (
             f"{model.name}: {int((sides > 0).sum()):,} of {amount(int(self.groupings['all'][''].sum()), 'pair')} differ"
             f" in a word that the model does not know: {int((sides == 1).sum()):,} in one sentence,"
-            f" {int((sides == 2).sum()):,} in both, such as {shortened(first.better, PAIR_SHOWN)!r} /"
-            f" {shortened(first.worse, PAIR_SHOWN)!r} ({first.place}). What they decide says nothing about grammar"
+            f" {int((sides == 2).sum()):,} in both, such as {shortened(first.better, PAIR_CHARACTERS)!r} /"
+            f" {shortened(first.worse, PAIR_CHARACTERS)!r} ({first.place}). What they decide says nothing about grammar"
         )
 
     def _figures_of(
@@ -245,8 +245,8 @@ class PairsReport(HasReport):
         (totals,), by_case = figures.pop("all").values(), figures.pop("case")
         means = {}
         for words, key in (("all", ""), ("differing_words_known", "_differing_words_known")):
-            of_cases = (sets[words].fraction for sets in accuracies["case"].values())
-            fractions = [fraction for fraction in of_cases if fraction is not None]
+            case_fractions = (sets[words].fraction for sets in accuracies["case"].values())
+            fractions = [fraction for fraction in case_fractions if fraction is not None]
             means[f"mean_over_cases{key}"] = float(np.mean(fractions)) if fractions else None
         counted = {"ties": model.ties, "read_alike": model.read_alike, "unknown_words": ~model.all_known}
         counted |= {"unknown_in_one": model.unknown_sides == 1, "unknown_in_both": model.unknown_sides == 2}
@@ -262,8 +262,8 @@ class PairsReport(HasReport):
     def _warnings(self) -> list[str]:
         lines = []
         if self.identical:
-            places = ", ".join(pair.place for pair in self.identical[:IDENTICAL_SHOWN])
-            rest = len(self.identical) - IDENTICAL_SHOWN
+            places = ", ".join(pair.place for pair in self.identical[:IDENTICAL_NAMED])
+            rest = len(self.identical) - IDENTICAL_NAMED
             lines.append(
                 f"{amount(len(self.identical), 'pair')} of identical sentences, incorrect for every model"
                 f" ({places}{f' and {rest} more' if rest > 0 else ''})"

@@ -47,20 +47,20 @@ class Reliability:
     @property
     def error(self) -> float:
         """The expected calibration error of constituents: the mean distance of `probability` from `correct`."""
-        total = sum(of_bin.size for of_bin in self.constituents)
-        distances = (of_bin.size * abs(of_bin.probability - of_bin.correct) for of_bin in self.constituents)
+        total = sum(bin.size for bin in self.constituents)
+        distances = (bin.size * abs(bin.probability - bin.correct) for bin in self.constituents)
         return sum(distances) / max(1, total)
 
     def to_dict(self) -> dict[str, Any]:
-        bins = {name: [of_bin._asdict() for of_bin in of_name] for name, of_name in vars(self).items()}
+        bins = {name: [bin._asdict() for bin in named_bins] for name, named_bins in vars(self).items()}
         return {"expected_calibration_error": self.error, **bins}
 
     def table(self) -> ReportTable:
         """Return the bins of constituents as a table for reading."""
         headings = {"constituents": ",", "probability": PERCENT, "correct": PERCENT, "with a probability of": ""}
         rows = [
-            [of_bin.size, of_bin.probability, of_bin.correct, f"{100 * of_bin.low:.0f} to {100 * of_bin.high:.0f}%"]
-            for of_bin in self.constituents
+            [bin.size, bin.probability, bin.correct, f"{100 * bin.low:.0f} to {100 * bin.high:.0f}%"]
+            for bin in self.constituents
         ]
         title = f"reliability of probabilities   expected calibration error {100 * self.error:.1f}"
         return ReportTable(headings, rows, title)
@@ -70,7 +70,7 @@ class Reliability:
         from syntaxlm.drawing.plots import line_chart  # pictures are imported only to draw
 
         series = {
-            name: [(of_bin.probability, of_bin.correct) for of_bin in bins]
+            name: [(bin.probability, bin.correct) for bin in bins]
             for name, bins in (("constituents", self.constituents), ("sentences", self.sentences))
         }
         perfect = {"perfect probabilities": [(0.0, 0.0), (1.0, 1.0)]}
@@ -89,11 +89,11 @@ def reliability(table: SpanTable, trees: SpanSets, gold: SpanSets, scores: Parsi
     probabilities = table.values[places_of(offsets[sentences], trees.starts[kept], trees.ends[kept])].astype(float)
     correct = contained(keys_of(trees)[kept], span_keys(gold, keep_whole=True)[0]).astype(float)
     counts = np.bincount(sentences, minlength=len(trees))
-    of_sentences = [
+    sentence_values = [
         np.bincount(sentences, values, len(trees))[counts > 0] / counts[counts > 0]
         for values in (probabilities, correct)
     ]
-    return Reliability(_bins(probabilities, correct), _bins(*of_sentences))
+    return Reliability(_bins(probabilities, correct), _bins(*sentence_values))
 
 
 def _bins(probabilities: Fractions, correct: Fractions) -> tuple[Bin, ...]:

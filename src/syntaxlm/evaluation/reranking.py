@@ -96,7 +96,7 @@ def rerank(
         log_probs = log_probs_of_trees(bundle, trees, source)
         end = 0
         for parses in chunk:
-            values = of_model = log_probs[end : end + len(parses)]
+            values = model_scores = log_probs[end : end + len(parses)]
             end += len(parses)
             if weight < 1 and not parses.scores:
                 raise InputError(
@@ -104,8 +104,8 @@ def rerank(
                     f" candidate, because weight {weight:g} is below 1"
                 )
             if weight < 1:
-                values = weight * of_model + (1 - weight) * np.array(parses.scores)
-            yield Reranked(parses, of_model, values, int(values.argmax()))
+                values = weight * model_scores + (1 - weight) * np.array(parses.scores)
+            yield Reranked(parses, model_scores, values, int(values.argmax()))
 
 
 def _chunks(candidates: Iterable[ParseCandidates]) -> Iterator[list[ParseCandidates]]:
@@ -317,13 +317,13 @@ def evaluate_reranking(
         sentences, number, others = sentences + 1, number + len(reranked.candidates), others + (reranked.picked > 0)
         if reranked.candidates.gold is not None:
             is_labelled = is_labelled or any(reranked.candidates.gold.labels)
-            of_sentence = _counts(reranked.candidates)
-            choices = {PICKED: of_sentence[reranked.picked]}
+            sentence_counts = _counts(reranked.candidates)
+            choices = {PICKED: sentence_counts[reranked.picked]}
             if share < 1:
-                choices[MODEL] = of_sentence[reranked.log_probs.argmax()]
+                choices[MODEL] = sentence_counts[reranked.log_probs.argmax()]
             if reranked.candidates.scores:
-                choices[PARSER] = of_sentence[np.argmax(reranked.candidates.scores)]
-            choices |= {FIRST: of_sentence[0], RANDOM: of_sentence.mean(0), BEST: of_sentence.max(0)}
+                choices[PARSER] = sentence_counts[np.argmax(reranked.candidates.scores)]
+            choices |= {FIRST: sentence_counts[0], RANDOM: sentence_counts.mean(0), BEST: sentence_counts.max(0)}
             for name, row in choices.items():
                 counts[name].append(row)
         if write is not None:

@@ -34,7 +34,7 @@ BOOTSTRAP_SAMPLES = 10_000
 RIGHT_BRANCHING = "right-branching"
 """Stands for the second model: right-branching trees of the same sentences."""
 
-_ITEM_SHOWN = 100  # characters of an item in a message
+_ITEM_WIDTH = 100  # characters of an item in a message
 _NORMAL_QUANTILE = 1.959963984540054  # of 97.5%
 
 Credits = npt.NDArray[np.float64]
@@ -257,8 +257,8 @@ def compare_details(
         others = [_right_branching(files[0])]
     else:
         raise InputError(f"{sides[0][0]}: found no trees; expected details of evaluate parse or evaluate trees")
-    for of_model in (files, others):
-        for other in of_model:
+    for model_files in (files, others):
+        for other in model_files:
             if other.measure != files[0].measure:
                 raise InputError(
                     f"{other.source}: {other.measure}; expected {files[0].measure}, as in {files[0].source}"
@@ -272,10 +272,10 @@ def compare_details(
                     f" ({len(other.items):,} and {len(files[0].items):,} items); expected the same items in the same"
                     f" order\n  {files[0].source}: {_shown(item)}\n  {other.source}: {_shown(its_item)}"
                 )
-            if other.trees and other.names != of_model[0].names:
+            if other.trees and other.names != model_files[0].names:
                 raise InputError(
-                    f"{other.source}: found trees of the decoder {other.names[0]}; expected {of_model[0].names[0]}, as"
-                    f" in {of_model[0].source}. F1 depends on the decoder"
+                    f"{other.source}: found trees of the decoder {other.names[0]}; expected {model_files[0].names[0]}, as"
+                    f" in {model_files[0].source}. F1 depends on the decoder"
                 )
     first_runs, second_runs = ModelRuns.of(files), ModelRuns.of(others, is_baseline)
 
@@ -287,13 +287,15 @@ def compare_details(
 
     # The items that count as known for all runs; all are for trees.
     known = np.logical_and.reduce([file.known.all(0) for file in (*files, *others) if file.known is not None])
-    of_known = compared(known) if np.ndim(known) and known.any() and not known.all() else None
-    return Significance(files[0].measure, len(files[0].items), first_runs, second_runs, compared(slice(None)), of_known)
+    known_comparison = compared(known) if np.ndim(known) and known.any() and not known.all() else None
+    return Significance(
+        files[0].measure, len(files[0].items), first_runs, second_runs, compared(slice(None)), known_comparison
+    )
 
 
 def _shown(item: Sequence[object] | None) -> str:
     """Return an item for a message; None: there is none."""
-    return "(no item)" if item is None else shortened(" ".join(map(str, item)), _ITEM_SHOWN)
+    return "(no item)" if item is None else shortened(" ".join(map(str, item)), _ITEM_WIDTH)
 
 
 def read_details(path: str | Path) -> DetailedScores:

@@ -53,8 +53,8 @@ SUITE_ACCURACIES = Columns(
 )
 _ITEMS = {"all": "all items", "words_known": "items with all words known"}  # sets of words
 _MEANS = {"accuracy": "mean over suites", "mean_over_predictions": "mean over suites and predictions"}
-SOURCES_SHOWN = 3  # files that the report names
-FORMULA_SHOWN = 80  # characters of a formula in a table
+SOURCES_NAMED = 3  # files that the report names
+FORMULA_CHARACTERS = 80  # characters of a formula in a table
 
 
 class RegionSurprisal(NamedTuple):
@@ -185,7 +185,7 @@ class SuitesReport(HasReport):
             "sentences": len(_sentences(self.suites)),
         }
         models = list(map(self._figures_of, self.models))
-        few = len(self.sources) <= SOURCES_SHOWN
+        few = len(self.sources) <= SOURCES_NAMED
         shown = ", ".join(self.sources) if few else f"{self.sources[0]} and {len(self.sources) - 1} others"
         return Report(
             SUITE_ACCURACIES,
@@ -264,11 +264,11 @@ class SuitesReport(HasReport):
         for circuit in self.circuits:
             by_level["circuit"].append(row(circuit, [one["by_circuit"][circuit] for one in models]))
         for suite in self.suites:
-            of_suite = [one["by_suite"][suite.name] for one in models]
-            by_level["suite"].append(row(suite.name, of_suite))
+            suite_figures = [one["by_suite"][suite.name] for one in models]
+            by_level["suite"].append(row(suite.name, suite_figures))
             for place, prediction in enumerate(suite.predictions if len(suite.predictions) > 1 else ()):
-                title = f"{suite.name}, {place + 1}: {shortened(prediction.formula, FORMULA_SHOWN)}"
-                by_level["prediction"].append(row(title, [one["predictions"][place] for one in of_suite]))
+                title = f"{suite.name}, {place + 1}: {shortened(prediction.formula, FORMULA_CHARACTERS)}"
+                by_level["prediction"].append(row(title, [one["predictions"][place] for one in suite_figures]))
         headings = {"items": ",", "chance": PERCENT, **headings}
         return tables + [ReportTable({level: "", **headings}, rows) for level, rows in by_level.items()]
 
@@ -303,13 +303,13 @@ def _by_words(suites: Sequence[SuiteScores]) -> dict[str, Any]:
     figures: dict[str, Any] = {"chance": _mean(scores.suite.chance for scores in suites)}
     for words in _ITEMS:
         accuracies = [scores.accuracy(words) for scores in suites]
-        of_predictions = [_mean(one.accuracy(words).fraction for one in scores.predictions) for scores in suites]
+        prediction_means = [_mean(one.accuracy(words).fraction for one in scores.predictions) for scores in suites]
         low, high = accuracies[0].interval or (None, None) if len(suites) == 1 else (None, None)
         figures[words] = {
             "accuracy": _mean(one.fraction for one in accuracies),
             "low": low,
             "high": high,
-            "mean_over_predictions": _mean(of_predictions),
+            "mean_over_predictions": _mean(prediction_means),
             "correct": sum(one.correct for one in accuracies),
             "items": sum(one.items for one in accuracies),
         }

@@ -17,7 +17,7 @@ from syntaxlm.trees.spans import SpanSets, trees_of
 from syntaxlm.trees.tree import Tree, format_brackets
 
 SCHEMA_VERSION = 2  # of the JSON of a `ParsingReport`
-LABELS_SHOWN = 10  # gold labels whose recall is printed, most frequent first
+LABELS_PRINTED = 10  # gold labels whose recall is printed, most frequent first
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,8 +90,8 @@ class RandomWeights:
         shapes = [scores.predicted_shape.to_dict() for scores in self.scores[self.chosen] if scores.predicted_shape]
         values = {name: np.array([shape[name] for shape in shapes]) for name in shapes[0]}
         return {
-            name: (float(of_seeds.mean()), float(of_seeds.std(ddof=1)) if len(of_seeds) > 1 else 0.0)
-            for name, of_seeds in values.items()
+            name: (float(seed_values.mean()), float(seed_values.std(ddof=1)) if len(seed_values) > 1 else 0.0)
+            for name, seed_values in values.items()
         }
 
     def to_dict(self) -> dict[str, Any]:
@@ -277,7 +277,7 @@ class ParsingReport(HasReport):
         compared = {self.chosen: self.against_right, **self.right_by_decoder}
         lines = [f"{name} compared with right branching: {result}" for name, result in compared.items()]
         if scores.recall_by_label:
-            common = sorted(scores.recall_by_label.items(), key=lambda item: -item[1][1])[:LABELS_SHOWN]
+            common = sorted(scores.recall_by_label.items(), key=lambda item: -item[1][1])[:LABELS_PRINTED]
             shown = (f"{label} {100 * recall:.1f} ({count})" for label, (recall, count) in common)
             lines.append("recall by label   " + "   ".join(shown))
         by_length = (f"{words} {100 * f1:.1f} ({count})" for words, (f1, count) in scores.f1_by_length.items())

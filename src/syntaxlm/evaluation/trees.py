@@ -41,7 +41,7 @@ from syntaxlm.trees.tree import BracketFile, Tree, read_bracket_file
 MOST_UNKNOWN_TAGS = 0.5  # share of words with unknown tags, above which the treebank has a different tag set
 MOST_SEEDS = 1000  # maximum number of untrained models
 RANDOM_WEIGHTS = 3  # default number of untrained models, for models of distances
-TAGS_SHOWN = 10  # number of unknown tags in a message
+TAGS_NAMED = 10  # number of unknown tags in a message
 
 FailedParses: TypeAlias = Literal["skip", "zero"]
 """What happens to sentences without a predicted tree: they are left out, or scored without brackets."""
@@ -94,7 +94,7 @@ def _report(
         scores,
         chosen,
         baseline_scores(spans if all_gold is None else all_gold, protocol),
-        {name: paired_bootstrap(of_trees, branching_right) for name, of_trees in scores.items()},
+        {name: paired_bootstrap(tree_scores, branching_right) for name, tree_scores in scores.items()},
         predicted,
         gold,
         models,
@@ -266,7 +266,7 @@ def tokens_for(bundle: ModelBundle, treebank: Treebank) -> list[list[str]]:
     share = unknown.total() / counts.total()
     reported = (
         f"{treebank.source}: {unknown.total():,} of {counts.total():,} words ({100 * share:.1f}%) have tags that are"
-        f" unknown to the model: {', '.join(tag for tag, _ in unknown.most_common(TAGS_SHOWN))}"
+        f" unknown to the model: {', '.join(tag for tag, _ in unknown.most_common(TAGS_NAMED))}"
     )
     if share > MOST_UNKNOWN_TAGS:
         known = ", ".join(tag for tag in bundle.vocabulary.tokens if bundle.vocabulary.knows(tag))
@@ -302,7 +302,7 @@ def _random_weights(
         fresh = structure_of(with_fresh_weights(bundle, seed), tokens, labels=False)
         for name, ((decoding,), marks) in ways.items():
             scores[name].append(score(fresh.decode(*decoding, marks), report.gold.spans, protocol))
-    return RandomWeights({name: tuple(of_way) for name, of_way in scores.items()}, report.chosen)
+    return RandomWeights({name: tuple(seed_scores) for name, seed_scores in scores.items()}, report.chosen)
 
 
 def with_fresh_weights(bundle: ModelBundle, seed: int) -> ModelBundle:

@@ -51,9 +51,9 @@ SCHEMA_VERSION = 1
 
 T = TypeVar("T")
 
-SHOWN = 5  # bad lines in a message
-_SHOWN_DIFFERENCES = 8
-_SHOWN_CHARACTERS = 60  # of a damaged line
+BAD_LINES_NAMED = 5  # bad lines in a message
+_DIFFERENCES_NAMED = 8
+_LINE_CHARACTERS = 60  # of a damaged line
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ class JobFolder:
             return True
         if not self._done_lines():
             return False
-        shown = differences[:_SHOWN_DIFFERENCES] + ["  ..."] * (len(differences) > _SHOWN_DIFFERENCES)
+        shown = differences[:_DIFFERENCES_NAMED] + ["  ..."] * (len(differences) > _DIFFERENCES_NAMED)
         raise InputError(
             f"{self.path}: contains a job with other settings:\n" + "\n".join(shown) + "\nRestore them to continue the"
             " job, or name a new folder."
@@ -239,7 +239,7 @@ class JobFolder:
             file.write(format_cells(BadLine._fields) + "\n")
             for count, line in enumerate(bad_lines, 1):
                 file.write(format_cells([line.file, str(line.line), line.reason.replace("\n", " ")]) + "\n")
-                if count <= SHOWN:
+                if count <= BAD_LINES_NAMED:
                     first.append(line)
         if not count:
             path.unlink()
@@ -281,7 +281,7 @@ def _read(kind: type[T], line: bytes) -> T | None:
 
 
 def _damaged(path: Path, number: int, line: bytes, expected: str) -> InputError:
-    shown = shortened(line.decode(errors="replace").strip(), _SHOWN_CHARACTERS)
+    shown = shortened(line.decode(errors="replace").strip(), _LINE_CHARACTERS)
     return InputError(f"{path}, line {number:,}: damaged: found {shown!r}; {expected}")
 
 

@@ -28,7 +28,7 @@ LONGEST_LINE = 1 << 16  # bytes
 ATTEMPTS = 3  # the last one without other workers
 MOST_ENDED = 10  # workers that may end without a shard that is done
 
-SHOWN = 5  # bad lines and failed shards in a message
+LINES_NAMED = 5  # bad lines and failed shards in a message
 
 BadLines = Literal["stop", "skip"]
 
@@ -215,7 +215,7 @@ class JobReport:
         if self.bad_lines:
             text += f"\n{_counted(self.bad_lines, 'bad line')} left out; see {Path(self.folder) / BAD_LINES}"
         if self.failed:
-            shown = [f"  {shard}" for shard in self.failed[:SHOWN]] + ["  ..."] * (len(self.failed) > SHOWN)
+            shown = [f"  {shard}" for shard in self.failed[:LINES_NAMED]] + ["  ..."] * (len(self.failed) > LINES_NAMED)
             them = "it" if len(self.failed) == 1 else "them"
             text += f"\n{_counted(len(self.failed), 'shard')} failed; run the job again to try {them} again\n"
             text += "\n".join(shown)

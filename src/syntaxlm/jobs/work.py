@@ -169,7 +169,7 @@ def rows_of(
     """
     try:
         with warnings.catch_warnings(record=tried_before) as caught:
-            of_lines = rows(lines, first)
+            results = rows(lines, first)
     except InputError as error:
         if len(lines) == 1:
             bad.append((first, str(error).removeprefix(f"sentence {first}: ")))  # the line is shown before it
@@ -181,7 +181,7 @@ def rows_of(
         ]
     for warning in caught or ():
         warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
-    return of_lines
+    return results
 
 
 def peak_memory() -> int | None:

@@ -14,7 +14,7 @@ from typing import Any
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.progress import abandonable, check_wanted
 
-TOGETHER = 32  # most texts of several requests that are computed together
+ITEMS_PER_CALL = 32  # most texts of several requests that are computed together
 PIECE = 8  # texts that are computed at once; between them, a computation that is no longer wanted ends
 
 Compute = Callable[[list[Any]], Sequence[Any]]
@@ -83,7 +83,7 @@ class ModelThread:
             jobs, size = [first], len(first.items)
             for job in [job for job in self._jobs if job.key == first.key]:
                 size += len(job.items)
-                if size > TOGETHER:
+                if size > ITEMS_PER_CALL:
                     break
                 jobs.append(job)
                 self._jobs.remove(job)
@@ -110,9 +110,9 @@ def _compute(jobs: list[_Job]) -> None:
     else:
         rest = iter(results)
         for job in jobs:
-            of_job = list(islice(rest, len(job.items)))
+            job_results = list(islice(rest, len(job.items)))
             with suppress(InvalidStateError):  # it was abandoned
-                job.result.set_result(of_job)
+                job.result.set_result(job_results)
 
 
 def abandon(result: Future[Any], error: BaseException) -> None:

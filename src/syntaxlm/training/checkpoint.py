@@ -165,8 +165,8 @@ def write_checkpoint(
     for index, values in (optimiser.state_dict()["state"] if optimiser else {}).items():
         tensors |= {f"optimiser/{index}/{name}": value for name, value in values.items()}
     tensors |= {f"average/{name}": mean for name, mean in average.items()}
-    for rank, of_process in enumerate(processes):
-        tensors |= {_prefix(rank) + name: tensor for name, tensor in of_process.items()}
+    for rank, process_tensors in enumerate(processes):
+        tensors |= {_prefix(rank) + name: tensor for name, tensor in process_tensors.items()}
     write_tensors(folder / CHECKPOINT, tensors, {"progress": to_json(dataclasses.asdict(progress))})
 
 
@@ -260,9 +260,9 @@ def read_checkpoint(
 def _parts(tensors: Mapping[str, Any], rank: int) -> dict[str, dict[str, Any]]:
     """Group the tensors of a process by their part: "model", "optimiser", "average", "state" or "random"."""
     prefix = _prefix(rank)
-    of_process = {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
+    process_tensors = {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
     parts: dict[str, dict[str, Any]] = defaultdict(dict)
-    for name, tensor in {**tensors, **of_process}.items():
+    for name, tensor in {**tensors, **process_tensors}.items():
         part, _, rest = name.partition("/")
         parts[part][rest] = tensor
     return parts
@@ -286,7 +286,12 @@ def _misfits(
         index, _, field_name = name.partition("/")
         fields.setdefault(index, set()).add(field_name)
         place = int(index) if index.isascii() and index.isdigit() and len(index) < 10 else len(weights)
-        shape = None if place >= len(weights) else torch.Size() if field_name == "step" else weights[place].shape
+        if place >= len(weights):
+            shape = None
+        elif field_name == "step":
+            shape = torch.Size()
+        else:
+            shape = weights[place].shape
         if tensor.shape != shape or not tensor.dtype.is_floating_point:
             faults.append(f"optimiser/{name} does not fit any weight of this model")
     expected = _ADAM if isinstance(optimiser, torch.optim.Adam) else set()

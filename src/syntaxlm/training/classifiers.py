@@ -47,7 +47,7 @@ from syntaxlm.storage.folder import (
     write_weights,
 )
 from syntaxlm.text.vocabulary import Vocabulary
-from syntaxlm.training.loop import NOT_REPORTED, GradientLoop, RunLog, Task
+from syntaxlm.training.loop import NO_REPORT, GradientLoop, RunLog, Task
 from syntaxlm.training.processes import Processes, process_group
 from syntaxlm.training.progress import ProgressCallback
 from syntaxlm.training.recipe import OptimiserSettings, PairRecipe, PairSettings, RunSettings, ScheduleSettings
@@ -58,7 +58,7 @@ class PairTask(Task):
     """A pair classifier with its training and validation pairs. The kept weights have the best validation accuracy."""
 
     def __init__(
-        self, recipe: PairRecipe, device: torch.device, building: AbstractContextManager[None] = NOT_REPORTED
+        self, recipe: PairRecipe, device: torch.device, building: AbstractContextManager[None] = NO_REPORT
     ) -> None:
         self.recipe, files, normaliser = recipe, recipe.pairs, recipe.pairs.normaliser
         train = _read_for_training(files, files.train)
@@ -126,9 +126,9 @@ class PairBatches:
     def iterate(self, epoch: int = 0, start: int = 0) -> Iterator[PairBatch]:
         """Yield the batches of an epoch, starting with number `start`."""
         order = np.random.default_rng([self.seed, epoch]).permutation(len(self.pairs))
-        of_process = order[self.rank : len(order) // self.ranks * self.ranks : self.ranks]
+        share = order[self.rank : len(order) // self.ranks * self.ranks : self.ranks]
         for number in range(start, self.count()):
-            yield self.pairs.batch(of_process[number * self.size : (number + 1) * self.size].tolist())
+            yield self.pairs.batch(share[number * self.size : (number + 1) * self.size].tolist())
 
 
 def _read_for_training(files: PairSettings, path: str, labels: Sequence[str] | None = None) -> Sequence[LabelledPair]:

@@ -51,7 +51,7 @@ from syntaxlm.storage.folder import (
     write_weights,
 )
 from syntaxlm.text.vocabulary import Vocabulary
-from syntaxlm.training.loop import NOT_REPORTED, Task
+from syntaxlm.training.loop import NO_REPORT, Task
 from syntaxlm.training.memory import BatchShape, check_memory
 from syntaxlm.training.recipe import StreamBatchSettings, TextRecipe, TreeRecipe
 from syntaxlm.training.result import CriterionValue, TrainingResult, Validation
@@ -85,7 +85,7 @@ class LanguageModelTask(Task):
         self,
         recipe: TextRecipe | TreeRecipe,
         device: torch.device,
-        building: AbstractContextManager[None] = NOT_REPORTED,
+        building: AbstractContextManager[None] = NO_REPORT,
     ) -> None:
         self.recipe, self.device = recipe, device
         with status("reading the data"):

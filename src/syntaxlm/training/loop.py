@@ -38,14 +38,12 @@ from syntaxlm.training.result import CHECKPOINT, METRICS, RECIPE, TrainingResult
 if TYPE_CHECKING:
     from syntaxlm.training.classifiers import StopRecipe
 
-TRAINED = 0.8  # share of schedule.minutes for training; the rest is for reading, validation and the final evaluation
-_EVALUATED = 0.2  # words of validation data per trained word in schedule.minutes: some 3% of the time per validation
-_MEASURED = 5.0  # seconds of training after which its duration is estimated
-_SLOW = 3.0  # seconds after which work before the estimate of the duration is reported
+TRAINING_SHARE = 0.8  # of schedule.minutes; the rest is for reading, validation and the final evaluation
+_VALID_WORDS_PER_TRAINED = 0.2  # with schedule.minutes: some 3% of the time per validation
+_ESTIMATE_AFTER = 5.0  # seconds of training after which its duration is estimated
+_REPORT_SLOW_AFTER = 3.0  # seconds after which work before the estimate of the duration is reported
 EXPLODED = 100.0  # a run has diverged if its loss exceeds this many times the first loss, and this many nats
-
-
-NOT_REPORTED = nullcontext()
+NO_REPORT = nullcontext()
 
 
 class Task(ABC):
@@ -150,7 +148,7 @@ class RunLog:
 @contextmanager
 def if_slow(report: Callable[[], None]) -> Iterator[None]:
     """Call a function, in another thread, if the block takes longer than 3 seconds."""
-    timer = threading.Timer(_SLOW, report)
+    timer = threading.Timer(_REPORT_SLOW_AFTER, report)
     timer.daemon = True
     timer.start()
     try:
@@ -273,7 +271,7 @@ class Loop:
         """Return the share of the time for training that has passed, of all parts of the run; 0 without a limit."""
         if self.schedule.minutes is None:
             return 0.0
-        return (self._earlier + time.monotonic() - self.log.began) / (60 * self.schedule.minutes * TRAINED)
+        return (self._earlier + time.monotonic() - self.log.began) / (60 * self.schedule.minutes * TRAINING_SHARE)
 
     def _record(self, cost: float, step: int, epochs: float) -> bool:
         """Record a validation after a step, and keep the weights if they are the best or the recipe keeps the last.
@@ -401,7 +399,7 @@ class GradientLoop(Loop):
         self._counted += counted
         trainer.loss_sum += mean_total * processes.count
         trainer.seconds = time.monotonic() - self._started
-        if not self._estimated and trainer.seconds - self._earlier > _MEASURED:
+        if not self._estimated and trainer.seconds - self._earlier > _ESTIMATE_AFTER:
             self._estimate()
         if trainer.steps % self.run.log_steps == 0:
             self._log("step", train_loss=trainer.loss_sum / max(1, trainer.loss_count))
@@ -431,7 +429,7 @@ class GradientLoop(Loop):
         steps = sum(self.batches.count(epoch) for epoch in range(trainer.epoch, self.schedule.epochs)) - trainer.batch
         minutes = steps * (trainer.seconds - self._earlier) / done / 60
         if self.schedule.minutes is not None:
-            left = self.schedule.minutes * TRAINED * (1 - self._time_used())
+            left = self.schedule.minutes * TRAINING_SHARE * (1 - self._time_used())
             steps, minutes = round(steps * min(1.0, left / minutes)) if minutes else 0, min(minutes, left)
         self.log.report(
             "plan", self.epoch_batches, {"steps": steps, "count": steps * self._counted // done, "minutes": minutes}
@@ -490,7 +488,7 @@ class GradientLoop(Loop):
         if minutes is None or trainer.valid_words is not None:
             return
         speed = trainer.loss_count / max(1e-9, time.monotonic() - self._started)
-        trainer.valid_words = self.processes.from_first(max(1, int(60 * minutes * speed * _EVALUATED)))
+        trainer.valid_words = self.processes.from_first(max(1, int(60 * minutes * speed * _VALID_WORDS_PER_TRAINED)))
         self.task.limit_evaluation(trainer.valid_words)
 
     def _change_to_sgd(self) -> None:

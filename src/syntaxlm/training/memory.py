@@ -91,8 +91,8 @@ def _with_smaller_settings(
         except ValueError:  # other settings need the larger value
             continue
         estimates[f"model.{field.name}"] = dataclasses.replace(recipe, model=model), batch
-    for name, (smaller, of_batch) in estimates.items():
-        if (needed := training_memory(smaller, vocabulary_size, of_batch)) is not None:
+    for name, (smaller, smaller_batch) in estimates.items():
+        if (needed := training_memory(smaller, vocabulary_size, smaller_batch)) is not None:
             yield name, needed
 
 

@@ -41,7 +41,8 @@ class Processes:
             )
         self.rank, self.count = rank_and_count()
         if accelerator == "auto":
-            accelerator = "cuda" if cuda else "mps" if mps and self.count == 1 else "cpu"
+            fastest_first = {"cuda": cuda, "mps": mps and self.count == 1, "cpu": True}
+            accelerator = next(name for name, is_usable in fastest_first.items() if is_usable)
         if accelerator == "mps" and self.count > 1:
             raise InputError(f"run.accelerator: mps runs one process; found {self.count}. Set it to cpu")
         self.device = torch.device(accelerator)

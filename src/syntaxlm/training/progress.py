@@ -37,7 +37,7 @@ class Event:
 
 ProgressCallback = Callable[[Event], None]
 
-_SHOWN: dict[str, Callable[[float], str]] = {
+_FORMATS: dict[str, Callable[[float], str]] = {
     "log_likelihood": "{:.4f}".format,
     "train_loss": "{:.4f}".format,
     "valid_loss": "{:.4f}".format,
@@ -89,7 +89,9 @@ class ProgressDisplay(ExitStack):
         trainer, values = event.trainer, event.values
         epoch = trainer.epoch + trainer.batch / event.batches
         parts = [f"round {trainer.epoch}" if event.kind == "round" else f"epoch {epoch:.2f}"]
-        parts += [f"{name.replace('_', ' ')} {_SHOWN[name](value)}" for name, value in values.items() if name in _SHOWN]
+        parts += [
+            f"{name.replace('_', ' ')} {_FORMATS[name](value)}" for name, value in values.items() if name in _FORMATS
+        ]
         minutes, seconds = divmod(round(trainer.seconds), 60)
         parts.append(f"{minutes}:{seconds:02d}")
         parts += [text for name, text in _MARKS.items() if values.get(name)]

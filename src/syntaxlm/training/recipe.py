@@ -316,7 +316,7 @@ class TextRecipe(Recipe):
     def contradictions(self) -> list[str]:
         """Return a message for each setting that does not fit the model."""
         faults = _model_faults(self.model)
-        faults += _learns_from(self.model, "supervision", "trees", self.text.trees, None)
+        faults += _both_or_neither(self.model, "supervision", "trees", self.text.trees, None)
         if self.text.trees is None:
             faults += [
                 f"text.{name}: found {value}; expected 1, or text.trees, to which it applies"
@@ -340,18 +340,20 @@ class TextRecipe(Recipe):
         return faults
 
     def _focus_faults(self) -> list[str]:
-        trees, of_valid, name = len(self.text.focus), len(self.text.focus_valid), self.model.name
+        name = self.model.name
+        train_files = len(self.text.focus)
+        valid_files = len(self.text.focus_valid)
         if not MODELS[name].has(LearnsFromTrees):
-            faults = _learns_from(self.model, "focus", "focus", self.text.focus, ())
-            if of_valid:
+            faults = _both_or_neither(self.model, "focus", "focus", self.text.focus, ())
+            if valid_files:
                 faults.append(
-                    f"text.focus_valid: found {of_valid} files; expected none: {name} models validate on text"
+                    f"text.focus_valid: found {valid_files} files; expected none: {name} models validate on text"
                 )
             return faults
-        if not trees:
+        if not train_files:
             return [f"text.focus: found no files; expected trees of text.train, from which {name} models learn"]
-        if of_valid != trees:
-            return [f"text.focus_valid: found {of_valid} files; expected {trees}, one for each of text.focus"]
+        if valid_files != train_files:
+            return [f"text.focus_valid: found {valid_files} files; expected {train_files}, one for each of text.focus"]
         return []
 
 
@@ -407,10 +409,15 @@ def _model_faults(model: ModelConfig, section: str = "text") -> list[str]:
     return [f"model.name: found {model.name}, which {advice}"]
 
 
-def _learns_from(model: ModelConfig, weight: str, setting: str, value: Any, none: Any) -> list[str]:
-    """Return a message if only one is given of a setting of `text` and the model's weight of learning from it.
+def _both_or_neither(model: ModelConfig, weight: str, setting: str, value: Any, none: Any) -> list[str]:
+    """Return a fault unless text.SETTING and model.WEIGHT are both set or both unset.
 
-    weight: the setting of the model.  setting, value: of `text`.  none: the value of text without it.
+    Args:
+        model: the settings of the model.
+        weight: name of the model's weight of learning from the setting.
+        setting: name of the setting of `text`.
+        value: its value.
+        none: its value if it is unset.
     """
     strength = getattr(model, weight, 0.0)
     if value != none and not strength:
