@@ -14,18 +14,11 @@ import pytest
 import torch
 import yaml
 
-from syntaxlm.comparison import report as comparison_report
 from syntaxlm.comparison import runs
-from syntaxlm.comparison.report import (
-    BASELINES,
-    TREES,
-    Comparison,
-    RecipeRuns,
-    TreebankEvaluation,
-    TreebankScore,
-    stored_scores,
-)
+from syntaxlm.comparison import treebank as treebank_module
+from syntaxlm.comparison.report import Comparison, RecipeRuns
 from syntaxlm.comparison.runs import COMPARISON, compare, read_recipes, train_seeds, with_tagged_text
+from syntaxlm.comparison.treebank import BASELINES, TREES, TreebankEvaluation, TreebankScore, stored_scores
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import UNFINISHED, locked
 from syntaxlm.evaluation.trees import evaluate_parsing
@@ -307,18 +300,18 @@ def test_several_processes_are_reported(two, tmp_path, monkeypatch):
 @pytest.fixture
 def parsed(monkeypatch):
     """Records the models that parse the treebank."""
-    names, real = [], comparison_report.structure_of
+    names, real = [], treebank_module.structure_of
 
     def counted(stored, *arguments, **named):
         names.append(stored.name)
         return real(stored, *arguments, **named)
 
-    monkeypatch.setattr(comparison_report, "structure_of", counted)
+    monkeypatch.setattr(treebank_module, "structure_of", counted)
     return names
 
 
 def test_models_that_parse_are_scored_once_beside_baselines(two, toy, tmp_path, parsed, monkeypatch):
-    monkeypatch.setattr(comparison_report, "SENTENCES_AT_ONCE", 4)  # the 15 sentences in several parts
+    monkeypatch.setattr(treebank_module, "SENTENCES_AT_ONCE", 4)  # the 15 sentences in several parts
     trees = TreebankEvaluation(toy / "test.mrg")
     first = compare(two, tmp_path / "out", 1, watching, trees=trees)
     assert set(parsed) == {"prpn"}
@@ -341,7 +334,7 @@ def test_models_that_parse_are_scored_once_beside_baselines(two, toy, tmp_path, 
     assert lines[2].split()[1:4] == ["-", "-", "-"]
 
     parsed.clear()
-    monkeypatch.setattr(comparison_report, "read_treebank", None)  # nothing is read again
+    monkeypatch.setattr(treebank_module, "read_treebank", None)  # nothing is read again
     again = compare(two, tmp_path / "out", 1, watching, trees=TreebankEvaluation(toy / "test.mrg"))
     assert parsed == []
     assert again.to_dict() == first.to_dict()
@@ -413,7 +406,7 @@ def test_an_interrupted_evaluation_is_repeated_and_training_is_not(two, toy, tmp
 
     trees = TreebankEvaluation(toy / "test.mrg")
     with monkeypatch.context() as patch:
-        patch.setattr(comparison_report, "structure_of", interrupted)
+        patch.setattr(treebank_module, "structure_of", interrupted)
         stopped = compare(two, tmp_path, 1, watching, trees=trees)
     assert stopped.stopped
     assert [len(row.runs) for row in stopped.recipes] == [1, 0]

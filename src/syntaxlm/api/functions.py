@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from syntaxlm.comparison import runs
-from syntaxlm.comparison.report import Comparison, TreebankEvaluation
+from syntaxlm.comparison.report import Comparison
 from syntaxlm.comparison.runs import read_recipes, with_tagged_text
+from syntaxlm.comparison.treebank import TreebankEvaluation
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import named_path, refuse_overwriting, text_output
 from syntaxlm.core.reading import keeps_readings

@@ -147,8 +147,8 @@ def compare(
     tagged_test: text.test of the recipes that read tags: tagged text, word_TAG; default: none
     example: syntaxlm compare prpn-toy lstm-toy -o runs/toys --minutes 2 --seeds 3 --treebank toy/test.mrg
     """
-    from syntaxlm.comparison.report import TreebankEvaluation
     from syntaxlm.comparison.runs import compare, read_recipes
+    from syntaxlm.comparison.treebank import TreebankEvaluation
 
     parts = {"train": tagged_train, "valid": tagged_valid, "test": tagged_test}
     tagged = {part: path for part, path in parts.items() if path is not None}

@@ -21,8 +21,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from syntaxlm.comparison.report import model_hashes
 from syntaxlm.comparison.runs import Watching, check_settings, seeded, train_all
+from syntaxlm.comparison.treebank import model_hashes
 from syntaxlm.core.errors import InputError, amount
 from syntaxlm.core.files import (
     check_name,

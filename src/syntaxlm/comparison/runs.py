@@ -20,7 +20,8 @@ from typing import Any, TypeVar
 
 import torch
 
-from syntaxlm.comparison.report import Comparison, RecipeRuns, TreebankEvaluation
+from syntaxlm.comparison.report import Comparison, RecipeRuns
+from syntaxlm.comparison.treebank import TreebankEvaluation
 from syntaxlm.core.errors import InputError, InputWarning
 from syntaxlm.core.files import (
     check_name,

@@ -274,8 +274,8 @@ def compare_details(
                 )
             if other.trees and other.names != model_files[0].names:
                 raise InputError(
-                    f"{other.source}: found trees of the decoder {other.names[0]}; expected {model_files[0].names[0]}, as"
-                    f" in {model_files[0].source}. F1 depends on the decoder"
+                    f"{other.source}: found trees of the decoder {other.names[0]}; expected"
+                    f" {model_files[0].names[0]}, as in {model_files[0].source}. F1 depends on the decoder"
                 )
     first_runs, second_runs = ModelRuns.of(files), ModelRuns.of(others, is_baseline)
 

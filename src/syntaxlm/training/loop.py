@@ -351,48 +351,70 @@ class GradientLoop(Loop):
         self._started = time.monotonic() - trainer.seconds
         self._saved, self._first = time.monotonic(), trainer.steps
         while trainer.epoch < self.schedule.epochs and not trainer.finished:
+            # An epoch is validated several times, at equal distances; the last time after its last batch.
             self.epoch_batches = self.batches.count(trainer.epoch)
             per_epoch = min(self.schedule.validations_per_epoch, self.epoch_batches)
             validations = {math.ceil(self.epoch_batches * part / per_epoch) for part in range(1, per_epoch + 1)}
+
+            # A resumed epoch starts after the batches that its checkpoint has seen.
             for batch in self.batches.iterate(trainer.epoch, trainer.batch):
                 self._step(batch)
+
+                # Once in a while, validate; the checkpoint must match the weights that were just kept.
                 if trainer.batch in validations:
                     self._validate()
-                    self._save()  # the checkpoint must match the weights that were just kept
+                    self._save()
+
+                # The schedule ends here, or the time is used: one more validation if there are new batches.
                 if trainer.finished or processes.any_rank(self._time_used() > 1):
                     if trainer.loss_count:
                         self._validate()
                     trainer.finished = True
                     break
+
+                # Ctrl-C, SIGTERM or another process asked to stop: the run can be resumed from here.
                 if processes.any_rank(self.stop_requested):
                     self._save()
                     return
+
+                # A killed run loses at most the time between two checkpoints.
                 if processes.any_rank(time.monotonic() - self._saved > self.run.checkpoint_seconds):
                     self._save()
             if not trainer.finished:
-                trainer.epoch, trainer.batch = trainer.epoch + 1, 0
+                trainer.epoch += 1
+                trainer.batch = 0
         trainer.finished = True
         self._save()
 
     def _step(self, batch: Batch) -> None:
         """Train on one batch: forward pass, backward pass, optimiser step."""
         trainer, settings, processes = self.log.trainer, self.settings, self.processes
+
+        # The learning rate rises linearly during the warm-up; some tasks scale it by the length of the batch.
         self.task.set_epoch(self.epochs)
-        self._set_rate(self.task.rate_factor(batch) * min(1.0, (trainer.steps + 1) / max(1, settings.warmup_steps)))
+        warm_up = min(1.0, (trainer.steps + 1) / max(1, settings.warmup_steps))
+        self._set_rate(self.task.rate_factor(batch) * warm_up)
+
+        # Forward pass. A stream carries its state from batch to batch.
         self.loss.train()
         batch = batch.to(processes.device)
         total, penalties, state, (count, items) = self.loss(batch, self.state if batch.carries else None)
         self.state = state if self.batches.carries_state else None
+
         # Gradients are averaged over processes: dividing by the mean count gives the mean over all.
         mean_count, mean_items, mean_total = processes.mean(count, items, float(total.detach()))
         self._check_loss("the training loss", mean_total / max(1.0, mean_count))
         normaliser = mean_items if settings.loss_normalisation == "sentences" else mean_count
         loss = total / (normaliser or 1) + sum(penalties.values(), torch.zeros((), device=total.device))
-        if loss.requires_grad:  # otherwise, no weight has a part in the batch: a grammar has no rules for single words
+
+        # A loss may have no gradient: no weight of a grammar has a part in a batch of single words.
+        if loss.requires_grad:
             self._update(loss)
         trainer.steps += 1
         if averaged := trainer.averaging.count(trainer.steps):
             self.average.add(averaged)
+
+        # What the log and the progress display show.
         trainer.batch += 1
         counted = round(mean_count * processes.count)
         trainer.loss_count += counted
