@@ -152,10 +152,8 @@ class TreebankEvaluation:
     def _key(self) -> dict[str, Any]:
         """What every score depends on. Tags of the preprocessing are sorted, because sets have no order."""
         files = fingerprint({"treebank": self.source}, ["treebank"])["treebank"]
-        rule = {
-            name: sorted(value) if isinstance(value, frozenset) else value
-            for name, value in vars(self.preprocessing).items()
-        }
+        settings = dataclasses.asdict(self.preprocessing)
+        rule = {name: sorted(value) if isinstance(value, frozenset) else value for name, value in settings.items()}
         protocol = dataclasses.asdict(self.protocol)
         return {"format": _FORMAT, "treebank": list(files.values()), "preprocessing": rule, "protocol": protocol}
 
