@@ -107,7 +107,10 @@ class TableForm:
         for quoted, plain in self.parts(line):
             if quoted is None and plain.startswith('"'):
                 self._check(plain)
-            cells.append(quoted if quoted is not None else NA if plain == "NA" else plain)
+            if quoted is not None:
+                cells.append(quoted)
+            else:  # a quoted "NA" is a word, an unquoted one a missing value
+                cells.append(NA if plain == "NA" else plain)
         return cells
 
     def _tab_cells(self, line: str) -> list[str]:

@@ -438,6 +438,8 @@ def evaluate_reading_times(
     joined_times = join_times(displayed, table, time_column, keys, settings.log, minimum, maximum, word_column)
     listed = Frequencies.read(frequencies)
     predictors = _baseline(displayed, listed, settings)
+
+    # The surprisals of every model, in each context that was asked for.
     runs: list[tuple[str, ModelBundle, Context]] = []
     for name, bundle in named.items():
         contexts: Sequence[Context] = ("carry" if bundle.mode.carry_state else "reset",)
@@ -455,6 +457,8 @@ def evaluate_reading_times(
         )
         for name, bundle, used in progress_bar(runs, "scoring, models")
     ]
+
+    # The words that all models can be compared on, and whether there are enough for the regressions.
     analysed, excluded = _analysed(displayed, joined_times, predictors, scores, settings)
     predictors |= smooth_terms(predictors, analysed, settings.spillover, settings.smooth)
     units = (displayed.sentences if settings.fold_unit == "sentence" else displayed.groups)[analysed]
@@ -467,6 +471,8 @@ def evaluate_reading_times(
             " Words are left out if they have no time, follow too few words, or if a model does not know them or a"
             " previous word"
         )
+
+    # Cross-validation over sentences or groups, the same folds for all models.
     fold = np.full(len(displayed), -1, np.int64)
     fold[analysed] = assigned_folds(units, settings.folds, settings.seed)
     if not fold.max():
@@ -474,6 +480,7 @@ def evaluate_reading_times(
             "too few words for cross-validation: found one fold; expected at least 2 sentences, or 2 groups with"
             " --fold-unit group"
         )
+
     report = ReadingTimesReport(displayed, joined_times, listed, settings, predictors, analysed, excluded, fold, style)
     results = [
         _result(report, name, bundle.name, of_run) for (name, bundle, _), of_run in zip(runs, scores, strict=True)

@@ -306,7 +306,9 @@ def evaluate_reranking(
         if measured is not None and Path(file).resolve() == Path(measured).resolve():
             raise InputError(f"{file}: is evaluated; expected a different file for choosing the weight")
     tuning = None if tune is None else tune_weight(bundle, *tune, score)
-    share = tuning.weight if tuning else 1.0 if weight is None else weight
+    if tuning is not None:
+        weight = tuning.weight
+    share = 1.0 if weight is None else weight
     read = read_candidates(candidates, score)
     if gold is not None:
         read = with_gold(read, gold)

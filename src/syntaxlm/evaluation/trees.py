@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import chain, groupby
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, cast
+from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
 import numpy as np
 import torch
@@ -46,7 +46,12 @@ TAGS_NAMED = 10  # number of unknown tags in a message
 FailedParses: TypeAlias = Literal["skip", "zero"]
 """What happens to sentences without a predicted tree: they are left out, or scored without brackets."""
 
-_Way: TypeAlias = tuple[Sequence[Decoding], Marks | None]  # how the trees of all models are decoded
+
+class _Way(NamedTuple):
+    """One way to decode the trees of all models: the decoding of each model, and marks as evidence."""
+
+    decodings: Sequence[Decoding]
+    marks: Marks | None = None
 
 
 def protocol_named(name: str, max_words: int | None = None) -> Protocol:
@@ -171,34 +176,43 @@ def evaluate_parsing(
             f"random weights: found {len(models)} models; expected one. Evaluate each model separately, or without"
             " random weights."
         )
+
+    # Gold trees. Sentences over the limit take much longer and are not scored, but random baselines are drawn for all.
     rule = find_preprocessing(preprocessing)
-    read = treebank if isinstance(treebank, Treebank) else read_treebank(treebank, rule)
-    all_gold = gold_trees_of(read, rule).spans
-    read = sentences_up_to(read, protocol.max_words)  # longer sentences take much longer and are not scored
-    gold = gold_trees_of(read, rule)
-    structures = [structure_of(model, tokens_for(model, read), not also, gold.numbers) for model in models]
-    # Decoders that a model adds to those of its structure are costly: they are included only if they are chosen.
+    sentences = treebank if isinstance(treebank, Treebank) else read_treebank(treebank, rule)
+    all_gold = gold_trees_of(sentences, rule).spans
+    sentences = sentences_up_to(sentences, protocol.max_words)
+    gold = gold_trees_of(sentences, rule)
+    structures = [structure_of(model, tokens_for(model, sentences), not also, gold.numbers) for model in models]
+
+    # Every decoder of the structures; those that a model adds are costly and included only if they are chosen.
     decoders = dict.fromkeys(chain.from_iterable(structure.decoders for structure in structures))
     listed = [decodings(models, dataclasses.replace(options, decoder=cast(Decoder, decoder))) for decoder in decoders]
-    name, evidence = _joined(chosen), marks_in(read, trained_side(models) or "both", options.marks)
-    ways: dict[str, _Way] = {_joined(way): (way, None) for way in [*listed, chosen]}
+    ways = {_decoder_name(decoding): _Way(decoding) for decoding in [*listed, chosen]}
+
+    # The chosen decoder again, with the punctuation marks that the models do not read as evidence.
+    name = _decoder_name(chosen)
+    evidence = marks_in(sentences, trained_side(models) or "both", options.marks)
     if evidence is not None:
-        with_marks = f"{name} with marks ({evidence.side})"
-        ways[with_marks] = chosen, evidence
-        name = name if options.marks == "auto" else with_marks
+        name_with_marks = f"{name} with marks ({evidence.side})"
+        ways[name_with_marks] = _Way(chosen, evidence)
+        name = name if options.marks == "auto" else name_with_marks
+
     predicted = {
-        way: combined_trees(structures, decoding, options.ties, used) for way, (decoding, used) in ways.items()
+        title: combined_trees(structures, way.decodings, options.ties, way.marks) for title, way in ways.items()
     }
     report = _report(predicted, name, gold, protocol, len(models), all_gold)
     if also:
         return report
+
+    # What only a single model has: layers, untrained models, induced labels, calibrated probabilities.
     (structure,) = structures
     return dataclasses.replace(
         report,
         layer=chosen[0].layer if layers else None,
         f1_by_layer=_f1_by_layer(structure, list(decoders), gold, protocol) if layers > 1 else {},
-        random_weights=_random_weights(bundle, read, report, protocol, ways, random_weights),
-        labels=label_mapping(structure.labelled(chosen[0].decoder, ways[name][1]), gold.spans, protocol)
+        random_weights=_random_weights(bundle, sentences, report, protocol, ways, random_weights),
+        labels=label_mapping(structure.labelled(chosen[0].decoder, ways[name].marks), gold.spans, protocol)
         if structure.labels
         else None,
         reliability=reliability(structure.table, predicted[name], gold.spans, report.scores[name])
@@ -277,8 +291,8 @@ def tokens_for(bundle: ModelBundle, treebank: Treebank) -> list[list[str]]:
     return tokens
 
 
-def _joined(chosen: Sequence[Decoding]) -> str:
-    """Join the decoders of the models to a name: "biased" if they are equal, otherwise such as "2 biased + mbr"."""
+def _decoder_name(chosen: Sequence[Decoding]) -> str:
+    """Return a name for the decoders of the models: "biased" if they are equal, otherwise such as "2 biased + mbr"."""
     runs = [(decoder, len(list(same))) for decoder, same in groupby(decoding.decoder for decoding in chosen)]
     if len(runs) == 1:
         return runs[0][0]
@@ -300,8 +314,9 @@ def _random_weights(
     scores: dict[str, list[ParsingScores]] = {name: [] for name in ways}
     for seed in range(seeds):
         fresh = structure_of(with_fresh_weights(bundle, seed), tokens, labels=False)
-        for name, ((decoding,), marks) in ways.items():
-            scores[name].append(score(fresh.decode(*decoding, marks), report.gold.spans, protocol))
+        for name, way in ways.items():
+            (decoding,) = way.decodings
+            scores[name].append(score(fresh.decode(*decoding, way.marks), report.gold.spans, protocol))
     return RandomWeights({name: tuple(seed_scores) for name, seed_scores in scores.items()}, report.chosen)
 
 

@@ -244,7 +244,11 @@ def _fault(error: Mapping[str, Any]) -> str:
         return f"{place}: {error['ctx']['error']}"
     if error["type"] == "too_short":
         return f"{place}: found an empty array; expected one item or more"
-    value = error["input"]  # may be nested too deeply to be written
-    shown = "an array" if isinstance(value, list) else "an object" if isinstance(value, dict) else None
-    shown = shown or json.dumps(value, default=str)[:LONGEST_SHOWN]
+    match error["input"]:  # arrays and objects may be nested too deeply to be written
+        case list():
+            shown = "an array"
+        case dict():
+            shown = "an object"
+        case value:
+            shown = json.dumps(value, default=str)[:LONGEST_SHOWN]
     return f"{place}: {error['msg'][0].lower()}{error['msg'][1:]}, found {shown}"

@@ -247,8 +247,9 @@ def _pair_values(
     Raises InputError for a sentence without words.
     """
     difference = bits[1] - bits[0]
+    likelier = "first" if difference > 0 else "second"
     values: Values = {
-        "likelier": "equal" if difference == 0 else "first" if difference > 0 else "second",
+        "likelier": likelier if difference else "equal",
         "difference": round(difference, 6),
         "columns": None,
         "decisive_column": None,
