@@ -56,10 +56,20 @@ def example_names(tmp_path_factory):
         rows = [("1", "the", "2"), ("2", "cat", "0")], [("1", "the", "0"), ("2", "cat", "1")]
         candidates = ("".join(f"{n}\t{w}\t_\t_\t_\t_\t{h}\tdep\t_\t_\n" for n, w, h in tree) for tree in rows)
         Path("candidates.conllu").write_text("\n".join(candidates) + "\n")
+        Path("pairs.jsonl").write_text('{"sentence_good": "the cat sees", "sentence_bad": "sees cat the"}\n')
+        Path("suite.csv").write_text("item,condition,1,2\n1,plural,the cats,see\n1,singular,the cat,see\n")
+        Path("questions.txt").write_text("the cat sees\nthe cat see\n")
+        Path("answers.txt").write_text("the cat sees\n")
+        Path("stimuli.csv").write_text("item,condition,sentence\n1,a,the cat | sees\n1,b,the cats | see\n")
+        Path("words.csv").write_text("word\nthe\ncat\n")
+        words = Path("corpus/train.txt").read_text().split()[:400]
+        times = [f"{n // 40},{word},{300 + (37 * n) % 61}" for n, word in enumerate(words)]
+        Path("times.csv").write_text("\n".join(["story,word,time", *times]) + "\n")
         files = {"text.train": "corpus/train.txt", "text.valid": "corpus/valid.txt", "text.test": None}
         settings = files | {"schedule.epochs": 1, "model.hidden_size": 8, "model.embedding_size": 8}
         syntaxlm.train("lstm-toy", "my-run", settings)
         models = {"nlp": syntaxlm.load("en-fast"), "trained": language_model(fresh("lstm")), "tree_model": tree_model()}
+        models["dependency_parser"] = language_model(fresh("structformer"))
         yield {"syntaxlm": syntaxlm, "settings": settings} | models
 
 

@@ -176,6 +176,10 @@ def evaluate_attachment(
 
     Raises:
         InputError: for a model that gives no dependency trees, for a treebank without them, and like `read_treebank`.
+
+    >>> report = syntaxlm.evaluate_attachment(dependency_parser, "corpus/test.conllu")
+    >>> report.to_dict()["sentences"]
+    3
     """
     protocol = find_protocol(protocol, max_words)
     treebank = treebank_of(treebank)

@@ -360,6 +360,10 @@ def evaluate_completion(
         InputError: for the reasons of `read_questions`, for invalid weights, for too few questions to choose weights
             on, for a candidate that a model's normaliser leaves empty or to which a model assigns no number, for a
             dependency-tree model without trees, and for parses that no model reads.
+
+    >>> report = syntaxlm.evaluate_completion(trained, "questions.txt", "answers.txt")
+    >>> len(report.questions)
+    1
     """
     questions, answers = file_of(questions, "questions"), file_of(answers, "answers")
     named = models_by_name(models)

@@ -346,6 +346,10 @@ def evaluate_items(
 
     Raises:
         InputError: for the reasons of `Stimuli.read` and `score_words`, and if no sentence has the critical region.
+
+    >>> report = syntaxlm.evaluate_items(trained, "stimuli.csv")
+    >>> [row["region"] for row in report.rows()]
+    [1, 2, 1, 2]
     """
     check_number("spillover", spillover, 0, MOST_SPILLOVER)
     named = models_by_name(models)

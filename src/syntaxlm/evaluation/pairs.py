@@ -357,6 +357,10 @@ def evaluate_pairs(
     Raises:
         InputError: for the reasons of `read_pairs`, for models without sentence probabilities, and for a sentence that
             a model's normaliser leaves empty.
+
+    >>> report = syntaxlm.evaluate_pairs({"en-fast": nlp, "lstm": trained}, "pairs.jsonl")
+    >>> [model.name for model in report.models]
+    ['en-fast', 'lstm']
     """
     named, paths = models_by_name(models), files_of(files, "files")
     style = TextOptions(punctuation=punctuation, contractions=contractions)

@@ -421,6 +421,13 @@ def evaluate_reading_times(
     Raises:
         InputError: for wrong tables and settings, for models without token probabilities, if too few words are left,
             and if statsmodels is not installed (extra `stats`).
+
+    >>> settings = syntaxlm.RegressionSettings(unknown="keep")
+    >>> report = syntaxlm.evaluate_reading_times(
+    ...     trained, "times.csv", frequencies="corpus/train.txt", group="story", settings=settings
+    ... )
+    >>> len(report.models)
+    1
     """
     named, settings = models_by_name(models), settings or RegressionSettings()
     style = TextOptions(punctuation=punctuation, contractions=contractions)

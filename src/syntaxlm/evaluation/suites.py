@@ -358,6 +358,10 @@ def evaluate_suites(
 
     Raises:
         InputError: for the reasons of `read_suites`, and for models without token probabilities.
+
+    >>> report = syntaxlm.evaluate_suites(trained, "suite.csv", predictions="(2;%plural%) < (2;%singular%)")
+    >>> len(report.suites)
+    1
     """
     named, paths = models_by_name(models), files_of(files, "files")
     options = TextOptions(punctuation=punctuation, contractions=contractions)

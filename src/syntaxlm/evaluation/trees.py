@@ -159,7 +159,7 @@ def evaluate_parsing(
         InputError: for the reasons of `parse_lines` and `read_treebank`; for a model that reads tags, also if words
             have no tags or if most tags are unknown. A few unknown tags give an InputWarning.
 
-    >>> report = syntaxlm.load("en-fast").evaluate_parsing("corpus/test.mrg", "wsj40")
+    >>> report = syntaxlm.evaluate_parsing(nlp, "corpus/test.mrg", "wsj40")
     >>> report.chosen
     'mbr'
     """
