@@ -14,6 +14,7 @@ from syntaxlm.core.files import text_output, to_json
 from syntaxlm.core.options import ReportFormat, Shown
 from syntaxlm.core.progress import error_console, is_quiet, print_above_bars
 from syntaxlm.core.reading import ReadingReport, readings
+from syntaxlm.core.run_head import run_head
 
 if TYPE_CHECKING:
     from syntaxlm.reports.tables import HasReport, Report
@@ -51,7 +52,7 @@ class ReportOutput:
         for warning in report.warnings:
             print_warning(warning)
         if self.output is not None or self.format != "text":
-            report = replace(report, readings=readings())
+            report = replace(report, readings=readings(), run=run_head() if self.format == "json" else None)
         elif not is_quiet():
             report = replace(report, warnings=())
         report.write(self.output, self.format)
@@ -115,6 +116,15 @@ def print_reading(report: ReadingReport) -> None:
         print_above_bars(f"read {printable(str(report))}")
 
 
-def formatted(result: Any, format: str) -> str:
-    """Return figures as text, in which no name of a file controls the terminal, or JSON; without the last line end."""
-    return to_json(result.to_dict()) if format == "json" else escaped(str(result))
+def formatted(result: Any, format: str, with_head: bool = False) -> str:
+    """Return figures as text, in which no name of a file controls the terminal, or JSON; without the last line end.
+
+    Args:
+        result: the figures.
+        format: text or json.
+        with_head: whether JSON has the head of the run, unless the result has its own.
+    """
+    if format != "json":
+        return escaped(str(result))
+    figures = result.to_dict()
+    return to_json(figures | {"run": figures.get("run") or run_head().to_dict()} if with_head else figures)
