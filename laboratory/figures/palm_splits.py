@@ -16,7 +16,7 @@ from pathlib import Path
 from statistics import fmean, stdev
 
 from laboratory.figures import shared
-from laboratory.results.store import stored_report
+from laboratory.results.store import stored_report, with_head
 from syntaxlm.api.model import load
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import to_json, write_text
@@ -111,7 +111,7 @@ def main() -> tuple[Picture, argparse.Namespace]:
     found = points(models, chosen.treebank, chosen.seeds, chosen.protocol)
     if chosen.store is not None:
         facts = {"schema_version": 1, "treebank": chosen.treebank, "protocol": chosen.protocol, "decoder": RULE}
-        write_text(to_json(facts | {"series": found}, indent=2) + "\n", chosen.store)
+        write_text(to_json(with_head(facts | {"series": found}), indent=2) + "\n", chosen.store)
     return picture(found), chosen
 
 

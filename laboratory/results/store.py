@@ -6,8 +6,10 @@ version, machine, ...), and its report. A table selects lines by their fields. W
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import shlex
+import sys
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -17,7 +19,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
 from syntaxlm.core.files import write_text
-from syntaxlm.core.run_head import RunHead
+from syntaxlm.core.run_head import RunHead, run_head
 
 RESULTS = Path(__file__).parent
 
@@ -170,6 +172,12 @@ def add(
         raise ValueError(f"{path}: a run with the same facts is stored: {stored.identity}")
     write_text("".join(map(_line, (*others, stored))), path)
     return stored
+
+
+def with_head(report: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a report of a program of the laboratory with its head, as commands write it."""
+    command = shlex.join(["python", *sys.orig_argv[1:]])
+    return {**report, "run": dataclasses.replace(run_head(), command=command).to_dict()}
 
 
 def _line(run: StoredRun) -> str:

@@ -55,7 +55,7 @@ def list_models(output: ReportOutput, folder: Annotated[Path, Argument("FOLDER")
     """
     from syntaxlm.api.listings import list_models
 
-    output.write(list_models(folder))
+    output.write(list_models(folder), with_head=False)
 
 
 def describe_model(
@@ -174,7 +174,7 @@ def list_recipes(output: ReportOutput) -> None:
     """
     from syntaxlm.api.listings import list_recipes
 
-    output.write(list_recipes())
+    output.write(list_recipes(), with_head=False)
 
 
 def show_recipe(recipe: Annotated[str, Argument("RECIPE")], output: OutputFile | None = None) -> None:

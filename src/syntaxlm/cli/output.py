@@ -43,16 +43,21 @@ class ReportOutput:
     output: OutputFile | None = None
     format: Annotated[ReportFormat, Shown(use="format")] = "text"
 
-    def write(self, result: HasReport | Report) -> None:
+    def write(self, result: HasReport | Report, with_head: bool = True) -> None:
         """Write a result in the format that is asked for, with its warnings and how the files were read.
 
         Both are printed on stderr, the warnings now and before the tables, so standard output as text has neither.
+
+        Args:
+            result: the result, or its report.
+            with_head: whether JSON has the head of the run; lists of what is there have none.
         """
         report: Any = getattr(result, "report", lambda: result)()
         for warning in report.warnings:
             print_warning(warning)
         if self.output is not None or self.format != "text":
-            report = replace(report, readings=readings(), run=run_head() if self.format == "json" else None)
+            head = run_head() if with_head and self.format == "json" else None
+            report = replace(report, readings=readings(), run=head)
         elif not is_quiet():
             report = replace(report, warnings=())
         report.write(self.output, self.format)

@@ -30,7 +30,6 @@ from syntaxlm.core.errors import InputError, escaped
 from syntaxlm.core.options import Argument, Bounds, Count, InputFile, Name, Needs, Seed, Shown
 from syntaxlm.core.progress import error_console, status
 from syntaxlm.core.run_head import run_head, training_recipe
-from syntaxlm.core.settings import flat_overrides
 from syntaxlm.scoring.options import PerplexityOptions
 
 if TYPE_CHECKING:
@@ -55,6 +54,8 @@ class RecipeSettings:
 
     def used_with(self, recipe: str | None) -> AbstractContextManager[None]:
         """Make heads of reports in a block those of a recipe with these settings."""
+        from syntaxlm.core.settings import flat_overrides
+
         return training_recipe(recipe, flat_overrides(self.pairs()).items())
 
 

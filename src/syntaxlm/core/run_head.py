@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import os
 import shlex
-import subprocess
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -142,6 +140,8 @@ def run_head(
         minutes: how long the run took; default: the time since the start of the command.
         sha256: hashes of the files that were read; default: those of the files whose reading was announced.
     """
+    from datetime import UTC, datetime
+
     present = invocation()
     if minutes is None and present.began is not None:
         minutes = (time.time() - present.began) / 60
@@ -181,6 +181,8 @@ def file_hash(path: str | Path) -> str | None:
 def _commit() -> str | None:
     if not ((_ROOT / ".git").exists() and (_ROOT / "src" / "syntaxlm").is_dir()):
         return None
+    import subprocess
+
     command = ["git", "-C", str(_ROOT), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
     try:
         return subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
