@@ -5,6 +5,7 @@ Reports as JSON have the head under the key "run". What is not known is None.
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import sys
@@ -17,6 +18,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from syntaxlm.core.files import to_json
 from syntaxlm.core.reading import readings
 from syntaxlm.core.version import VERSION
 
@@ -69,8 +71,9 @@ class RunHead:
     sha256: Mapping[str, str | None] | None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the head for JSON."""
-        return asdict(self)
+        """Return the head with the types that JSON has."""
+        fields: dict[str, Any] = json.loads(to_json(asdict(self)))
+        return fields
 
 
 @dataclass(frozen=True)
