@@ -26,6 +26,8 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
+from laboratory.results.store import with_head
+
 SCHEMA_VERSION = 1
 # Recipes, and how often each parses the text: a quick one needs more text for a time that can be measured.
 RECIPES = {"prpn-ptb-words-small": 40, "on-lstm-ptb-words-small": 4, "simple-pcfg-ptb": 2}
@@ -124,7 +126,7 @@ def main() -> None:
         found = [one for kind, measure in kinds.items() if options.only in (None, kind) for one in measure()]
     if options.json:
         facts = {"schema_version": SCHEMA_VERSION, "torch": torch.__version__, "cores": os.cpu_count()}
-        print(json.dumps(facts | {"commands": [asdict(one) for one in found]}, indent=1))
+        print(json.dumps(with_head(facts | {"commands": [asdict(one) for one in found]}), indent=1))
         return
     table = Table("kind", "what", "processes", "threads", "figure", "unit")
     for one in found:

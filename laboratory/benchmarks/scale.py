@@ -29,6 +29,7 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
+from laboratory.results.store import with_head
 from syntaxlm.core.files import to_json, write_text
 
 SCHEMA_VERSION = 1
@@ -258,6 +259,7 @@ def main() -> None:
             "torch": torch.__version__,
             "points": [asdict(one) for one in found],
         }
+        report = with_head(report)
         write_text(to_json(report, indent=1) + "\n", options.output)
         print(*key, f"{seconds:.1f} s", f"{rate:,.0f} tokens/s", f"{memory / 2**30:.2f} GiB", flush=True)
     show(found)

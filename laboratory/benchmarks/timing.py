@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from laboratory.benchmarks.products import products_of
+from laboratory.results.store import with_head
 from syntaxlm.ops.products import large_product, product_into, tiles_usable
 
 PROCESSOR = torch.device("cpu")
@@ -132,7 +133,7 @@ def show(rows: list[Row], as_json: bool, device: torch.device = PROCESSOR) -> No
         speeds = dict(zip(("32", "bf16-mixed"), rates, strict=True))
         facts = {"schema_version": SCHEMA_VERSION, "torch": torch.__version__, "device": device.type}
         rest = {"threads": threads, "gflops": speeds, "rows": [asdict(row) for row in rows]}
-        print(json.dumps(facts | rest, indent=1))
+        print(json.dumps(with_head(facts | rest), indent=1))
         return
     table = Table("case", "form", "precision", "tokens/s", "x reference", "x LSTM", "in products", "of peak")
     for row in rows:

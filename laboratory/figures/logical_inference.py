@@ -1,46 +1,30 @@
 """Logical inference: accuracy by number of operators, a curve for each sentence encoder (ON-LSTM, Figure 4).
 
-    python -m laboratory.figures.logical_inference laboratory/results/logic -o docs/images/logical-inference.svg
+    python -m laboratory.figures.logical_inference -o docs/images/logical-inference.svg
 
-The folder has files ENCODER-SEED.json: result.json of `syntaxlm train logic/ENCODER`. Drawn is the mean over seeds.
+The accuracies are those of the experiment `logic`: result.json of `syntaxlm train logic/ENCODER`, the mean over seeds.
 Beyond the marked number of operators, pairs are longer than any training pair.
 """
 
 from __future__ import annotations
 
 import argparse
-import re
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 from laboratory.figures import shared
-from syntaxlm.core.errors import InputError
-from syntaxlm.core.files import parse_json, read_stored_text
+from laboratory.pages.stored_results import all_runs
 from syntaxlm.drawing.plots import Point, line_chart
 from syntaxlm.drawing.svg import Picture, stacked
 
-_NAME = re.compile(r"(?P<encoder>.+)-(?P<seed>\d+)")
 Reports = Mapping[str, Sequence[Mapping[str, Any]]]
 """The reports on the test pairs, by encoder; one for each seed."""
 
 
-def read_reports(folder: str | Path) -> dict[str, list[dict[str, Any]]]:
-    """The reports by encoder, with the highest accuracy beyond the training lengths first.
-
-    Raises InputError for a file of another name or form, and for a folder without files.
-    """
-    found: dict[str, list[dict[str, Any]]] = {}
-    for path in sorted(Path(folder).glob("*.json")):
-        name = _NAME.fullmatch(path.stem)
-        report = parse_json(read_stored_text(path), str(path))
-        if name is None or not isinstance(report, dict) or "by_operators" not in (report.get("test") or {}):
-            raise InputError(f"{path}: expected ENCODER-SEED.json, result.json of a classifier with test pairs")
-        found.setdefault(name["encoder"], []).append(report)
-    if not found:
-        raise InputError(f"{folder}: found no file ENCODER-SEED.json")
-    return dict(sorted(found.items(), key=lambda item: -accuracy(item[1], "longer")))
+def by_accuracy(reports: Reports) -> Reports:
+    """Return the reports with the highest accuracy beyond the training lengths first."""
+    return dict(sorted(reports.items(), key=lambda item: -accuracy(item[1], "longer")))
 
 
 def accuracy(reports: Sequence[Mapping[str, Any]], part: str) -> float:
@@ -69,10 +53,8 @@ def picture(reports: Reports) -> Picture:
 
 
 def main() -> tuple[Picture, argparse.Namespace]:
-    parser = shared.options(__doc__)
-    parser.add_argument("folder", metavar="FOLDER")
-    chosen = parser.parse_args()
-    return picture(read_reports(chosen.folder)), chosen
+    reports = {runs.name: [*runs.reports.values()] for runs in all_runs("logic")}
+    return picture(by_accuracy(reports)), shared.options(__doc__).parse_args()
 
 
 if __name__ == "__main__":

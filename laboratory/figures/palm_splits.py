@@ -5,7 +5,7 @@
 Each point is the trees of one model: the percentage of splits that separate the last word from the rest (left) or the
 first (right). The untrained models have the settings and vocabulary of the first model and random weights. Trees are
 decoded by the published greedy algorithm. The published points are from Peng, Schwartz and Smith 2019. --store FILE
-also writes the points as JSON; the same picture is then drawn by --stored FILE, without models.
+also writes the points as JSON, for `laboratory.results add palm-splits`. Without models, the stored points are drawn.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from pathlib import Path
 from statistics import fmean, stdev
 
 from laboratory.figures import shared
+from laboratory.results.store import stored_report, with_head
 from syntaxlm.api.model import load
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.files import parse_json, read_stored_text, to_json, write_text
+from syntaxlm.core.files import to_json, write_text
 from syntaxlm.core.progress import progress_bar
 from syntaxlm.data.treebanks import read_treebank, treebank_tokens
 from syntaxlm.drawing.plots import Point, scatter_chart
@@ -68,13 +69,10 @@ def points(
     return found | {"gold trees": [splits(gold, gold, protocol)]}
 
 
-def read_points(path: Path) -> dict[str, list[Point]]:
-    """(left, right) by series, from a file that `main` stored. Raises InputError for a file of another form."""
-    report = parse_json(read_stored_text(path), str(path))
-    try:
-        return {name: [(left, right) for left, right in some] for name, some in report["series"].items()}
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise InputError(f"{path}: {error!r}; expected the points that --store writes") from error
+def stored_points() -> dict[str, list[Point]]:
+    """(left, right) by series, as stored."""
+    series = stored_report("palm-splits")["series"]
+    return {name: [(left, right) for left, right in some] for name, some in series.items()}
 
 
 def picture(series: Mapping[str, Sequence[Point]]) -> Picture:
@@ -104,17 +102,16 @@ def main() -> tuple[Picture, argparse.Namespace]:
     parser.add_argument("--seeds", type=int, default=25, metavar="N", help="number of untrained models; default 25")
     parser.add_argument("--protocol", default="wsj40", metavar="NAME", help="default wsj40")
     parser.add_argument("--store", type=Path, metavar="FILE", help="write the points as JSON")
-    parser.add_argument("--stored", type=Path, metavar="FILE", help="draw points that were stored")
     chosen = parser.parse_args()
-    if chosen.stored is not None:
-        return picture(read_points(chosen.stored)), chosen
-    if not chosen.models or chosen.treebank is None:
-        raise InputError("expected models and --treebank, or --stored")
+    if not chosen.models:
+        return picture(stored_points()), chosen
+    if chosen.treebank is None:
+        raise InputError("expected --treebank with the models")
     models = [(name, load(path)) for name, path in shared.named(chosen.models)]
     found = points(models, chosen.treebank, chosen.seeds, chosen.protocol)
     if chosen.store is not None:
         facts = {"schema_version": 1, "treebank": chosen.treebank, "protocol": chosen.protocol, "decoder": RULE}
-        write_text(to_json(facts | {"series": found}, indent=2) + "\n", chosen.store)
+        write_text(to_json(with_head(facts | {"series": found}), indent=2) + "\n", chosen.store)
     return picture(found), chosen
 
 

@@ -1,21 +1,19 @@
 """How cost grows: tokens per second and memory against the text, the vocabulary, the sentences or the model.
 
-    python -m laboratory.figures.scale length laboratory/results/scale/growth.json -o docs/images/scale-length.svg
+    python -m laboratory.figures.scale length -o docs/images/scale-length.svg
 
-The file is the output of `python -m laboratory.benchmarks.scale`. Training and parsing of a system are lines of
-their own.
+The figures are those of the experiment `scale`, the output of `python -m laboratory.benchmarks.scale`. Training and
+parsing of a system are lines of their own.
 """
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from laboratory.figures import shared
-from syntaxlm.core.errors import InputError
-from syntaxlm.core.files import parse_json, read_stored_text
+from laboratory.results.store import stored_report
 from syntaxlm.drawing import svg
 from syntaxlm.drawing.plots import Point, line_chart
 from syntaxlm.drawing.svg import Picture
@@ -26,18 +24,6 @@ TITLES = {
     "length": ("Cost by the length of the sentences", "words of a sentence"),
     "size": ("Cost by the size of the model", "neurons; preterminals of a PCFG"),
 }
-
-
-def read_points(path: str | Path, kind: str) -> list[Mapping[str, Any]]:
-    """The points of a kind. Raises InputError if the file has none, or another form."""
-    content = parse_json(read_stored_text(path), str(path))
-    try:
-        found = [point for point in content["points"] if point["kind"] == kind]
-    except (KeyError, TypeError) as error:
-        raise InputError(f"{path}: {error!r}; expected the output of benchmarks.scale") from error
-    if not found:
-        raise InputError(f"{path}: found no points of the kind {kind}")
-    return found
 
 
 def picture(points: Sequence[Mapping[str, Any]], kind: str) -> Picture:
@@ -60,9 +46,9 @@ def picture(points: Sequence[Mapping[str, Any]], kind: str) -> Picture:
 def main() -> tuple[Picture, argparse.Namespace]:
     parser = shared.options(__doc__)
     parser.add_argument("kind", choices=list(TITLES))
-    parser.add_argument("file", metavar="FILE")
     chosen = parser.parse_args()
-    return picture(read_points(chosen.file, chosen.kind), chosen.kind), chosen
+    points = stored_report("scale", what="growth")["points"]
+    return picture([point for point in points if point["kind"] == chosen.kind], chosen.kind), chosen
 
 
 if __name__ == "__main__":

@@ -1,22 +1,20 @@
 """TreeRNN: accuracy of the classifiers of where trees end, beside always stopping.
 
-    python -m laboratory.figures.stop_classifiers NAME=REPORT [NAME=REPORT ...] -o docs/images/stop-classifiers.svg
+    python -m laboratory.figures.stop_classifiers -o docs/images/stop-classifiers.svg
 
-REPORT: the output of `tune stops --json`. There is one chart per name; reports with the same name are columns of one
-chart. Accuracies are on all words of the test trees, as published by Zhang, Lu and Lapata 2016; their own figures, on
-the Penn Treebank, are in the last chart.
+The accuracies are those of the experiment `stops`: reports of `tune stops`. There is one chart for each file of trees.
+Accuracies are on all words of the test trees, as published by Zhang, Lu and Lapata 2016; their own figures, on the Penn
+Treebank, are in the last chart.
 """
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from laboratory.figures import shared
-from syntaxlm.core.errors import InputError
-from syntaxlm.core.files import parse_json, read_stored_text
+from laboratory.results.store import stored_report
 from syntaxlm.drawing import svg
 from syntaxlm.drawing.plots import bar_chart
 from syntaxlm.drawing.svg import Picture
@@ -24,15 +22,8 @@ from syntaxlm.drawing.svg import Picture
 QUESTIONS = ("add left", "add right", "add next left", "add next right")
 ALWAYS = "always stop"
 PUBLISHED = {ALWAYS: [72.2, 70.3, 78.9, 82.9], "states": [84.2, 83.7, 86.0, 90.3]}
-INPUTS = {"states": "states", "states-and-words": "states and words"}
-
-
-def read_report(path: str) -> dict[str, Any]:
-    """A report of `tune stops`. Raises InputError for a file of another form, and for one without test trees."""
-    report = parse_json(read_stored_text(Path(path)), path)
-    if not isinstance(report, dict) or not isinstance(report.get("test"), dict) or report.get("reads") not in INPUTS:
-        raise InputError(f"{path}: found another form; expected the JSON of `tune stops ... --test TREES --json`")
-    return report
+INPUTS = {"states": "states", "states-and-words": "states and words"}  # in the order of the columns
+TITLES = {"gum": "GUM, TreeRNN", "war-and-peace": "War and Peace, TreeRNN"}  # by name of the trees
 
 
 def series(report: Mapping[str, Any]) -> dict[str, list[float]]:
@@ -57,13 +48,12 @@ def picture(reports: Mapping[str, Mapping[str, list[float]]]) -> Picture:
 
 
 def main() -> tuple[Picture, argparse.Namespace]:
-    parser = shared.options(__doc__)
-    parser.add_argument("reports", nargs="+", metavar="NAME=REPORT")
-    chosen = parser.parse_args()
-    found: dict[str, dict[str, list[float]]] = {}
-    for name, path in shared.named(chosen.reports):
-        found.setdefault(name, {}).update(series(read_report(path)))
-    return picture(found), chosen
+    reports: dict[str, dict[str, list[float]]] = {}
+    for data, title in TITLES.items():
+        for reads in INPUTS:
+            report = stored_report("stops", run="tree-rnn", data=data, reads=reads)
+            reports.setdefault(title, {}).update(series(report))
+    return picture(reports), shared.options(__doc__).parse_args()
 
 
 if __name__ == "__main__":

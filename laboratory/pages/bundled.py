@@ -6,18 +6,19 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from laboratory.pages.markdown import table
-from laboratory.pages.stored_results import percent, run, runs, stored
+from laboratory.pages.stored_results import parsed, percent
+from laboratory.results.store import select, stored_report
 from syntaxlm.drawing.terminal import draw_tree
 from syntaxlm.trees.tree import parse_brackets
 
 SHIPPED = {"en": "`en`", "en-fast": "`en-fast`"}
 SHIPPED_TREEBANKS = {
     "wsj": ("WSJ sample", "all"),
-    "wsj-second": ("WSJ sample, second half", "all"),
+    "wsj-second-half": ("WSJ sample, second half", "all"),
     "wsj10": ("WSJ sample", "up to 10 words"),
     "gum": ("GUM test", "all"),
     "gum10": ("GUM test", "up to 10 words"),
-    "craft": ("CRAFT", "up to 40 words"),
+    "craft40": ("CRAFT", "up to 40 words"),
     "ordinary": ("ordinary sentences", "all"),
 }
 
@@ -25,9 +26,9 @@ SHIPPED_TREEBANKS = {
 def shipped_trees() -> str:
     """F1 of the bundled models, from the reports that `shipping.figures` stores."""
     rows = []
-    for ending, (title, words) in SHIPPED_TREEBANKS.items():
+    for on, (title, words) in SHIPPED_TREEBANKS.items():
         for model, shown in SHIPPED.items():
-            one = run("shipped", ending, model)
+            one = parsed("shipped", on, model)
             with_marks = one.first["f1_by_decoder"].get("mbr with marks (both)")
             figures = [percent(one.f1), "" if with_marks is None else percent(with_marks), percent(one.right_branching)]
             rows.append([shown, title, words, f"{one.first['sentences']:,}", *figures])
@@ -36,7 +37,7 @@ def shipped_trees() -> str:
 
 def shipped_reliability() -> str:
     """Reliability of the probabilities of `en` on the WSJ sample."""
-    bins = run("shipped", "wsj", "en").first["reliability"]["constituents"]
+    bins = parsed("shipped", "wsj", "en").first["reliability"]["constituents"]
     rows = [
         [
             f"{one['low']:.1f} to {one['high']:.1f}",
@@ -70,7 +71,7 @@ def shipped_pairs_by_paradigm() -> str:
 
 
 def _blimp() -> list[dict[str, Any]]:
-    return list(stored("shipped/blimp")["models"])
+    return list(stored_report("shipped", what="pairs")["models"])
 
 
 def _pair_heads(models: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -94,8 +95,8 @@ def _cells_of_pairs(title: str, number: str, figures: Sequence[Sequence[float | 
 
 def ordinary_sentences() -> str:
     """The trees of `en` for the ordinary sentences, with the gold constituents that they lack."""
-    report = stored("shipped/en-ordinary-trees")
-    recall = run("shipped", "ordinary", "en").first["recall_by_label"]
+    report = stored_report("shipped", what="missed-constituents")
+    recall = parsed("shipped", "ordinary", "en").first["recall_by_label"]
     shown = ", ".join(
         f"{label} {100 * share:.0f}% of {count}" for label, (share, count) in recall.items() if count > 10
     )
@@ -113,12 +114,14 @@ def shipped_perplexity() -> str:
     """Perplexity of the bundled models and of Kneser-Ney 5-grams on EWT."""
     rows = []
     for model, shown in (*SHIPPED.items(), ("kn5", "Kneser-Ney 5-grams, same text")):
-        for ending, read in (("ewt", "as a stream"), ("ewt-sentences", "sentence by sentence")):
-            for kind, counted in ((ending, "words and marks"), (f"{ending}-words", "words")):
-                for one in (found.first for found in runs("shipped", kind) if found.name == model):
-                    of_model = "words" if model == "en-fast" else counted
-                    share = f"{one['unknown'] / one['tokens']:.1%}"
-                    rows.append([shown, read, of_model, f"{one['perplexity']:.1f}", f"{one['tokens']:,}", share])
+        for context, read in (("carry", "as a stream"), ("reset", "sentence by sentence")):
+            for predicted in ("words and marks", "words"):
+                facts = {"run": model, "data": "ewt-test", "context": context, "predicted": predicted}
+                for run in select("shipped", what="perplexity", **facts):
+                    report = run.report
+                    share = f"{report['unknown'] / report['tokens']:.1%}"
+                    figures = [f"{report['perplexity']:.1f}", f"{report['tokens']:,}", share]
+                    rows.append([shown, read, predicted, *figures])
     return table(["model", "read", "predicted", "perplexity", "tokens", "unknown words"], rows)
 
 
@@ -126,7 +129,7 @@ def shipped_icelandic() -> str:
     """Figures of the Icelandic model on the last tenth of IcePaHC."""
     rows = []
     for name, length in (("icepahc", "all"), ("icepahc10", "up to 10 words")):
-        one = run("shipped", name, "is")
+        one = parsed("shipped", name, "is")
         with_marks = percent(one.first["f1_by_decoder"]["mbr with marks (both)"])
         figures = [
             percent(one.f1),
@@ -144,7 +147,7 @@ SCORERS = {"lstm-en": "LSTM", "awd-lstm-en": "AWD-LSTM", "on-lstm-en": "ON-LSTM"
 def scorer_types() -> str:
     """Language models of three types on the text of `en`, in the same minutes, as `compare` stored them."""
     rows = []
-    for row in stored("shipped/scorer-types")["rows"]:
+    for row in stored_report("shipped", what="comparison")["rows"]:
         perplexities = [f"{row[part]['perplexity']['mean']:.1f}" for part in ("valid", "test")]
         read = [f"{row['minutes']['mean']:.0f}", f"{row['epochs']['mean']:.2f}"]
         rows.append([SCORERS[row["recipe"]], f"`{row['recipe']}`", f"{row['parameters']:,}", *read, *perplexities])
@@ -154,24 +157,25 @@ def scorer_types() -> str:
 def shipped_speed() -> str:
     """Sentences parsed and scored per second by the bundled models."""
     rows = []
-    for model, shown, use in (*((*one, "parse") for one in SHIPPED.items()), ("en-score", SHIPPED["en"], "score")):
-        one = run("shipped", "speed", model).first
-        speed = f"{one['sentences_per_second']:,.0f}"
-        rows.append([shown, use, speed, f"{one['sentences']:,} of EWT", str(one["threads"])])
+    for model, use in (("en", "parse"), ("en-fast", "parse"), ("en", "score")):
+        report = stored_report("shipped", what="speed", run=model, use=use)
+        speed = f"{report['sentences_per_second']:,.0f}"
+        rows.append([SHIPPED[model], use, speed, f"{report['sentences']:,} of EWT", str(report["threads"])])
     return table(["model", "command", "sentences per second", "sentences", "threads"], rows)
 
 
 def unknown_words() -> str:
     """What classes of unknown words change, from the reports of `shipping.unknown_words` and `evaluate parse`."""
     rows = []
-    texts = {"simple-pcfg": ("small SN-PCFG", "EWT"), "kn5": ("5-grams", "EWT"), "kn5-valid": ("5-grams", "validation")}
-    for name, (model, text) in texts.items():
-        report = stored(f"shipped/unknown-words-{name}")
+    for name, data in (("simple-pcfg", "ewt-test"), ("kn5", "ewt-test"), ("kn5", "validation")):
+        report = stored_report("shipped", what="unknown-words", run=name, data=data)
+        model = {"simple-pcfg": "small SN-PCFG", "kn5": "5-grams"}[name]
+        text = "EWT" if data == "ewt-test" else data
         for key, words in (("words", "all"), ("words_after_unknown_words", "after an unknown word")):
             means = report["mean_surprisal" + key.removeprefix("words")]
             rows.append(
                 [f"{model}, bits per known word of {text}, {words} ({report[key]:,})", *(f"{x:.2f}" for x in means)]
             )
-    f1 = [percent(run("shipped", "wsj", name).f1) for name in ("with-classes", "without-classes")]
+    f1 = [percent(parsed("shipped", "wsj", name).f1) for name in ("with-classes", "without-classes")]
     rows.append(["small SN-PCFG, F1 on the WSJ sample", *f1])
     return table(["", "with classes", "without"], rows)

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from laboratory.pages.markdown import table
-from laboratory.pages.stored_results import Figure, all_stored, percent, stored
+from laboratory.pages.stored_results import Figure, all_runs, parsed, percent
+from laboratory.results.store import stored_report
+
+_SHORT = "kleinmanning10", "evalb10"  # two protocols for sentences of up to 10 words
 
 
 def ccm() -> str:
     """CCM on the sentences of up to 10 words of the WSJ sample, by two protocols, beside the published figures."""
-    protocols = ("wsj10", "evalb10")
 
-    def reports(text: str) -> list[dict[str, Any]]:
-        return [stored(f"ccm/{text}-{one}") for one in protocols]
+    def reports(text: str) -> list[Mapping[str, Any]]:
+        return [parsed("ccm", on, text).first for on in _SHORT]
 
     baselines_of = [report["baselines"] for report in reports("wsj")]
     rows = [
@@ -39,9 +42,6 @@ def ccm() -> str:
 def dmv() -> str:
     """DMV and its variants on the sentences of up to 10 words of the WSJ sample, beside the published figures."""
 
-    def report(name: str, kind: str) -> dict[str, Any]:
-        return stored(f"dmv/{name}-{kind}")
-
     rows = []
     for title, name, count in (
         ("DMV, WSJ sample", "dmv-wsj10", "555"),
@@ -50,17 +50,17 @@ def dmv() -> str:
         ("DEP-PCFG, WSJ sample", "dep-pcfg-wsj10", "555"),
         ("DEP-PCFG, WSJ sample and MASC", "dep-pcfg-masc10", "11,962"),
     ):
-        heads = report(name, "attachment")
-        f1 = [report(name, kind)["f1_by_decoder"]["heads-binary"] for kind in ("by-wsj10", "by-evalb10")]
+        heads = stored_report("dmv", what="attachment", run=name)
+        f1 = [parsed("dmv", on, name).f1_by("heads-binary") for on in _SHORT]
         rows.append([title, count, *map(percent, (heads["directed"], heads["undirected"], *f1))])
-    attached = report("dmv-wsj10", "attachment")["baselines"]
+    attached = stored_report("dmv", what="attachment", run="dmv-wsj10")["baselines"]
     for title, key in (
         ("head is the next word", "next_word"),
         ("head is the previous word", "previous_word"),
         ("random projective trees", "random"),
     ):
         rows.append([title, "", percent(attached[key]["directed"]), percent(attached[key]["undirected"]), "", ""])
-    trees_of = [report("dmv-wsj10", kind)["baselines"] for kind in ("by-wsj10", "by-evalb10")]
+    trees_of = [parsed("dmv", on, "dmv-wsj10").first["baselines"] for on in _SHORT]
     rows.append(["right branching", "", "", "", *(percent(one["right"]) for one in trees_of)])
     rows += [
         ["published: DMV", "7,422", "43.2", "62.7", "", ""],
@@ -72,7 +72,7 @@ def dmv() -> str:
 
 
 def compared_parsers() -> str:
-    """Parsers trained for the same time: the two comparisons in results/compare, written by `syntaxlm compare`."""
+    """Parsers trained for the same time: the two comparisons of `syntaxlm compare`."""
     heads = [
         "recipe",
         "learns from",
@@ -85,7 +85,7 @@ def compared_parsers() -> str:
     ]
     rows: list[list[str]] = []
     for name, text in (("words", "words of PTB"), ("tags", "tags of the sample")):
-        found = stored(f"compare/{name}")
+        found = stored_report("compare", run=name)
         parsers = [row for row in found["rows"] if row["treebank"]]
         for row in sorted(parsers, key=lambda row: -float(row["treebank"]["f1"]["mean"])):
             trees = row["treebank"]
@@ -106,10 +106,8 @@ def _costs(row: dict[str, Any]) -> tuple[str, str]:
 
 
 def logical_inference() -> str:
-    """Accuracy of sentence encoders on logical inference: results/logic, the result.json of pair classifiers."""
-    found: dict[str, list[dict[str, Any]]] = {}
-    for name, report in all_stored("logic/*").items():
-        found.setdefault(name.rpartition("-")[0], []).append(report)
+    """Accuracy of sentence encoders on logical inference, from the result.json of pair classifiers."""
+    found = {runs.name: [*runs.reports.values()] for runs in all_runs("logic")}
     rows = []
     for encoder, reports in sorted(found.items(), key=lambda item: -item[1][0]["test"]["longer"]["accuracy"]):
         parts = [

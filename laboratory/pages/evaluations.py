@@ -7,14 +7,15 @@ from typing import Any
 
 from laboratory.pages.experiments import STOP_QUESTIONS
 from laboratory.pages.markdown import table
-from laboratory.pages.stored_results import all_stored, percent, stored
+from laboratory.pages.stored_results import percent
+from laboratory.results.store import select, stored_report
 
 
 def pairs() -> str:
-    """Accuracy on minimal pairs of the models of simple-pcfg-pairs."""
+    """Accuracy on minimal pairs of the seeds of SN-PCFG."""
     rows = []
     for name, title in (("marvin-linzen", "Marvin & Linzen"), ("blimp", "BLiMP")):
-        report = stored(f"simple-pcfg-pairs/{name}")
+        report = stored_report("minimal-pairs", run="simple-pcfg", data=name)
         for seed, model in enumerate(report["models"], 1):
             chosen = (model[key] for key in ("all", "differing_words_known", "all_words_known"))
             cells = (f"{percent(part['accuracy'])} ({part['pairs']:,})" for part in chosen)
@@ -30,7 +31,7 @@ SUITE_MODELS = {
 
 def suites() -> str:
     """Accuracy on the test suites of SyntaxGym by circuit, of all items and of those whose words are known."""
-    report = stored("suites/syntaxgym")
+    report = stored_report("suites", data="syntaxgym")
 
     def row(title: str, suites: int, figures: list[dict[str, Any]]) -> list[str]:
         scores = (f"{percent(one['all']['accuracy'])} ({_or_dash(one['words_known']['accuracy'])})" for one in figures)
@@ -61,16 +62,16 @@ READING_MODELS = {
 
 def reading_times() -> str:
     """How well surprisals predict the reading times of Natural Stories."""
-    return _reading_times("reading-times/natural-stories")
+    return _reading_times("reading-times")
 
 
 def shipped_reading_times() -> str:
     """The same for the bundled model `en`."""
-    return _reading_times("shipped/en-stories", {"en": "`en`"})
+    return _reading_times("shipped", {"en": "`en`"})
 
 
-def _reading_times(name: str, models: Mapping[str, str] = READING_MODELS) -> str:
-    report = stored(name)
+def _reading_times(experiment: str, models: Mapping[str, str] = READING_MODELS) -> str:
+    report = stored_report(experiment, what="reading-times")
     rows = []
     for one in report["models"]:
         gain = one["delta_log_likelihood"]
@@ -80,7 +81,7 @@ def _reading_times(name: str, models: Mapping[str, str] = READING_MODELS) -> str
     return table(heads, rows)
 
 
-STOP_DATA = {"gum": "GUM, gold trees", "novel": "War and Peace, automatic trees"}
+STOP_DATA = {"gum": "GUM, gold trees", "war-and-peace": "War and Peace, automatic trees"}
 STOP_MODELS = {"tree-rnn": "TreeRNN", "ltree-rnn": "LTreeRNN"}
 STOP_PUBLISHED = {"always stop": (72.2, 70.3, 78.9, 82.9), "states": (84.2, 83.7, 86.0, 90.3)}
 
@@ -90,13 +91,11 @@ def stop_classifiers() -> str:
     rows = []
     for data, title in STOP_DATA.items():
         reports = {
-            (model, report["reads"]): report
+            (model, run.report["reads"]): run.report
             for model in STOP_MODELS
-            for report in all_stored(f"stops/{data}-{model}-*").values()
+            for run in select("stops", data=data, run=model)
         }
         tests = [report["test"] for report in reports.values()]
-        if not tests:
-            continue
         where = f"{title} ({tests[0]['words']:,} words)"
         always = [f"{100 * tests[0]['every_word'][question]['always_stop']:.1f}" for question in STOP_QUESTIONS]
         rows.append([where, "", "always stop", *always])

@@ -9,9 +9,20 @@ from typing import Any
 
 from laboratory.pages import signal
 from laboratory.pages.markdown import table
-from laboratory.pages.papers import marvin_linzen_models, published
-from laboratory.pages.provenance import commands, epoch_tokens, evaluation, key, parameters
-from laboratory.pages.stored_results import Figure, Runs, of_baseline, percent, perplexity, run, stored
+from laboratory.pages.papers import evaluated, marvin_linzen_models, published
+from laboratory.pages.stored_results import (
+    EVALUATION_SETS,
+    Figure,
+    Runs,
+    baselines,
+    general_command,
+    of_baseline,
+    parsed,
+    percent,
+    perplexity,
+    trained,
+)
+from laboratory.results.store import StoredRun, select, stored_run
 
 OUTCOMES = ("reproduced", "found at small size", "not found", "not run")
 Entry = dict[str, Any]
@@ -40,26 +51,33 @@ def measured(one: Entry) -> Measured:
     raise ValueError(f"{one}: found {', '.join(one)}; expected one of {', '.join(_READERS)}")
 
 
-def _of_run(one: Runs, folder: str, commands_of: Sequence[str]) -> Callable[[str, str], Measured]:
-    """Fill in what all values of a run share; the caller adds the value and how it was measured."""
-    place = key(folder, one.name)
-    known = Measured("", commands=tuple(commands_of), parameters=parameters(place, {}), seeds=one.shown_seeds)
+def _of_runs(runs: Runs, experiment: str, commands: Sequence[str]) -> Callable[[str, str], Measured]:
+    """Fill in what all values of some runs share; the caller adds the value and how it was measured."""
+    known = Measured("", commands=tuple(commands), parameters=runs.first_run.parameters, seeds=runs.shown_seeds)
     try:
-        trained = run(folder, "training", one.name)
+        training = trained(experiment, runs.name)
     except KeyError:
         return lambda value, how: replace(known, value=value, how=how)
-    epochs, tokens = Figure.of(float(report["epochs"]) for report in trained.reports.values()).mean, epoch_tokens(place)
+    tokens = training.first_run.epoch_tokens
+    epochs = Figure.of(float(report["epochs"]) for report in training.reports.values()).mean
     text = f"{epochs:.1f}".removesuffix(".0") + (" epoch" if epochs == 1 else " epochs")
     text += f", {short(epochs * tokens)} tokens" if tokens else ""
-    own = parameters(place, trained.first)
-    return lambda value, how: replace(known, value=value, how=how, parameters=own, text=text)
+    size = training.first_run.parameters
+    return lambda value, how: replace(known, value=value, how=how, parameters=size, text=text)
+
+
+def _commands(run: StoredRun) -> tuple[str, ...]:
+    """The commands that trained the model of a run and wrote its report. Raises KeyError if they are not known."""
+    if run.command is None:
+        raise KeyError(f"{run.what}, {run.run!r}: no command is stored of this run")
+    return (*([general_command(run.training)] if run.training else []), run.command)
 
 
 def _trees(one: Entry) -> Measured:
     """F1 of `evaluate parse`; by layer, recall of a label, or depth of the trees, where an entry asks for it."""
-    found = run(one["reports"], one["ending"], one.get("run", ""))
-    decoder = one.get("decoder", found.first["decoder"])
-    reports = found.reports.values()
+    runs = evaluated(one)
+    decoder = one.get("decoder", runs.first["decoder"])
+    reports = runs.reports.values()
     if "label" in one:
         value = percent(Figure.of(report["recall_by_label"][one["label"]][0] for report in reports))
     elif one.get("depth"):
@@ -67,21 +85,19 @@ def _trees(one: Entry) -> Measured:
     elif "layer" in one:
         value = percent(Figure.of(report["f1_by_layer"][str(one["layer"])][decoder] for report in reports))
     else:
-        value = percent(found.f1_by(decoder))
-    made = evaluation(key(one["reports"], found.name), found, one["ending"], decoder)
-    how = f"`{decoder}`, `{found.first['protocol']}`, {found.first['sentences']:,} sentences"
-    return _of_run(found, one["reports"], made)(value, how)
+        value = percent(runs.f1_by(decoder))
+    how = f"`{decoder}`, `{runs.first['protocol']}`, {runs.first['sentences']:,} sentences"
+    return _of_runs(runs, one["reports"], runs.evaluation_commands(decoder))(value, how)
 
 
 def _perplexity(one: Entry) -> Measured:
     """Perplexity of the test text, or its bits per token, from the reports of `train`."""
-    found = run(one["training"], "training", one.get("run", ""))
-    entry = commands()[key(one["training"], found.name)]
-    value = perplexity(found.perplexity("test"))
+    runs = trained(one["training"], one.get("run", ""))
+    value = perplexity(runs.perplexity("test"))
     if one.get("bits"):
-        value = f"{Figure.of(report['test']['bits_per_token'] for report in found.reports.values()).mean:.3f}"
-    shown = _of_run(found, one["training"], [entry["train"]])(value, "")
-    return replace(shown, seeds=None, text="") if found.first.get("counted") else shown
+        value = f"{Figure.of(report['test']['bits_per_token'] for report in runs.reports.values()).mean:.3f}"
+    shown = _of_runs(runs, one["training"], runs.training_commands)(value, "")
+    return replace(shown, seeds=None, text="") if runs.first.get("counted") else shown
 
 
 def _picture(one: Entry) -> Measured:
@@ -89,74 +105,74 @@ def _picture(one: Entry) -> Measured:
 
 
 def _baseline(one: Entry) -> Measured:
-    report = stored(one["baselines"])
+    """F1 of a baseline on an evaluation set, from the report of a model (`of: EXPERIMENT`) or of the gold trees."""
+    on = EVALUATION_SETS[one["baselines"]]
+    report = parsed(one["of"], one["baselines"], one["run"]).first if "of" in one else baselines(one["baselines"])
     command = f"syntaxlm evaluate trees wsj.mrg wsj.mrg --preprocessing ptb-keep --protocol {report['protocol']}"
-    if one["baselines"].endswith("10"):
+    if on.max_words == 10:
         command += " --max-words 10"
     how = f"`{report['protocol']}`, {report['sentences']:,} sentences"
     return Measured(percent(of_baseline(report, one["name"])), how, commands=("cat WSJ/*.mrg > wsj.mrg", command))
 
 
 def _attachment(one: Entry) -> Measured:
-    report, entry = stored(one["attachment"]), commands()[one["attachment"]]
-    how = f"{report['sentences']:,} sentences"
+    run = stored_run(one["attachment"], what="attachment", run=one.get("run", ""))
+    training, command = _commands(run)
+    report, how = run.report, f"{run.report['sentences']:,} sentences"
     if "baseline" in one:
-        return Measured(percent(report["baselines"][one["baseline"]][one["side"]]), how, commands=(entry["run"],))
-    size = parameters(one["attachment"], {})
-    return Measured(percent(Figure(report[one["side"]])), how, 1, size, commands=(entry["train"], entry["run"]))
+        return Measured(percent(report["baselines"][one["baseline"]][one["side"]]), how, commands=(command,))
+    return Measured(percent(Figure(report[one["side"]])), how, 1, run.parameters, commands=(training, command))
 
 
 def _pairs(one: Entry) -> Measured:
     """Accuracy on all of Marvin and Linzen's pairs."""
-    models, entry = marvin_linzen_models(one["pairs"]), commands()[one["pairs"]]
-    value = percent(Figure.of(model["all"]["accuracy"] for model in models))
-    size = parameters(one["pairs"], {})
-    return Measured(
-        value, f"{models[0]['all']['pairs']:,} pairs", len(models), size, commands=(entry["train"], entry["run"])
+    models, run = (
+        marvin_linzen_models(one["pairs"]),
+        stored_run("minimal-pairs", run=one["pairs"], data="marvin-linzen"),
     )
+    value = percent(Figure.of(model["all"]["accuracy"] for model in models))
+    how = f"{models[0]['all']['pairs']:,} pairs"
+    return Measured(value, how, len(models), run.parameters, commands=_commands(run))
 
 
 def _completion(one: Entry) -> Measured:
-    found = stored(f"completion/{one['completion']}")["models"][0]["all"]
-    seeds = None if one["completion"].startswith("kn5") else 1
-    return Measured(percent(found["accuracy"]), "all questions", seeds, commands=(commands()["completion"]["run"],))
+    run = stored_run("completion", run=one["completion"], novels=one["novels"])
+    seeds = None if one["completion"] == "kn5" else 1
+    command = general_command(_commands(run)[-1] for run in select("completion") if "interpolated" not in run.run)
+    return Measured(percent(run.report["models"][0]["all"]["accuracy"]), "all questions", seeds, commands=(command,))
 
 
 def _interpolated(one: Entry) -> Measured:
     """Accuracy of an interpolation of models, or of one of them (`model: NAME`)."""
-    place = f"completion-interpolated/{one['interpolated']}"
-    found, entry = stored(place), commands()[place]
-    scores, how = found["interpolated"]["second_half"], "second half of the questions"
+    run = stored_run("completion", run=one["interpolated"])
+    scores, how = run.report["interpolated"]["second_half"], "second half of the questions"
     if "model" in one:
-        (scores,) = (model["all"] for model in found["models"] if model["model"] == one["model"])
+        (scores,) = (model["all"] for model in run.report["models"] if model["model"] == one["model"])
         how = "all questions"
-    made = tuple(entry[name] for name in ("train", "run") if name in entry)
-    return Measured(percent(scores["accuracy"]), how, 1, text=one.get("read", ""), commands=made)
+    return Measured(percent(scores["accuracy"]), how, 1, text=one.get("read", ""), commands=_commands(run))
 
 
 def _boundaries(one: Entry) -> Measured:
     """F1 of word boundaries by the distance of the space, or of as many boundaries in random gaps (`random: true`)."""
-    report, entry = stored(one["boundaries"]), commands()[one["boundaries"]]
-    (row,) = (row for row in report["scores"] if row["reading"] == "space" and row["layer"] == 1)
-    made = entry["train"], entry["run"]
-    return Measured(percent(row["random_f1" if one.get("random") else "f1"]), "", 1, commands=made)
+    run = stored_run("characters", what="boundaries", run=one["boundaries"])
+    (row,) = (row for row in run.report["scores"] if row["reading"] == "space" and row["layer"] == 1)
+    return Measured(percent(row["random_f1" if one.get("random") else "f1"]), "", 1, commands=_commands(run))
 
 
 def _logic(one: Entry) -> Measured:
-    reports = [stored(f"logic/{one['logic']}-{seed}") for seed in (1, 2, 3)]
-    value = percent(Figure.of(report["test"]["longer"]["accuracy"] for report in reports))
-    epochs = Figure.of(report["epochs"] for report in reports).mean
-    return Measured(value, "7 to 12 operators", 3, reports[0]["parameters"], f"{epochs:.1f} epochs",
-                    (commands()[f"logic/{one['logic']}"]["train"],))  # fmt: skip
+    runs = trained("logic", one["logic"])
+    value = percent(Figure.of(report["test"]["longer"]["accuracy"] for report in runs.reports.values()))
+    epochs = Figure.of(report["epochs"] for report in runs.reports.values()).mean
+    return Measured(value, "7 to 12 operators", runs.count, runs.first_run.parameters, f"{epochs:.1f} epochs",
+                    tuple(runs.training_commands))  # fmt: skip
 
 
 def _stops(one: Entry) -> Measured:
     """Accuracy of the classifiers of where trees end, or of always stopping (`always: true`), for each question."""
-    report = stored(f"stops/{one['stops']}")["test"]["every_word"]
-    name = "always_stop" if one.get("always") else "accuracy"
-    value = ", ".join(f"{100 * report[question][name]:.1f}" for question in STOP_QUESTIONS)
-    entry = commands()[f"stops/{one['stops']}"]
-    return Measured(value, "", None if one.get("always") else 1, commands=(entry["train"], entry["run"]))
+    run = stored_run("stops", run=one["stops"], data=one["data"], reads=one["reads"])
+    scores, name = run.report["test"]["every_word"], "always_stop" if one.get("always") else "accuracy"
+    value = ", ".join(f"{100 * scores[question][name]:.1f}" for question in STOP_QUESTIONS)
+    return Measured(value, "", None if one.get("always") else 1, commands=_commands(run))
 
 
 STOP_QUESTIONS = ("add left", "add right", "add next left", "add next right")
@@ -164,36 +180,42 @@ STOP_QUESTIONS = ("add left", "add right", "add next left", "add next right")
 
 def _speed(one: Entry) -> Measured:
     """Speed of a loss of TreeRNN, relative to a softmax for each edge type."""
-    rows = {(row["case"], row["form"]): row["tokens_per_second"] for row in stored("speed/tree_rnn")["rows"]}
+    run = stored_run("speed", run="tree_rnn")
+    rows = {(row["case"], row["form"]): row["tokens_per_second"] for row in run.report["rows"]}
     case = f"100-200, 64 trees, V {one['words']}"
     value = rows[case, one["speed"]] / rows[case, "softmaxes by edge"]
-    return Measured(f"{value:.2f}", "", commands=(commands()["speed/tree_rnn"]["run"],))
+    return Measured(f"{value:.2f}", "", commands=_commands(run))
 
 
 def _splits(one: Entry) -> Measured:
     """Shares of left and of right splits, in percent."""
-    series = stored("palm-splits/wsj")["series"][one["splits"]]
+    run = stored_run("palm-splits")
+    series = run.report["series"][one["splits"]]
     shown = []
     for side, values in zip(("left", "right"), zip(*series, strict=True), strict=True):
         std = f" ± {statistics.stdev(values):.1f}" if len(values) > 1 else ""
         shown.append(f"{side} {statistics.fmean(values):.1f}{std}")
-    entry, trees = commands()["palm-splits"], one["splits"] == "gold trees"
-    size = None if trees else parameters("palm-splits", {})
-    return Measured(", ".join(shown), "", None if trees else len(series), size, commands=(entry["train"], entry["run"]))
+    trees = one["splits"] == "gold trees"
+    size, seeds = (None, None) if trees else (run.parameters, len(series))
+    return Measured(", ".join(shown), "", seeds, size, commands=_commands(run))
 
 
 def _signal(one: Entry) -> Measured:
     """Test perplexity of a model of a tenth of the text with a kind of trees, or its perplexity of GUM, or its F1."""
-    model, trees = one["signal"], one["trees"]
-    row, command = signal.compared()[model][trees], commands()[f"{signal.FOLDER}/tenth-{model}-{trees}"]["run"]
-    made = [command] if one.get("text") != "gum" else [command, commands()[f"{signal.FOLDER}/gum-tenth-{model}"]["run"]]
-    values = signal.of_gum(trees) if one.get("text") == "gum" else signal.perplexities(row)
+    model, trees, is_of_gum = one["signal"], one["trees"], one.get("text") == "gum"
+    row = signal.compared()[model][trees]
+    facts = {"text": "tenth", "model": model}
+    commands = list(_commands(stored_run(signal.EXPERIMENT, what="comparison", trees=trees, **facts)))
+    if is_of_gum:
+        scored = select(signal.EXPERIMENT, what="perplexity", **facts)
+        commands.append(general_command((_commands(run)[-1] for run in scored), "TREES"))
+    values = signal.of_gum(trees) if is_of_gum else signal.perplexities(row)
     value, how = perplexity(Figure.of(values)), "without trees" if trees == "none" else f"{signal.TREES[trees]} trees"
     if one.get("f1"):
         value, how = signal.f1_of(row), f"`{row['treebank']['decoder']}`, {row['treebank']['sentences']:,} sentences"
     epochs = row["epochs"]["mean"]
     text = f"{epochs:.0f} epochs, {short(epochs * row['epoch_tokens'])} tokens"
-    return Measured(value, how, len(values), row["parameters"], text, tuple(made))
+    return Measured(value, how, len(values), row["parameters"], text, tuple(commands))
 
 
 _READERS: dict[str, Callable[[Entry], Measured]] = {

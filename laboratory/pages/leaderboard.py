@@ -1,7 +1,7 @@
 """The leaderboard of docs/results.md: all parsers scored on the whole WSJ sample by one protocol, also as a CSV file.
 
-To add a parser: store the reports of `train` and of `evaluate parse MODEL 'WSJ/*.mrg' --format json` in a folder of
-results/, its command in laboratory/results/commands.yaml, and a line in PARSERS.
+To add a parser: store the reports of `train` and of `evaluate parse MODEL 'WSJ/*.mrg' --format json` with
+`python -m laboratory.results add`, and write a line in PARSERS.
 """
 
 from __future__ import annotations
@@ -14,15 +14,14 @@ from pathlib import Path
 
 from laboratory.pages.experiments import short
 from laboratory.pages.markdown import table
-from laboratory.pages.provenance import epoch_tokens, key, parameters
-from laboratory.pages.stored_results import Figure, Runs, baselines, of_baseline, percent, run
+from laboratory.pages.stored_results import Figure, Runs, baselines, of_baseline, parsed, percent, trained
 
 CSV = Path(__file__).parents[2] / "docs" / "leaderboard.csv"
 
 
 @dataclass(frozen=True)
 class Parser:
-    """A parser and the place of its reports. decoders: those to show, else the one of the reports.
+    """A parser, and the experiment and the run of its reports. decoders: those to show, else the one of the reports.
 
     averaged: the members of an average whose reports do not name them.
     members: the runs of the members of an average that are trained with it.
@@ -30,8 +29,7 @@ class Parser:
 
     model: str
     learns_from: str
-    folder: str
-    ending: str = "wsj"
+    experiment: str
     run: str = ""
     decoders: tuple[str, ...] = ()
     averaged: int = 0
@@ -65,10 +63,10 @@ PARSERS = [
     Parser("LSTM with the trees of two SN-PCFGs, stream", _PTB, "trees-as-signal", run="stream"),
     Parser("ON-LSTM, layer 2", _PTB, "on-lstm-ptb-words-small", decoders=_BOTH),
     Parser("PRPN", _PTB, "prpn-ptb-parsing", decoders=_BOTH),
-    Parser("PRPN, near convergence", _PTB, "converged", "wsj-biased", "prpn"),
-    Parser("PRPN, near convergence", _PTB, "converged", "wsj-unbiased", "prpn", ("unbiased",)),
-    Parser("ON-LSTM, layer 2 of 2, near convergence", _PTB, "converged", "wsj-biased", "on-lstm"),
-    Parser("ON-LSTM, layer 2 of 2, near convergence", _PTB, "converged", "wsj-unbiased", "on-lstm", ("unbiased",)),
+    Parser("PRPN, near convergence", _PTB, "converged", run="prpn", decoders=("biased",)),
+    Parser("PRPN, near convergence", _PTB, "converged", run="prpn", decoders=("unbiased",)),
+    Parser("ON-LSTM, layer 2 of 2, near convergence", _PTB, "converged", run="on-lstm", decoders=("biased",)),
+    Parser("ON-LSTM, layer 2 of 2, near convergence", _PTB, "converged", run="on-lstm", decoders=("unbiased",)),
     Parser("StructFormer", _PTB, "structformer", decoders=_BOTH),
     Parser("DIORA", _PTB, "diora"),
     Parser("DIORA, word vectors of an LSTM", _PTB, "diora", run="vectors"),
@@ -109,44 +107,45 @@ def lines() -> list[Line]:
 
 def _parsers() -> Iterator[Line]:
     for one in PARSERS:
-        found = run(one.folder, one.ending, one.run)
+        decoder = one.decoders[0] if len(one.decoders) == 1 else None
+        found = parsed(one.experiment, "wsj", one.run, decoder)
         members = found.first.get("averaged_models")
-        stored = one.folder != "shipped"  # the training reports of the bundled models are not stored
+        stored = one.experiment != "shipped"  # the training reports of the bundled models are not stored
         size, tokens, minutes = _costs(one, found, members) if stored else (None, None, None)
         for decoder in one.decoders or (found.first["decoder"],):
             f1 = found.f1_by(decoder)
             yield Line(
                 one.model, one.learns_from, decoder, one.averaged or found.count, bool(one.averaged or members),
                 f1.mean, f1.std, size, tokens, minutes, found.right_branching, found.first["sentences"],
-                found.first["protocol"], f"laboratory/results/{one.folder}",
+                found.first["protocol"], f"laboratory/results/{one.experiment}.jsonl",
             )  # fmt: skip
 
 
 def _costs(one: Parser, found: Runs, members: int | None) -> tuple[int | None, int | None, float]:
     """Parameters, tokens and minutes of a run, or of all members of an average. found: the runs of the parser."""
     if one.members:
-        reports = [each for name in one.members for each in run(one.folder, "training", name).reports.values()]
+        trainings = [trained(one.experiment, name) for name in one.members]
+        reports = [each for runs in trainings for each in runs.reports.values()]
         size, epochs, seconds = (
             sum(each[what] for each in reports) / len(found.reports) for what in ("parameters", "epochs", "seconds")
         )
-        return round(size), round(epochs * (epoch_tokens(key(one.folder, one.members[0])) or 0)), seconds / 60
-    trained: Runs = run(one.folder, "training", "" if members else one.run)
-    place, times = key(one.folder, trained.name), members or 1
-    size, tokens = parameters(place, trained.first), epoch_tokens(place)
+        return round(size), round(epochs * (trainings[0].first_run.epoch_tokens or 0)), seconds / 60
+    training = trained(one.experiment, "" if members else one.run)
+    size, tokens, times = training.first_run.parameters, training.first_run.epoch_tokens, members or 1
     epochs, seconds = (
-        Figure.of(float(each[what]) for seed, each in trained.reports.items() if members or seed in found.reports).mean
+        Figure.of(float(each[what]) for seed, each in training.reports.items() if members or seed in found.reports).mean
         for what in ("epochs", "seconds")
     )
     return size and times * size, tokens and round(times * epochs * tokens), times * seconds / 60
 
 
 def _baselines() -> Iterator[Line]:
-    report = baselines("wsj-all")
+    report = baselines("wsj")
     right = of_baseline(report, "right").mean
     for name, title in _TITLES.items():
         f1 = of_baseline(report, name)
         yield Line(title, "", "", None, None, f1.mean, f1.std, None, None, None, right, report["sentences"],
-                   report["protocol"], "laboratory/results/baselines/wsj-all.json")  # fmt: skip
+                   report["protocol"], "laboratory/results/baselines.jsonl")  # fmt: skip
 
 
 def leaderboard() -> str:

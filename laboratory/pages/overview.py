@@ -8,16 +8,17 @@ from dataclasses import dataclass
 from laboratory.pages.markdown import table
 from laboratory.pages.stored_results import (
     EN_SEEDS,
-    Figure,
     Trees,
+    all_parsed,
     baselines,
+    bundled_perplexity,
     of_baseline,
+    parsed,
     percent,
     perplexity,
     perplexity_of_test,
-    run,
-    runs,
     trees,
+    untrained,
 )
 
 _WSJ, _GUM = "WSJ sample", "GUM test"
@@ -27,20 +28,22 @@ _WSJ, _GUM = "WSJ sample", "GUM test"
 class Row:
     """A recipe in the overview.
 
-    text: test text, as shown.  lstm: the recipe of an LSTM on the same text.  run: the name of the run in its folder.
+    text: test text, as shown.  lstm: experiment and run of an LSTM on the same text.  run: name of the run.
     """
 
     model: str
     recipe: str
     text: str
-    lstm: str
+    lstm: tuple[str, str]
     treebank: str = ""
     decoders: tuple[str, ...] = ()
     run: str = ""
     mark: str = ""  # of a footnote to the LSTM's perplexity
 
 
-_PTB_LSTM, _GUM_LSTM, _TREES_LSTM = "awd-lstm-ptb-words-small", "awd-lstm-gum-small", "lstm-gum-trees-small"
+_PTB_LSTM = "awd-lstm-ptb-words-small", ""
+_GUM_LSTM = "awd-lstm-gum-small", ""
+_TREES_LSTM = "gum-trees", "lstm"
 OVERVIEW = [
     Row("[SN-PCFG](MODELS/pcfg.md)", "simple-pcfg-ptb", "PTB, sentences", _PTB_LSTM, _WSJ, ("mbr",), mark=" ¹"),
     Row("[PRPN](MODELS/prpn.md)", "prpn-ptb-parsing", "PTB, sentences", _PTB_LSTM, _WSJ, ("biased", "unbiased"),
@@ -49,8 +52,8 @@ OVERVIEW = [
         ("biased", "unbiased")),
     Row("[PaLM-S](MODELS/palm.md), trained with trees", "palm-s-gum-small", "GUM, stream", _GUM_LSTM, _GUM,
         ("greedy-sum", "greedy-right")),
-    Row("[TreeRNN](MODELS/tree-rnn.md)", "tree-rnn-gum-small", "GUM, words given their trees ²", _TREES_LSTM),
-    Row("[AWD-LSTM](MODELS/lstm.md)", _PTB_LSTM, "PTB, stream", _PTB_LSTM),
+    Row("[TreeRNN](MODELS/tree-rnn.md)", "gum-trees", "GUM, words given their trees ²", _TREES_LSTM, run="tree-rnn"),
+    Row("[AWD-LSTM](MODELS/lstm.md)", "awd-lstm-ptb-words-small", "PTB, stream", _PTB_LSTM),
     Row("[Kneser-Ney 5-grams](MODELS/ngram.md)", "kn5", "PTB, stream", _PTB_LSTM, run="ptb-words-stream"),
 ]  # fmt: skip
 
@@ -64,9 +67,9 @@ def overview() -> str:
 
 def _shipped_line() -> list[str]:
     one = trees("shipped", _WSJ, "mbr", "en")
-    random = percent(run("shipped", "wsj", "en").first["baselines"]["random"]["mean"])
+    random = percent(parsed("shipped", "wsj", "en").first["baselines"]["random"]["mean"])
     place = f"{_named(_WSJ)} ({one.sentences:,}), `{one.protocol}`"
-    figure = f"{run('shipped', 'ewt', 'en').first['perplexity']:.1f} (EWT with marks, stream)"
+    figure = f"{bundled_perplexity('en'):.1f} (EWT with marks, stream)"
     cells = place, EN_SEEDS, percent(one.f1), random, percent(one.right_branching), figure
     return ["`en`, bundled", "`mbr`", *cells, "its own"]
 
@@ -74,13 +77,13 @@ def _shipped_line() -> list[str]:
 def _lines(row: Row) -> Iterator[list[str]]:
     """One line per decoder, with the perplexities in the first, and one for averaged trees where they are stored."""
     _, seeds = perplexity_of_test(row.recipe, row.run)
-    perplexities = [f"{_perplexity(row.recipe, row.run)} ({row.text})", _perplexity(row.lstm) + row.mark]
+    perplexities = [f"{_perplexity(row.recipe, row.run)} ({row.text})", _perplexity(*row.lstm) + row.mark]
     if not row.decoders:
         yield [row.model, "gives no trees", "", str(seeds or ""), "", "", "", *perplexities]
     for number, decoder in enumerate(row.decoders):
         cells = _cells(row, trees(row.recipe, row.treebank, decoder))
         yield [row.model, *cells, *perplexities] if number == 0 else ["", *cells, "", ""]
-    for one in runs(row.recipe, "wsj"):
+    for one in all_parsed(row.recipe, "wsj"):
         if one.name == "average":
             average = trees(row.recipe, row.treebank, one.first["decoder"], one.name)
             yield ["the same, seeds averaged", *_cells(row, average), "", ""]
@@ -101,20 +104,14 @@ def _named(treebank: str) -> str:
     return f"{treebank}, silver trees" if treebank == _GUM else treebank
 
 
-_STORED = {_WSJ: "wsj-all", _GUM: "gum-test"}  # names of the baselines of a treebank, in laboratory/results/baselines
+_EVALUATED_ON = {_WSJ: "wsj", _GUM: "gum"}
 
 
 def _without_training(row: Row, decoder: str) -> Iterator[str]:
     """F1 of random distances (of random trees for other structures), and of untrained models, by the same decoder."""
     name = "random_biased" if decoder == "biased" else "random"
-    yield percent(of_baseline(baselines(_STORED[row.treebank]), name).mean)
-    yield percent(_untrained(row.recipe, decoder).mean)
-
-
-def _untrained(recipe: str, decoder: str) -> Figure:
-    """F1 of untrained models: `random_weights` of evaluate parse, in results/baselines/untrained-RECIPE.json."""
-    found = baselines(f"untrained-{recipe}")["random_weights"]["f1_by_decoder"][decoder]
-    return Figure(found["mean"], found["std"])
+    yield percent(of_baseline(baselines(_EVALUATED_ON[row.treebank]), name).mean)
+    yield percent(untrained(row.recipe, decoder).mean)
 
 
 def rule() -> str:
@@ -122,13 +119,13 @@ def rule() -> str:
     rows = []
     for row in OVERVIEW:
         for decoder in row.decoders:
-            one, untrained = trees(row.recipe, row.treebank, decoder), _untrained(row.recipe, decoder)
-            stored = baselines(_STORED[row.treebank])
+            one, fresh = trees(row.recipe, row.treebank, decoder), untrained(row.recipe, decoder)
+            stored = baselines(_EVALUATED_ON[row.treebank])
             random = of_baseline(stored, "random_biased" if decoder == "biased" else "random")
             distances = decoder in ("biased", "unbiased")
             rows.append([
                 row.model, f"`{decoder}`", _named(row.treebank), percent(one.f1), percent(random) if distances else "",
-                percent(untrained), percent(one.right_branching),
+                percent(fresh), percent(one.right_branching),
                 percent(of_baseline(stored, "random")), percent(of_baseline(stored, "random_binary")),
             ])  # fmt: skip
     heads = ["model", "decoder", "treebank", "F1, trained", "random distances, same decoder",

@@ -9,7 +9,8 @@ from typing import Any
 import yaml
 
 from laboratory.pages.markdown import table
-from laboratory.pages.stored_results import Figure, Trees, all_stored, baselines, of_baseline, percent, run, stored
+from laboratory.pages.stored_results import Figure, Runs, Trees, baselines, of_baseline, parsed, percent
+from laboratory.results.store import select, stored_report
 
 PUBLISHED = Path(__file__).parent / "published.yaml"
 BASELINES = ("left", "random", "random_binary", "right", "binary_bound")
@@ -32,9 +33,14 @@ def seeds(count: int) -> str:
     return f"{count} seed" + "s" * (count > 1)
 
 
+def evaluated(one: dict[str, Any]) -> Runs:
+    """The runs of `evaluate parse` that an entry of published.yaml names."""
+    return parsed(one["reports"], one["scored_on"], one.get("run", ""), one.get("decoder"))
+
+
 def f1_of(one: dict[str, Any]) -> Trees:
     """F1 and what it depends on, from the place that an entry of published.yaml names."""
-    found = run(one["reports"], one["ending"], one.get("run", ""))
+    found = evaluated(one)
     sentences, protocol = (found.first[name] for name in ("sentences", "protocol"))
     decoder = one.get("decoder", found.first["decoder"])
     f1 = found.f1_by(decoder) if "decoder" in one else found.f1
@@ -72,27 +78,27 @@ def _ours(one: dict[str, Any]) -> Iterator[list[str]]:
                 place,
                 "",
                 "",
-                "`laboratory/results/baselines`",
+                "`laboratory/results/baselines.jsonl`",
             ]
         return
-    found, source = f1_of(one), f"`laboratory/results/{one['reports']}`"
+    found, source = f1_of(one), f"`laboratory/results/{one['reports']}.jsonl`"
     place = f"WSJ sample, {found.sentences:,}; `{found.protocol}`"
     name, f1 = f"**here: {one['system']}**", f"**{percent(found.f1)}**"
     yield [name, f1, one.get("data", "words of PTB"), place, f"`{found.decoder}`", found.seeds, source]
 
 
-_PAIRS = {"SN-PCFG": "simple-pcfg-pairs", "ON-LSTM": "on-lstm-pairs", "LSTM": "lstm-pairs"}  # folders of results
+_PAIRS = {"SN-PCFG": "simple-pcfg", "ON-LSTM": "on-lstm", "LSTM": "lstm"}  # runs of the experiment minimal-pairs
 
 
-def marvin_linzen_models(folder: str) -> list[dict[str, Any]]:
+def marvin_linzen_models(run: str) -> list[dict[str, Any]]:
     """The models of a report of `evaluate pairs` on Marvin and Linzen's pairs, one for each seed."""
-    models: list[dict[str, Any]] = stored(f"{folder}/marvin-linzen")["models"]
+    models: list[dict[str, Any]] = stored_report("minimal-pairs", run=run, data="marvin-linzen")["models"]
     return models
 
 
 def marvin_linzen(distance: str) -> str:
     """Accuracy on Marvin & Linzen's pairs by construction: published and ours, in percent. distance: long or short."""
-    reports = {model: marvin_linzen_models(folder) for model, folder in _PAIRS.items()}
+    reports = {model: marvin_linzen_models(run) for model, run in _PAIRS.items()}
     rows = []
     for name, figures in published()["constructions"][distance].items():
         rows.append([name, *(f"{100 * figure:.0f}" for figure in figures)])
@@ -122,13 +128,12 @@ def _side(one: dict[str, Any]) -> str:
 def significance() -> str:
     """All stored comparisons of `evaluate significance`."""
     rows = []
-    for name, report in all_stored("significance/*").items():
-        found = report["difference"]
-        first, second = name.split("-against-")
+    for run in select("significance"):
+        report, found = run.report, run.report["difference"]
         rows.append(
             [
-                first.replace("_", " "),
-                second.replace("_", " "),
+                str(run.factors["first"]),
+                str(run.factors["second"]),
                 f"{report['measure']}, {report['items']:,} items",
                 *(_side(report[side]) for side in ("first", "second")),
                 f"{100 * found['difference']:+.1f}",

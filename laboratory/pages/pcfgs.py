@@ -3,29 +3,41 @@
 from __future__ import annotations
 
 from laboratory.pages.markdown import table
-from laboratory.pages.stored_results import Figure, Runs, percent, perplexity, run, runs
+from laboratory.pages.stored_results import (
+    Figure,
+    Runs,
+    all_parsed,
+    parsed,
+    percent,
+    perplexity,
+    trained,
+)
+from laboratory.results.store import StoredRun, select
 
-_SETS = [  # endings of the files, and what they measure
+_SETS = [  # evaluation sets, and their titles
     ("wsj", "all (3,901), `wsj-test`"),
-    ("wsj-test", "test half (1,987), `wsj-test`"),
+    ("wsj-second-half", "test half (1,987), `wsj-test`"),
     ("wsj10", "up to 10 words (542), `wsj-test`"),
     ("prpn10", "up to 10 words (555), `prpn`"),
 ]
 
 
+_HALVES = "wsj-first-half", "wsj-second-half"
+
+
 def pcfg_trees() -> str:
     """F1 of all runs of simple-pcfg-ptb, one row per run."""
-    found = {ending: {one.name: one for one in runs("simple-pcfg-ptb", ending)} for ending, _ in _SETS}
+    found = {on: {one.name: one for one in all_parsed("simple-pcfg-ptb", on)} for on, _ in _SETS}
     names = sorted(set().union(*found.values()), key=lambda name: (name.count("/"), name))
     rows = (
         [
             _run_name(name),
             next(one[name] for one in found.values() if name in one).shown_seeds,
-            *(_f1(found[ending].get(name)) for ending, _ in _SETS),
+            *(_f1(found[on].get(name)) for on, _ in _SETS),
         ]
         for name in names
     )
-    right = ["right branching", "", *(percent(_first(found[ending]).right_branching) for ending, _ in _SETS)]
+    right = ["right branching", "", *(percent(_first(found[on]).right_branching) for on, _ in _SETS)]
     return table(["run", "seeds", *(title for _, title in _SETS)], [*rows, right])
 
 
@@ -44,50 +56,44 @@ def _f1(one: Runs | None) -> str:
 
 def pcfg_seeds() -> str:
     """F1 and perplexity of every seed of simple-pcfg-ptb."""
-    trained, parsed = run("simple-pcfg-ptb", "training"), run("simple-pcfg-ptb", "wsj")
+    training, scored = trained("simple-pcfg-ptb"), parsed("simple-pcfg-ptb", "wsj")
     rows = (
         [
             str(seed),
-            percent(parsed.reports[seed]["f1"]),
+            percent(scored.reports[seed]["f1"]),
             *(f"{report[part]['perplexity']:.1f}" for part in ("valid", "test")),
         ]
-        for seed, report in trained.reports.items()
+        for seed, report in training.reports.items()
     )
-    mean = ["mean", percent(parsed.f1), *(perplexity(trained.perplexity(part)) for part in ("valid", "test"))]
+    mean = ["mean", percent(scored.f1), *(perplexity(training.perplexity(part)) for part in ("valid", "test"))]
     return table(["seed", "F1, WSJ sample, all", "perplexity, `ptb.valid`", "perplexity, `ptb.test`"], [*rows, mean])
 
 
-_SIZES = [(128, "simple-pcfg-sizes", "r1b67-"), (256, "simple-pcfg-sizes", "m256-"), (512, "simple-pcfg-ptb", "")]
+_SIZES: dict[int, tuple[str, dict[str, int]]] = {  # nonterminals: experiment, facts about its runs
+    128: ("simple-pcfg-sizes", {"nonterminals": 128}),
+    256: ("simple-pcfg-sizes", {"nonterminals": 256}),
+    512: ("simple-pcfg-ptb", {}),
+}
 
 
 def pcfg_sizes() -> str:
-    """F1 and perplexity by the number of nonterminals; files of a size share the start of their names."""
+    """F1 and perplexity by the number of nonterminals."""
     rows = []
-    for nonterminals, folder, start in _SIZES:
-        trained, parsed = (
-            [report for one in runs(folder, ending) if _is_size(one, start) for report in one.reports.values()]
-            for ending in ("training", "wsj")
-        )
-        seconds = [report["seconds"] for report in trained]
-        minutes = dict.fromkeys(f"{value / 60:.0f}" for value in (min(seconds), max(seconds)))
+    for nonterminals, (experiment, facts) in _SIZES.items():
+        training, scored = trained(experiment, **facts), parsed(experiment, "wsj", **facts)
         rows.append([
-            str(nonterminals), f"{trained[0]['epochs']:.0f}", str(len(trained)), " to ".join(minutes),
-            percent(Figure.of(report["f1"] for report in parsed)),
-            perplexity(Figure.of(report["valid"]["perplexity"] for report in trained)),
+            str(nonterminals), f"{training.first['epochs']:.0f}", str(training.count), training.shown_minutes,
+            percent(scored.f1), perplexity(training.perplexity("valid")),
         ])  # fmt: skip
     heads = ["nonterminals", "epochs", "seeds", "minutes", "F1, WSJ sample, all", "perplexity, `ptb.valid`"]
     return table(heads, rows)
-
-
-def _is_size(one: Runs, start: str) -> bool:
-    return one.name.startswith(start) if start else not one.name
 
 
 def pcfg_focus() -> str:
     """F1 on the first half of the WSJ sample of every run of `focus`: its average, and its focused grammar."""
     rows = []
     for name, title in (("average", "average of four grammars"), ("focused", "one grammar, focused on its trees")):
-        reports = run("simple-pcfg-ptb-128", "wsj-half", name).reports
+        reports = parsed("simple-pcfg-ptb-128", "wsj-first-half", name).reports
         for decoder, marks in (("mbr", "no"), ("mbr with marks (both)", "yes")):
             scores = [report["f1_by_decoder"][decoder] for report in reports.values()]
             rows.append([title, marks, *map(percent, scores), percent(Figure.of(scores))])
@@ -106,22 +112,20 @@ def pcfg_unlike() -> str:
     """F1 of three runs of `focus` with unlike grammars, on both halves of the WSJ sample."""
     rows = []
     for name, title in _UNLIKE.items():
-        half, test = (run("simple-pcfg-ptb-128", ending, name) for ending in ("wsj-half", "wsj-test"))
+        half, test = (parsed("simple-pcfg-ptb-128", on, name) for on in _HALVES)
         for decoder, marks in (("mbr", "no"), ("mbr with marks (both)", "yes")):
             scores = [report["f1_by_decoder"][decoder] for report in half.reports.values()]
             means = percent(Figure.of(scores)), percent(test.f1_by(decoder))
             rows.append([title, marks, *map(percent, scores), *means])
     for decoder, marks in (("mbr", "no"), ("mbr with marks (both)", "yes")):
-        scores = [
-            run("simple-pcfg-ptb-128", ending, "three-average").f1_by(decoder) for ending in ("wsj-half", "wsj-test")
-        ]
+        scores = [parsed("simple-pcfg-ptb-128", on, "three-average").f1_by(decoder) for on in _HALVES]
         rows.append(["the three averages, averaged", marks, *[""] * half.count, *map(percent, scores)])
     return table(["parser", "marks at parse time", *map(str, half.reports), "mean", "mean, test half"], rows)
 
 
 def pcfg_single() -> str:
     """F1 of every single grammar of these runs that is of the recipe itself, on both halves of the WSJ sample."""
-    half, test = (run("simple-pcfg-ptb-128", ending, "single") for ending in ("wsj-half", "wsj-test"))
+    half, test = (parsed("simple-pcfg-ptb-128", on, "single") for on in _HALVES)
     listed = ", ".join(percent(report["f1"]) for report in half.reports.values())
     return table(
         ["seeds", "F1, first half", "mean", "lowest", "mean, test half"],
@@ -142,13 +146,13 @@ def pcfg_types() -> str:
     """F1 and validation perplexity of all types of PCFG after the same minutes."""
     rows = []
     for name, title in _PCFG_TYPES.items():
-        parsed, trained = (run("pcfg-types", ending, name) for ending in ("wsj-half", "training"))
-        epochs = Figure.of(report["epochs"] for report in trained.reports.values())
+        scored, training = parsed("pcfg-types", "wsj-first-half", name), trained("pcfg-types", name)
+        epochs = Figure.of(report["epochs"] for report in training.reports.values())
         rows.append([
-            title, f"{epochs.mean:.1f}", ", ".join(str(report['steps']) for report in trained.reports.values()),
-            ", ".join(percent(report["f1_by_decoder"]["mbr"]) for report in parsed.reports.values()),
-            percent(parsed.f1_by("mbr")), percent(parsed.f1_by("mbr with marks (both)")),
-            perplexity(trained.perplexity("valid")),
+            title, f"{epochs.mean:.1f}", ", ".join(str(report['steps']) for report in training.reports.values()),
+            ", ".join(percent(report["f1_by_decoder"]["mbr"]) for report in scored.reports.values()),
+            percent(scored.f1_by("mbr")), percent(scored.f1_by("mbr with marks (both)")),
+            perplexity(training.perplexity("valid")),
         ])  # fmt: skip
     heads = [
         "type, nonterminals",
@@ -177,34 +181,39 @@ _PCFG_AVERAGES = {
 
 def pcfg_averages() -> str:
     """F1 of averages of the grammars of `pcfg_types`, and of a student."""
-    parsed = {one.name: one for one in runs("pcfg-averages", "wsj-half")}
-    if parsed.keys() != _PCFG_AVERAGES.keys():
-        raise ValueError(
-            f"laboratory/results/pcfg-averages: found {', '.join(parsed)}; expected {', '.join(_PCFG_AVERAGES)}"
-        )
+    half, test = ({one.name: one for one in all_parsed("pcfg-averages", on)} for on in _HALVES)
+    if half.keys() != _PCFG_AVERAGES.keys():
+        raise ValueError(f"pcfg-averages: found {', '.join(half)}; expected {', '.join(_PCFG_AVERAGES)}")
     decoders = "mbr", "mbr with marks (both)"
-    test = {one.name: one for one in runs("pcfg-averages", "wsj-test")}
     rows = [
-        [title, *(percent(of[name].f1_by(one)) if name in of else "" for of in (parsed, test) for one in decoders)]
+        [title, *(percent(runs[name].f1_by(one)) if name in runs else "" for runs in (half, test) for one in decoders)]
         for name, title in _PCFG_AVERAGES.items()
     ]
     return table(["parser", "F1", "with marks", "F1, test half", "with marks"], rows)
 
 
 def languages() -> str:
-    """F1 of every stored report of simple-pcfg-languages."""
-    rows = (
-        [
-            *(_run_name(one.name), words, f"`{one.preprocessing}`", f"{one.first['sentences']:,}"),
-            *(f"`{one.first['decoder']}`", f"`{one.first['protocol']}`", str(one.count), percent(one.f1)),
-            percent(marked) if (marked := one.first["f1_by_decoder"].get("mbr with marks (both)")) else "",
-            percent(one.right_branching),
-            *(percent(one.first["baselines"][name]) for name in ("left", "balanced")),
-            percent(one.first["baselines"]["random"]["mean"]),
-        ]
-        for ending, words in (("test", "all"), ("test10", "up to 10 words"))
-        for one in runs("simple-pcfg-languages", ending)
-    )
+    """F1 of every stored evaluation of simple-pcfg-languages: of sentences of all lengths, then of short ones."""
+    rows = [
+        _language_row(run, length)
+        for max_words, length in ((None, "all"), (10, "up to 10 words"))
+        for run in sorted(select("simple-pcfg-languages", what="trees", max_words=max_words), key=_language_run)
+    ]
     heads = ["run", "length", "preprocessing", "sentences", "decoder", "protocol", "models", "F1", "with marks",
              "right", "left", "balanced", "random"]  # fmt: skip
     return table(heads, rows)
+
+
+def _language_run(run: StoredRun) -> str:
+    return ", ".join(filter(None, [run.run.replace("-", " "), str(run.factors["language"])]))
+
+
+def _language_row(run: StoredRun, length: str) -> list[str]:
+    report, baselines = run.report, run.report["baselines"]
+    marked = report["f1_by_decoder"].get("mbr with marks (both)")
+    return [
+        _language_run(run), length, f"`{report['preprocessing']}`", f"{report['sentences']:,}",
+        f"`{report['decoder']}`", f"`{report['protocol']}`", str(report.get("averaged_models", 1)),
+        percent(report["f1"]), percent(marked) if marked else "",
+        *(percent(baselines[name]) for name in ("right", "left", "balanced")), percent(baselines["random"]["mean"]),
+    ]  # fmt: skip

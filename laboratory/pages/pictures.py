@@ -12,7 +12,7 @@ from pathlib import Path
 from statistics import fmean, stdev
 
 from laboratory.pages import signal
-from laboratory.pages.stored_results import baselines, of_baseline, run, trees
+from laboratory.pages.stored_results import baselines, of_baseline, parsed, trees
 from syntaxlm.api.model import load
 from syntaxlm.drawing import svg
 from syntaxlm.drawing.layout import MARGIN
@@ -116,8 +116,8 @@ def trees_as_signal() -> Picture:
 
 def levels() -> dict[str, float]:
     """Baselines and upper bound on the WSJ sample, in percent."""
-    stored = baselines("wsj-all")
-    bound = run("simple-pcfg-ptb", "wsj").first["baselines"]["binary_bound"]
+    stored = baselines("wsj")
+    bound = parsed("simple-pcfg-ptb", "wsj").first["baselines"]["binary_bound"]
     right = trees("simple-pcfg-ptb", "WSJ sample", "mbr").right_branching
     values = {"random": of_baseline(stored, "random").mean, "right branching": right, "upper bound": bound}
     return {name: 100 * value for name, value in values.items()}

@@ -6,11 +6,13 @@ from laboratory.pages.markdown import table
 from laboratory.pages.stored_results import (
     EN_SEEDS,
     baselines,
+    bundled_perplexity,
     of_baseline,
+    parsed,
     percent,
     perplexity,
     perplexity_of_test,
-    run,
+    trained,
     trees,
 )
 
@@ -39,7 +41,7 @@ def readme_trees() -> str:
         f1 = " / ".join(percent(one.f1) for one in by_decoder)
         shown = " / ".join(f"`{decoder}`" for decoder in decoders)
         rows.append([model, _PTB, shown, by_decoder[0].seeds, f1])
-    random, bound = of_baseline(baselines("wsj-all"), "random"), run("simple-pcfg-ptb", "wsj").first["baselines"]
+    random, bound = of_baseline(baselines("wsj"), "random"), parsed("simple-pcfg-ptb", "wsj").first["baselines"]
     baseline = " / ".join(map(percent, (en.right_branching, random.mean, bound["binary_bound"])))
     rows.append(["right branching / random trees / best possible binary trees", "", "", "", baseline])
     return table(["model", "trained on", "decoder", "seeds", "F1"], rows)
@@ -55,19 +57,21 @@ def readme_perplexity() -> str:
         ["ON-LSTM, 18 epochs", "PTB", "2", _converged("on-lstm"), f"LSTM of ON-LSTM's sizes {_converged('lstm')}"],
         ["PRPN, 12 epochs", "PTB", "3", _converged("prpn"), f"LSTM of PRPN's sizes {_converged('prpn-lstm')}"],
         ["PaLM-S, trained with trees", "GUM", str(palm_seeds), perplexity(palm), f"AWD-LSTM {perplexity(awd_lstm)}"],
-        ["`en`", "English Web Treebank", "1", _bundled("en"), f"5-grams of the same text {_bundled('kn5')}"],
+        [
+            "`en`",
+            "English Web Treebank",
+            "1",
+            f"{bundled_perplexity('en'):.1f}",
+            f"5-grams of the same text {bundled_perplexity('kn5'):.1f}",
+        ],
     ]
     return table(["model", "test text", "seeds", "perplexity", "baseline"], rows)
 
 
 def _converged(name: str) -> str:
     """Perplexity after the recipes convergence/..."""
-    return perplexity(run("converged", "training", name).perplexity("test"))
+    return perplexity(trained("converged", name).perplexity("test"))
 
 
 def _signal(name: str) -> str:
-    return perplexity(run("trees-as-signal", "training", name).perplexity("test"))
-
-
-def _bundled(name: str) -> str:
-    return f"{run('shipped', 'ewt', name).first['perplexity']:.1f}"
+    return perplexity(trained("trees-as-signal", name).perplexity("test"))

@@ -1,4 +1,4 @@
-"""Language models with and without trees as a training signal: the tables of laboratory/results/trees-as-signal."""
+"""Language models with and without trees as a training signal: the tables of this experiment."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from math import sqrt
 from typing import Any
 
 from laboratory.pages.markdown import table
-from laboratory.pages.stored_results import Figure, all_stored, percent, run, stored
+from laboratory.pages.stored_results import Figure, parsed, percent, trained
+from laboratory.results.store import select, stored_report
 
-FOLDER = "trees-as-signal"
+EXPERIMENT = "trees-as-signal"
 TREES = {
     "none": "none",
     "induced": "induced",
@@ -38,13 +39,13 @@ _FULL = [  # run, how it reads, its trees
 
 
 def compared(text: str = "tenth") -> dict[str, dict[str, dict[str, Any]]]:
-    """The row of `compare` on a training text, by model and by its trees.  text: tenth, third or gum-trained."""
-    found: dict[str, dict[str, dict[str, Any]]] = {}
+    """The row of `compare` on a training text, by model and by its trees.  text: tenth, third or gum."""
+    rows: dict[str, dict[str, dict[str, Any]]] = {}
     for model in MODELS:
         for trees in TREES:
-            for report in all_stored(f"{FOLDER}/{text}-{model}-{trees}").values():
-                (found.setdefault(model, {})[trees],) = report["rows"]
-    return found
+            for run in select(EXPERIMENT, what="comparison", text=text, model=model, trees=trees):
+                (rows.setdefault(model, {})[trees],) = run.report["rows"]
+    return rows
 
 
 def perplexities(row: dict[str, Any]) -> list[float]:
@@ -102,7 +103,7 @@ def _of_items(trees: str) -> list[str]:
     }
     cells = []
     for kind, figure in figures.items():
-        models = stored(f"{FOLDER}/{kind}-transformer")["models"]
+        models = stored_report(EXPERIMENT, what=kind, run="tenth, transformer")["models"]
         values = [figure(one) for one in models if f"-{trees}/" in one["model"]]
         cells.append(_mean(values) if values else "")
     return cells
@@ -110,7 +111,8 @@ def _of_items(trees: str) -> list[str]:
 
 def of_gum(trees: str, text: str = "tenth") -> list[float]:
     """Perplexity of GUM's test text of the Transformers with these trees, by seed.  text: see `compared`."""
-    return [report["perplexity"] for report in all_stored(f"{FOLDER}/gum-{text}-transformer-{trees}-*").values()]
+    facts = {"what": "perplexity", "data": "gum-test", "text": text, "model": "transformer", "trees": trees}
+    return [run.report["perplexity"] for run in select(EXPERIMENT, **facts)]
 
 
 def _mean(values: Sequence[float]) -> str:
@@ -121,9 +123,9 @@ def full() -> str:
     """The models of the whole text after the same minutes, and the parsers whose trees they learned from."""
     lines = []
     for name, title, trees in _FULL:
-        trained = run(FOLDER, "training", name).first
-        valid, test = (f"{trained[part]['perplexity']:.1f}" for part in ("valid", "test"))
-        costs = f"{trained['seconds'] / 60:.0f}", f"{trained['epochs']:.1f}"
+        training = trained(EXPERIMENT, name).first
+        valid, test = (f"{training[part]['perplexity']:.1f}" for part in ("valid", "test"))
+        costs = f"{training['seconds'] / 60:.0f}", f"{training['epochs']:.1f}"
         lines.append([title, trees, *costs, valid, test, *(_f1(name) if trees != "none" else ["", ""])])
     for name, where in (("teacher", ""), ("again-teacher", ", without AMX")):
         lines.append([f"two SN-PCFGs averaged: our parsers{where}", "", "", "", "", "", *_f1(name)])
@@ -133,14 +135,14 @@ def full() -> str:
 
 
 def _f1(name: str) -> list[str]:
-    return [percent(run(FOLDER, ending, name).f1) for ending in ("wsj", "wsj-test")]
+    return [percent(parsed(EXPERIMENT, on, name).f1) for on in ("wsj", "wsj-second-half")]
 
 
 def minimal_pairs() -> str:
     """Accuracy on minimal pairs whose differing words are known, with and without trees, and the difference."""
     lines = []
     for name, title in (("marvin-linzen", "Marvin and Linzen"), ("blimp", "BLiMP, first 250 of each paradigm")):
-        found = stored(f"{FOLDER}/pairs-{name}")
+        found = stored_report(EXPERIMENT, what="pairs", run="plain and sentences", data=name)
         models = [one["differing_words_known"] for one in found["models"]]
         (against,) = found["against_first"].values()
         gain = against["differing_words_known"]

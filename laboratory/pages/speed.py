@@ -1,18 +1,19 @@
-"""The tables of docs/reference/speed.md, from laboratory/results/speed (benchmarks) and laboratory/results/scale."""
+"""The tables of docs/reference/speed.md, from the experiments speed (benchmarks) and scale."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from laboratory.pages.markdown import table
-from laboratory.pages.stored_results import all_stored, stored
+from laboratory.results.store import select, stored_report
 
 _PRECISIONS = {"32": "float32"}
 _MODELS = {
     "diora": "DIORA", "gated_memory": "PRPN", "inside": "SN-PCFG", "on_lstm": "ON-LSTM", "palm": "PaLM",
     "transformer": "Transformer", "tree_rnn": "TreeRNN",
 }  # fmt: skip
-COMMANDS = {"commands-epyc": "idle EPYC", "commands-xeon": "shared Xeon"}  # files of benchmarks.commands; the machines
+COMMANDS = {"epyc": "idle EPYC", "xeon": "shared Xeon"}  # runs of laboratory.benchmarks.commands; the machines
 
 
 class _Aim(NamedTuple):
@@ -40,9 +41,9 @@ _AIMS = [
 ]
 
 
-def _benchmarks() -> dict[str, dict[str, Any]]:
+def _benchmarks() -> dict[str, Mapping[str, Any]]:
     """The stored benchmarks of training, by the name of their program."""
-    return {name: found for name, found in all_stored("speed/*").items() if name not in COMMANDS}
+    return {run.run: run.report for run in select("speed", what="training-speed")}
 
 
 def training_speed() -> str:
@@ -65,7 +66,7 @@ def matrix_speed() -> str:
     rows = []
     for name, found in _benchmarks().items():
         speeds = [f"{found['gflops'][one]:,.0f}" for one in ("32", "bf16-mixed")]
-        rows.append([f"`python -m benchmarks.{name}`", str(found["threads"]), *speeds])
+        rows.append([f"`python -m laboratory.benchmarks.{name}`", str(found["threads"]), *speeds])
     return table(["command", "threads", "float32, GFLOP/s", "bfloat16, GFLOP/s"], rows)
 
 
@@ -86,12 +87,12 @@ def aims() -> str:
 
 def command_speed() -> str:
     """Every row of the stored benchmarks of commands, with the figures of all machines."""
-    found = [stored(f"speed/{name}")["commands"] for name in COMMANDS]
+    found = [stored_report("speed", what="command-speed", run=name)["commands"] for name in COMMANDS]
     rows = []
     for same in zip(*found, strict=True):
         cases = {tuple(row[name] for name in ("kind", "what", "processes", "threads", "unit")) for row in same}
         if len(cases) > 1:
-            raise ValueError(f"laboratory/results/speed: the rows of {' and '.join(COMMANDS)} differ")
+            raise ValueError(f"speed: the rows of {' and '.join(COMMANDS)} differ")
         ((kind, what, processes, threads, unit),) = cases
         figures = [f"{row['figure']:.2f}" if unit == "seconds" else f"{row['figure']:,.0f}" for row in same]
         rows.append([what if kind == "start" else f"`{what}`", kind, str(processes), str(threads), *figures, unit])
@@ -101,11 +102,11 @@ def command_speed() -> str:
 def job_speed() -> str:
     """Every stored report of a very large job."""
     rows = []
-    for found in all_stored("scale/job-*").values():
-        report = found["report"]
+    for run in select("scale", what="job"):
+        report = run.report["report"]
         rows.append(
             [
-                f"`{report['command']}`, `{found['model']}`",
+                f"`{report['command']}`, `{run.report['model']}`",
                 report["engine"],
                 str(report["workers"]),
                 f"{report['lines_now']:,}",

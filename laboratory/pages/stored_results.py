@@ -1,18 +1,50 @@
-"""The stored results, reports of commands as JSON in results/, and how their figures are written."""
+"""The stored results as tables show them: runs of several seeds together, and how their figures are written."""
 
 from __future__ import annotations
 
-import json
 import re
 import statistics
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
-from typing import Any
+from itertools import takewhile
+from typing import Any, NamedTuple
 
-RESULTS = Path(__file__).parents[1] / "results"
+from laboratory.results.store import StoredRun, select, stored_report
+
 EN_SEEDS = "2, averaged"  # of `en`: its span parser and its grammar, one seed each
+
+
+class EvaluationSet(NamedTuple):
+    """The sentences that trees are scored on, and the protocol.
+
+    Attributes:
+        data: name of the treebank, or of a part of it.
+        protocol: name of the protocol.
+        max_words: the limit of length, of the protocol or of the option `--max-words`; None for all lengths.
+    """
+
+    data: str
+    protocol: str = "wsj-test"
+    max_words: int | None = None
+
+
+EVALUATION_SETS = {
+    "wsj": EvaluationSet("wsj"),
+    "wsj-first-half": EvaluationSet("wsj-first-half"),
+    "wsj-second-half": EvaluationSet("wsj-second-half"),
+    "wsj10": EvaluationSet("wsj", max_words=10),
+    "prpn10": EvaluationSet("wsj", "prpn", 10),
+    "kleinmanning10": EvaluationSet("wsj", "wsj10", 10),
+    "evalb10": EvaluationSet("wsj", "evalb", 10),
+    "wsj40": EvaluationSet("wsj", "wsj40", 40),
+    "gum": EvaluationSet("gum-test"),
+    "gum10": EvaluationSet("gum-test", max_words=10),
+    "craft40": EvaluationSet("craft-dev", max_words=40),
+    "icepahc": EvaluationSet("icepahc-test"),
+    "icepahc10": EvaluationSet("icepahc-test", max_words=10),
+    "ordinary": EvaluationSet("ordinary-sentences"),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -42,48 +74,60 @@ def perplexity(figure: Figure) -> str:
     return f"{figure.mean:.{places}f}" + (f" ± {figure.std:.{places}f}" if figure.std is not None else "")
 
 
-def stored(name: str) -> dict[str, Any]:
-    """A stored report: its path in results, without the ending."""
-    report: dict[str, Any] = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
-    return report
+def baselines(on: str) -> Mapping[str, Any]:
+    """Return a report of `evaluate trees` of a treebank against itself: its baselines are used.
+
+    Args:
+        on: a name in EVALUATION_SETS.
+    """
+    return stored_report("baselines", what="trees", **EVALUATION_SETS[on]._asdict())
 
 
-def all_stored(pattern: str) -> dict[str, dict[str, Any]]:
-    """The stored reports whose paths in results, without the ending, match a pattern: by the names of their files."""
-    paths = sorted(RESULTS.glob(f"{pattern}.json"))
-    return {path.stem: stored(str(path.relative_to(RESULTS).with_suffix(""))) for path in paths}
+def untrained(recipe: str, decoder: str) -> Figure:
+    """Return F1 of models of a recipe with random weights: `random_weights` of `evaluate parse`."""
+    score = stored_report("baselines", what="untrained", run=recipe)["random_weights"]["f1_by_decoder"][decoder]
+    return Figure(score["mean"], score["std"])
 
 
-def baselines(name: str) -> dict[str, Any]:
-    """A report in results/baselines, of `evaluate trees` of a treebank against itself: its baselines are used."""
-    return stored(f"baselines/{name}")
-
-
-def of_baseline(report: dict[str, Any], name: str) -> Figure:
-    """F1 of a baseline of a report; of random trees with the standard deviation over seeds."""
-    found = report["baselines"][name]
-    return Figure(found["mean"], found["std"]) if isinstance(found, dict) else Figure(found)
+def of_baseline(report: Mapping[str, Any], name: str) -> Figure:
+    """Return F1 of a baseline of a report; of random trees with the standard deviation over seeds."""
+    score = report["baselines"][name]
+    return Figure(score["mean"], score["std"]) if isinstance(score, dict) else Figure(score)
 
 
 @dataclass(frozen=True)
 class Runs:
-    """The stored reports of one experiment: seed (0 where a file has none) to the report of a command."""
+    """The stored runs of one model on the same data, of several seeds or of one.
 
-    name: str  # the files' common name, "seed-" and number left out
-    reports: dict[int, dict[str, Any]]
+    Attributes:
+        name: what the runs are called in their experiment.
+        by_seed: the runs; the key of a run without a seed is 0.
+    """
+
+    name: str
+    by_seed: Mapping[int, StoredRun]
 
     @cached_property
-    def first(self) -> dict[str, Any]:
-        return next(iter(self.reports.values()))
+    def reports(self) -> dict[int, Mapping[str, Any]]:
+        """The reports by seed."""
+        return {seed: run.report for seed, run in self.by_seed.items()}
+
+    @property
+    def first_run(self) -> StoredRun:
+        return next(iter(self.by_seed.values()))
+
+    @property
+    def first(self) -> Mapping[str, Any]:
+        return self.first_run.report
 
     @property
     def seeds(self) -> list[int]:
-        return [seed for seed in self.reports if seed]
+        return [seed for seed in self.by_seed if seed]
 
     @property
     def count(self) -> int:
         """The number of seeds, or of the members of an average."""
-        return self.first.get("averaged_models") or len(self.reports)
+        return self.first.get("averaged_models") or len(self.by_seed)
 
     @property
     def shown_seeds(self) -> str:
@@ -98,43 +142,137 @@ class Runs:
         return Figure.of(report["f1_by_decoder"][decoder] for report in self.reports.values())
 
     @property
-    def preprocessing(self) -> str:
-        return str(self.first.get("preprocessing", self.first.get("clean_up")))
-
-    @property
     def right_branching(self) -> float:
         return float(self.first["baselines"]["right"])
 
     def perplexity(self, part: str) -> Figure:
-        """Of the validation or test text; the reports are those of `train` (result.json)."""
+        """Return the perplexity of a text.
+
+        Args:
+            part: "valid" or "test"; the runs are trainings.
+        """
         return Figure.of(report[part]["perplexity"] for report in self.reports.values())
 
+    @property
+    def shown_minutes(self) -> str:
+        """The shortest and the longest training: "16 to 20"; "16" if they are equal."""
+        minutes = [report["seconds"] / 60 for report in self.reports.values()]
+        return " to ".join(dict.fromkeys(f"{value:.0f}" for value in (min(minutes), max(minutes))))
 
-_SEED = re.compile(r"(?:^|-)seed-(\d+)")
+    @property
+    def training_commands(self) -> list[str]:
+        """The command that trained the models, or several with the seed S; none if it is not known."""
+        commands: list[str] = []
+        for run in self.by_seed.values():
+            commands += [run.command or ""] if run.what == "training" else run.training
+        return [general_command(commands)] if any(commands) else []
+
+    def evaluation_commands(self, decoder: str) -> list[str]:
+        """Return the commands that trained and evaluated the models, with a decoder of `evaluate parse`.
+
+        Raises:
+            KeyError: the commands of these runs are not known.
+        """
+        commands = []
+        for run in self.by_seed.values():
+            if run.command is None:
+                raise KeyError(f"{self.name!r}: no command is stored of this run")
+            words = run.command.split(" ")
+            words[words.index("--decoder") + 1] = decoder
+            commands.append(" ".join(words))
+        return [*self.training_commands, general_command(commands)]
 
 
-def runs(folder: str, ending: str) -> list[Runs]:
-    """The reports below a folder of results/ whose names end with -ENDING.json, seeds of one run together.
+def all_runs(experiment: str, **facts: Any) -> list[Runs]:
+    """Return the stored runs with some facts, those of one name together, sorted by name and seed.
 
-    "average-wsj.json" is the run "average", "focused/seed-1-wsj.json" is one of "focused"; "without-seed-5" is no seed.
+    Raises:
+        ValueError: two runs have the same name and seed.
     """
-    found: dict[str, dict[int, dict[str, Any]]] = {}
-    for path in sorted((RESULTS / folder).rglob(f"*-{ending}.json")):
-        stem = path.stem.removesuffix(f"-{ending}")
-        seed = None if "without-seed" in stem else _SEED.search(stem)
-        stem = stem.replace(seed.group(), "", 1).strip("-") if seed else stem
-        name = "/".join([*path.parent.relative_to(RESULTS / folder).parts, *filter(None, [stem])])
-        report = json.loads(path.read_text(encoding="utf-8"))
-        number = int(seed.group(1)) if seed else 0
-        if number in found.setdefault(name, {}):
-            raise ValueError(f"{path}: a second file of the run {name!r} with the same seed")
-        found[name][number] = report
-    return [Runs(name, dict(sorted(reports.items()))) for name, reports in sorted(found.items())]
+    names: dict[str, dict[int, StoredRun]] = {}
+    for run in select(experiment, **facts):
+        seeds = names.setdefault(run.run, {})
+        if (run.seed or 0) in seeds:
+            raise ValueError(f"{experiment}: a second run {run.run!r} with the seed {run.seed} and {facts}")
+        seeds[run.seed or 0] = run
+    return [Runs(name, dict(sorted(seeds.items()))) for name, seeds in sorted(names.items())]
 
 
-def run(folder: str, ending: str, name: str = "") -> Runs:
-    """The one run of this name. Raises KeyError where nothing is stored of it."""
-    return {one.name: one for one in runs(folder, ending)}[name]
+def all_parsed(experiment: str, on: str, **facts: Any) -> list[Runs]:
+    """Return the runs whose trees were scored on an evaluation set, see `all_runs`.
+
+    Args:
+        experiment: name of its file.
+        on: a name in EVALUATION_SETS.
+        facts: further facts about the runs.
+    """
+    return all_runs(experiment, what="trees", **EVALUATION_SETS[on]._asdict(), **facts)
+
+
+def parsed(experiment: str, on: str, name: str = "", decoder: str | None = None, **facts: Any) -> Runs:
+    """Return the runs of one name whose trees were scored on an evaluation set.
+
+    Args:
+        experiment: name of its file.
+        on: a name in EVALUATION_SETS.
+        name: name of the runs in their experiment.
+        decoder: which evaluation to return if a run was evaluated once for each decoder.
+        facts: further facts about the runs.
+
+    Raises:
+        KeyError: nothing is stored of it.
+    """
+    runs = all_parsed(experiment, on, run=name, decoder=decoder, **facts) if decoder else []
+    return _named(runs or all_parsed(experiment, on, run=name, **facts), experiment, name)
+
+
+def trained(experiment: str, name: str = "", **facts: Any) -> Runs:
+    """Return the trainings of one name.
+
+    Raises:
+        KeyError: nothing is stored of it.
+    """
+    return _named(all_runs(experiment, what="training", run=name, **facts), experiment, name)
+
+
+def _named(runs: Sequence[Runs], experiment: str, name: str) -> Runs:
+    if not runs:
+        raise KeyError(f"{experiment}: nothing is stored of the run {name!r}")
+    return runs[0]
+
+
+def general_command(commands: Iterable[str], placeholder: str = "M") -> str:
+    """Return one line for commands that differ only in a few places.
+
+    Args:
+        commands: the commands, such as "train lstm -o runs/lstm/seed-1" and the same with seed-2.
+        placeholder: what stands for names that differ; "S" stands for numbers, which are seeds.
+    """
+    rows = [re.split(r"([ /])", command) for command in dict.fromkeys(commands)]
+    return "".join(_general_part(list(dict.fromkeys(parts)), placeholder) for parts in zip(*rows, strict=True))
+
+
+def _general_part(parts: Sequence[str], placeholder: str) -> str:
+    """Return what several parts of commands have in common, and a placeholder for the rest."""
+    if len(parts) == 1:
+        return parts[0]
+    prefix, suffix = _common_start(parts), _common_start([part[::-1] for part in parts])[::-1]
+    shortest = min(len(part) for part in parts)
+    suffix = suffix[-(shortest - len(prefix)) :] if len(prefix) < shortest else ""
+    differing = [part[len(prefix) : len(part) - len(suffix)] for part in parts]
+    return f"{prefix}{'S' if all(text.isdigit() for text in differing) else placeholder}{suffix}"
+
+
+def _common_start(texts: Sequence[str]) -> str:
+    """Return what several texts start with, without a part of a number."""
+    columns = takewhile(lambda letters: len(set(letters)) == 1, zip(*texts, strict=False))
+    return "".join(letters[0] for letters in columns).rstrip("0123456789")
+
+
+def bundled_perplexity(model: str, context: str = "carry", predicted: str = "words and marks") -> float:
+    """Return the perplexity of EWT's test text of a bundled model or of the 5-grams of the same text."""
+    facts = {"run": model, "data": "ewt-test", "context": context, "predicted": predicted}
+    return float(stored_report("shipped", what="perplexity", **facts)["perplexity"])
 
 
 @dataclass(frozen=True)
@@ -149,17 +287,21 @@ class Trees:
     seeds: str
 
 
-_ENDINGS = {"WSJ sample": "wsj", "GUM test": "gum"}  # of the files with the reports on a treebank, all lengths
+_EVALUATED_ON = {"WSJ sample": "wsj", "GUM test": "gum"}
 
 
-def trees(recipe: str, treebank: str, decoder: str, name: str = "") -> Trees:
-    """F1 over all lengths, from the stored reports of the recipe. Raises KeyError where nothing is stored of it."""
-    one = run(recipe, _ENDINGS[treebank], name)
-    sentences, protocol = one.first["sentences"], one.first["protocol"]
-    return Trees(one.f1_by(decoder), one.right_branching, sentences, protocol, decoder, one.shown_seeds)
+def trees(experiment: str, treebank: str, decoder: str, name: str = "") -> Trees:
+    """Return F1 over all lengths.
+
+    Raises:
+        KeyError: nothing is stored of it.
+    """
+    runs = parsed(experiment, _EVALUATED_ON[treebank], name)
+    sentences, protocol = runs.first["sentences"], runs.first["protocol"]
+    return Trees(runs.f1_by(decoder), runs.right_branching, sentences, protocol, decoder, runs.shown_seeds)
 
 
-def perplexity_of_test(recipe: str, name: str = "") -> tuple[Figure, int]:
-    """Perplexity of the test text, and the number of seeds: 0 for a model without random weights."""
-    one = run(recipe, "training", name)
-    return one.perplexity("test"), len(one.seeds)
+def perplexity_of_test(experiment: str, name: str = "") -> tuple[Figure, int]:
+    """Return perplexity of the test text, and the number of seeds: 0 for a model without random weights."""
+    runs = trained(experiment, name)
+    return runs.perplexity("test"), len(runs.seeds)

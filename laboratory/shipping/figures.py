@@ -1,4 +1,4 @@
-"""Measures the shipped English models, and stores the reports in laboratory/results/shipped.
+"""Measures the shipped English models, and stores the reports in the experiment `shipped`.
 
     python -m laboratory.shipping.figures DATA RUNS
 
@@ -9,19 +9,22 @@ RUNS: the folder of `shipping.english`. Its folder kn5, a run of the recipe kn5-
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import redirect_stdout
 from itertools import product
 from pathlib import Path
 from statistics import fmean
 from tempfile import TemporaryDirectory
+from typing import Any
 
+from laboratory.results.store import What, add, with_head
 from laboratory.shipping.english_text import tokenised
 from syntaxlm.cli import main as run
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.files import to_json, write_text
 from syntaxlm.core.text_files import read_lines
 from syntaxlm.evaluation.trees import evaluate_parsing
 from syntaxlm.parsing.parse import parse_lines
@@ -32,20 +35,21 @@ from syntaxlm.text.options import AS_WRITTEN
 from syntaxlm.trees.marks import is_mark
 from syntaxlm.trees.tree import parse_brackets
 
-RESULTS = Path(__file__).parents[1] / "results" / "shipped"
+EXPERIMENT = "shipped"
 ORDINARY = Path(__file__).with_name("ordinary-sentences.mrg")
 MODELS = ("en", "en-fast")
-TREEBANKS: Mapping[str, tuple[str, Sequence[str]]] = {  # name: treebank, options
-    "wsj": ("wsj-sample/mrg", ()),
-    "wsj-second": ("wsj-sample/mrg/wsj_01*", ()),
-    "wsj10": ("wsj-sample/mrg", ("--max-words", "10")),
-    "gum": ("gum/test.mrg", ()),
-    "gum10": ("gum/test.mrg", ("--max-words", "10")),
-    "craft": ("craft/craft-dev.mrg.gz", ("--max-words", "40")),
-    "ordinary": (str(ORDINARY), ("--preprocessing", "letters")),
-}
+TREEBANKS: Sequence[tuple[str, str, Sequence[str]]] = [  # name of the data, treebank, options
+    ("wsj", "wsj-sample/mrg", ()),
+    ("wsj-second-half", "wsj-sample/mrg/wsj_01*", ()),
+    ("wsj", "wsj-sample/mrg", ("--max-words", "10")),
+    ("gum-test", "gum/test.mrg", ()),
+    ("gum-test", "gum/test.mrg", ("--max-words", "10")),
+    ("craft-dev", "craft/craft-dev.mrg.gz", ("--max-words", "40")),
+    ("ordinary-sentences", str(ORDINARY), ("--preprocessing", "letters")),
+]
 EWT = "english/ewt_test.sentences.txt.gz"
 TIMED_SENTENCES = 2_000
+CONTEXTS: Sequence[Context] = ("carry", "reset")
 STORIES = (
     "--words", "natural-stories/all_stories.tok.gz", "--times", "natural-stories/wordinfo.tsv.gz",
     "--time-column", "meanItemRT", "--group", "item", "--context", "both",
@@ -59,34 +63,42 @@ def main() -> None:
     parser.add_argument("runs", type=Path)
     options = parser.parse_args()
     data, runs = options.data.resolve(), options.runs.resolve()
-    RESULTS.mkdir(parents=True, exist_ok=True)
     os.chdir(data)  # so that the reports name the data by relative paths
     for model in MODELS:
-        for name, (treebank, further) in TREEBANKS.items():
-            report(f"{model}-{name}", "evaluate", "parse", model, treebank, *further)
-        _time(f"{model}-speed", lambda stored, lines: parse_lines(stored, lines), model)
-    _time("en-score-speed", lambda stored, lines: list(surprisals(stored, lines)), "en")
+        for name, treebank, further in TREEBANKS:
+            store_report(model, name, "evaluate", "parse", model, treebank, *further)
+        _time(model, "parse", lambda stored, lines: parse_lines(stored, lines))
+    _time("en", "score", lambda stored, lines: list(surprisals(stored, lines)))
     _store_ordinary()
     _perplexities(runs)
-    report("blimp", "evaluate", "pairs", "en", "blimp", "--also", "en-fast", "--also", str(runs / "kn5"))
-    report("en-stories", "evaluate", "reading-times", "en", *STORIES, "--frequencies", str(runs / "data" / "train.txt"))
+    store_report("", "blimp", "evaluate", "pairs", "en", "blimp", "--also", "en-fast", "--also", str(runs / "kn5"))
+    words = "--frequencies", str(runs / "data" / "train.txt")
+    store_report("en", "natural-stories", "evaluate", "reading-times", "en", *STORIES, *words)
 
 
-def report(name: str, *arguments: str) -> None:
-    """Stores the JSON that a command prints."""
-    path = RESULTS / f"{name}.json"
-    if code := run([*arguments, "--json", "--quiet", "-o", str(path)]):
-        raise InputError(f"syntaxlm {' '.join(arguments)}: exit code {code}")
+def store_report(name: str, data: str, *arguments: str, factors: Mapping[str, str] | None = None) -> None:
+    """Stores the JSON that a command prints.  name: of the run.  data, factors: see `StoredRun`."""
+    printed = io.StringIO()
+    with redirect_stdout(printed):
+        if code := run([*arguments, "--json", "--quiet"]):
+            raise InputError(f"syntaxlm {' '.join(arguments)}: exit code {code}")
+    text = printed.getvalue()
     named = {str(ORDINARY): f"shipping/{ORDINARY.name}"}
-    named |= {file: Path(file).name for file in arguments if file.endswith("train.txt")}
-    text = path.read_text(encoding="utf-8")
+    named |= {path: Path(path).name for path in arguments if Path(path).is_absolute() and path != str(ORDINARY)}
     for here, shown in named.items():
         text = text.replace(here, shown)  # reports name no folder of this machine
-    write_text(text, path)
-    print(path.name)
+    add(EXPERIMENT, json.loads(text), run=name, data=data, factors=factors or {}, replace=True)
+    print(name, data)
 
 
-def _time(name: str, process: Callable[[ModelBundle, list[str]], object], model: str) -> None:
+def _store(
+    figures: Mapping[str, Any], what: What, name: str, data: str, factors: Mapping[str, str] | None = None
+) -> None:
+    """Stores figures of this program."""
+    add(EXPERIMENT, with_head(figures), what=what, run=name, data=data, factors=factors or {}, replace=True)
+
+
+def _time(model: str, use: str, process: Callable[[ModelBundle, list[str]], object]) -> None:
     """Stores the sentences processed per second, with torch's threads, without loading and first use."""
     import torch
 
@@ -98,7 +110,7 @@ def _time(name: str, process: Callable[[ModelBundle, list[str]], object], model:
     seconds = time.perf_counter() - begin
     figures = {"sentences": len(lines), "text": EWT, "threads": torch.get_num_threads()}
     figures["sentences_per_second"] = round(len(lines) / seconds, 1)
-    write_text(to_json(figures, indent=1) + "\n", RESULTS / f"{name}.json")
+    _store(figures, "speed", model, "ewt-test", {"use": use})
     print(json.dumps(figures))
 
 
@@ -116,26 +128,25 @@ def _store_ordinary() -> None:
         ]
         rows.append({"sentence": " ".join(gold.words), "tree": scored.predicted, "missed": missed})
     right = sum(not row["missed"] for row in rows)
-    write_text(to_json({"right": right, "sentences": rows}, indent=1) + "\n", RESULTS / "en-ordinary-trees.json")
+    _store({"right": right, "sentences": rows}, "missed-constituents", "en", "ordinary-sentences")
 
 
 def _perplexities(runs: Path) -> None:
     """Stores the perplexity of EWT: of all tokens, and of the words alone, which grammars predict."""
     lines = [tokenised(line) for _, line in read_lines(EWT)]
-    contexts: Mapping[str, Context] = {"ewt": "carry", "ewt-sentences": "reset"}
     here = Path.cwd()
     with TemporaryDirectory() as folder:
         os.chdir(folder)  # so that the reports name the text by its file alone
         try:
-            text = Path("ewt-test.txt")
-            text.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-            for (model, named), (ending, context) in product(
-                {"en": "en", "kn5": str(runs / "kn5")}.items(), contexts.items()
-            ):
-                report(f"{model}-{ending}", "evaluate", "perplexity", named, text.name, "--context", context)
-                figures = _of_words(read_model(named), lines, context)
-                write_text(to_json(figures, indent=1) + "\n", RESULTS / f"{model}-{ending}-words.json")
-            report("en-fast-ewt-sentences", "evaluate", "perplexity", "en-fast", text.name)
+            text = "ewt-test.txt"
+            Path(text).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+            for (model, path), context in product({"en": "en", "kn5": str(runs / "kn5")}.items(), CONTEXTS):
+                command = "evaluate", "perplexity", path, text, "--context", context
+                store_report(model, "ewt-test", *command, factors={"context": context, "predicted": "words and marks"})
+                figures = _of_words(read_model(path), lines, context)
+                _store(figures, "perplexity", model, "ewt-test", {"context": context, "predicted": "words"})
+            factors = {"context": "reset", "predicted": "words"}
+            store_report("en-fast", "ewt-test", "evaluate", "perplexity", "en-fast", text, factors=factors)
         finally:
             os.chdir(here)
 

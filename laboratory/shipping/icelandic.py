@@ -5,7 +5,7 @@
 TREEBANK: the treebank as a bracket file (CC BY 4.0).  RUNS: a folder for text and runs; interrupted runs are resumed,
 finished ones are kept.
 Writes src/syntaxlm/storage/bundled/is, but for its model card, which `shipping.model_cards` writes, and its figures in
-laboratory/results/shipped. Takes about an hour on one core without bfloat16 tiles (AMX).
+the experiment `shipped`. Takes about an hour on one core without bfloat16 tiles (AMX).
 
 Three grammars with different biases parse the text, and `is` is a grammar that learns from the trees of their average.
 The last tenth of the treebank is for tests, the tenth before it for validation.
@@ -21,7 +21,7 @@ from pathlib import Path
 import torch
 
 from laboratory.shipping.english import SHIPPED
-from laboratory.shipping.figures import report
+from laboratory.shipping.figures import store_report
 from syntaxlm.comparison.focus import FocusOptions, focus
 from syntaxlm.core.files import write_text
 from syntaxlm.storage.folder import read_model, write_model
@@ -31,11 +31,11 @@ from syntaxlm.trees.tree import read_brackets, write_brackets
 MINUTES = 45.0  # for all trainings
 SMALL = {"model.embedding_size": 64, "text.vocabulary.maximum_size": 15_000}
 VARIANTS = [[("model.end_bias", "0")], [("model.marks", "1"), ("model.marks_side", "both")]]
-FIGURES = {
-    "is-icepahc": ("parse", "is", "test.mrg", "--preprocessing", "letters"),
-    "is-icepahc10": ("parse", "is", "test.mrg", "--preprocessing", "letters", "--max-words", "10"),
-    "is-perplexity": ("perplexity", "is", "test.txt"),
-}
+EVALUATIONS = [
+    ("parse", "is", "test.mrg", "--preprocessing", "letters"),
+    ("parse", "is", "test.mrg", "--preprocessing", "letters", "--max-words", "10"),
+    ("perplexity", "is", "test.txt"),
+]
 
 
 def main() -> None:
@@ -48,8 +48,8 @@ def main() -> None:
     train_grammars(options.runs)
     write_model(SHIPPED / "is", read_model(options.runs / "learners" / "focused"), torch.bfloat16)
     os.chdir(options.runs)  # so that the reports name the data by their files alone
-    for name, further in FIGURES.items():
-        report(name, "evaluate", *further)
+    for arguments in EVALUATIONS:
+        store_report("is", "icepahc-test", "evaluate", *arguments)
 
 
 def write_parts(treebank: Path, runs: Path) -> None:

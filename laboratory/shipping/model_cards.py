@@ -1,4 +1,4 @@
-"""Writes the model cards of the shipped models, with the figures of laboratory/results/shipped.
+"""Writes the model cards of the shipped models, with the figures of the experiment `shipped`.
 
 python -m laboratory.shipping.model_cards
 """

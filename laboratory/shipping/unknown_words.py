@@ -13,6 +13,7 @@ import argparse
 from pathlib import Path
 from statistics import fmean
 
+from laboratory.results.store import with_head
 from syntaxlm.core.files import to_json, write_text
 from syntaxlm.core.text_files import read_lines
 from syntaxlm.scoring.options import Context, ScoreOptions
@@ -29,7 +30,7 @@ def main() -> None:
     parser.add_argument("text", metavar="TEXT", type=Path)
     parser.add_argument("-o", "--output", metavar="FILE", type=Path)
     options = parser.parse_args()
-    figures = to_json(compared(options.with_classes, options.without, options.text), indent=1)
+    figures = to_json(with_head(compared(options.with_classes, options.without, options.text)), indent=1)
     print(figures)
     if options.output:
         write_text(figures + "\n", options.output)

@@ -329,7 +329,9 @@ def test_compare_trains_prints_the_table_and_resumes(run, refused, toy, tmp_path
     code, again, err = run(*command, *settings, "--json")
     assert "valid perplexity" not in err, "trained again"
     figures = json.loads(again)
-    assert figures == json.loads((tmp_path / "out" / "comparison.json").read_text())
+    stored = json.loads((tmp_path / "out" / "comparison.json").read_text())
+    assert stored.pop("run")["command"] == figures.pop("run")["command"]
+    assert figures == stored
     assert f"{figures['rows'][0]['test']['perplexity']['mean']:.2f} ± " in out
     table = [line.split(",") for line in run(*command, *settings, "--format", "csv")[1].splitlines()]
     assert [row[:2] for row in table[1:]] == [

@@ -75,6 +75,8 @@ def test_line_endings_and_byte_order_mark_do_not_change_trees_or_figures(folder,
         capsys.readouterr()
         assert cli.main(["evaluate", "perplexity", str(folder / "model"), str(path), "--json"]) == 0
         figures.append(json.loads(capsys.readouterr().out) | {"source": ""})
+    heads = [one.pop("run") for one in figures]
+    assert len({head["version"] for head in heads}) == 1
     readings = [one.pop("readings")[-1] | {"source": ""} for one in figures]
     assert readings[0] == readings[1]
     assert figures[0] == figures[1]

@@ -7,7 +7,8 @@ import re
 import pytest
 from laboratory.pages.results import without_results
 from laboratory.pages.seeds import agreement, decoder_gain
-from laboratory.pages.stored_results import perplexity_of_test, run, stored
+from laboratory.pages.stored_results import parsed, perplexity_of_test, trained
+from laboratory.results.store import stored_report
 
 from syntaxlm.trees.decoding import DECODING_RULES, HEAD_RULES, SPAN_RULES
 from tests.docs.examples import ROOT
@@ -21,7 +22,7 @@ def page(name):
 
 @pytest.mark.parametrize("folder", ["prpn-ptb-parsing", "on-lstm-ptb-words-small"])
 def test_training_minutes_in_the_text_are_those_of_the_reports(folder):
-    minutes = [report["seconds"] / 60 for report in run(folder, "training").reports.values()]
+    minutes = [report["seconds"] / 60 for report in trained(folder).reports.values()]
     between = f"{min(minutes):.0f} to {max(minutes):.0f}"
     assert re.search(rf"`{folder}` in {between}\b", TEXT)
     assert re.search(rf"\| `{folder}[^|]*\| {between} minutes \|", page("guides/choose-a-model.md"))
@@ -30,7 +31,7 @@ def test_training_minutes_in_the_text_are_those_of_the_reports(folder):
 def test_layer_2_is_the_best_of_all_seeds_but_one():
     best = [
         max(report["f1_by_layer"], key=lambda layer: report["f1_by_layer"][layer]["biased"])
-        for report in run("on-lstm-ptb-words-small", "wsj").reports.values()
+        for report in parsed("on-lstm-ptb-words-small", "wsj").reports.values()
     ]
     assert sorted(best) == ["2", "2", "2", "2", "3"]
     assert "layer 3 was best for one of five seeds" in TEXT
@@ -46,30 +47,33 @@ def test_the_gain_of_the_biased_decoder_is_larger_for_trained_models():
 
 def test_the_outlier_is_the_seed_that_agrees_least_with_the_best_perplexity_and_the_worst_trees():
     assert agreement().endswith("outlier: seed 5.\n")
-    trained, parsed = run("prpn-ptb-parsing", "training").reports, run("prpn-ptb-parsing", "wsj").reports
-    assert min(trained, key=lambda seed: trained[seed]["valid"]["perplexity"]) == 5
-    assert min(parsed, key=lambda seed: parsed[seed]["f1"]) == 5
+    trainings, scored = trained("prpn-ptb-parsing").reports, parsed("prpn-ptb-parsing", "wsj").reports
+    assert min(trainings, key=lambda seed: trainings[seed]["valid"]["perplexity"]) == 5
+    assert min(scored, key=lambda seed: scored[seed]["f1"]) == 5
     assert "PRPN's seed 5 has the lowest perplexity and the worst trees" in TEXT
 
 
 def test_p_values_in_the_text_are_those_of_the_tests():
-    found = stored("significance/ON-LSTM,_biased-against-PRPN,_biased")["difference"]["p_value"]
-    assert f"(p = {found:.2f})" in page("papers.md")
-    assert stored("significance/ON-LSTM,_biased-against-right_branching")["difference"]["p_value"] < 0.001
-    assert stored("significance/PRPN,_biased-against-right_branching")["difference"]["p_value"] > 0.05
+    def p_value(first, second):
+        return stored_report("significance", first=first, second=second)["difference"]["p_value"]
+
+    assert f"(p = {p_value('ON-LSTM, biased', 'PRPN, biased'):.2f})" in page("papers.md")
+    assert p_value("ON-LSTM, biased", "right branching") < 0.001
+    assert p_value("PRPN, biased", "right branching") > 0.05
 
 
 def test_token_counts_and_words_of_reading_times_are_those_of_the_reports():
-    stream, sentences = (run(name, "training").first["test"]["tokens"] for name in
+    stream, sentences = (trained(name).first["test"]["tokens"] for name in
                          ("on-lstm-ptb-words-small", "prpn-ptb-parsing"))  # fmt: skip
     assert f"({stream:,} tokens)" in TEXT
     assert f"({sentences:,} tokens)" in TEXT
     assert "measured on the same 8,753 words" in TEXT
-    assert stored("reading-times/natural-stories")["words"]["analysed"] == 8753
+    assert stored_report("reading-times")["words"]["analysed"] == 8753
 
 
 def test_the_speed_of_shared_noise_on_the_page_of_tree_rnn_is_that_of_the_benchmark():
-    speed = {(row["case"], row["form"]): row["tokens_per_second"] for row in stored("speed/tree_rnn")["rows"]}
+    rows = stored_report("speed", run="tree_rnn")["rows"]
+    speed = {(row["case"], row["form"]): row["tokens_per_second"] for row in rows}
     ratios = [
         speed[case, "nce, shared noise"] / speed[case, "nce, fresh noise"] for case in {case for case, _ in speed}
     ]

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import doctest
-import json
 
 import pytest
+from laboratory.results.store import stored_runs
 
 from tests.docs.examples import ROOT
 
 PAGE = ROOT / "docs" / "guides" / "english-text.md"
-RESULTS = sorted((ROOT / "results" / "sentence-splitting").glob("*.json"))
+RUNS = stored_runs("sentence-splitting")
 
 
 def test_its_python_examples_give_what_they_show():
@@ -19,11 +19,10 @@ def test_its_python_examples_give_what_they_show():
     assert found.failed == 0
 
 
-@pytest.mark.parametrize("path", RESULTS, ids=lambda path: path.stem)
-def test_its_figures_are_those_of_the_results(path):
-    figures = json.loads(path.read_text())
+@pytest.mark.parametrize("run", RUNS, ids=lambda run: run.data)
+def test_its_figures_are_those_of_the_results(run):
     page = PAGE.read_text(encoding="utf-8")
-    for one in figures["splitters"]:
+    for one in run.report["splitters"]:
         precision, recall, f1, after_marks = (
             f"{100 * one[name]:.1f}" for name in ("precision", "recall", "f1", "recall_marked")
         )

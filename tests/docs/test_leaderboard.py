@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 
 import pytest
 from laboratory.pages.leaderboard import CSV, csv_text, leaderboard, lines
-from laboratory.pages.provenance import epoch_tokens
-from laboratory.pages.stored_results import RESULTS
+from laboratory.results.store import stored_runs
 
 
 def rows():
@@ -31,18 +29,19 @@ def test_every_parser_has_decoder_and_seeds_and_those_with_a_report_of_training_
         if one.learns_from:
             assert one.decoder
             assert one.seeds
-            assert one.minutes or one.source == "laboratory/results/shipped"
-            assert one.parameters or one.source == "laboratory/results/shipped"
+            assert one.minutes or one.source == "laboratory/results/shipped.jsonl"
+            assert one.parameters or one.source == "laboratory/results/shipped.jsonl"
 
 
 def test_a_row_is_the_mean_over_the_reports_of_its_seeds():
-    """Computed here once more, from the files."""
-    reports = [json.loads(path.read_bytes()) for path in RESULTS.glob("prpn-ptb-parsing/seed-?-wsj.json")]
-    trained = [json.loads(path.read_bytes()) for path in RESULTS.glob("prpn-ptb-parsing/seed-?-training.json")]
+    """Computed here once more, from the lines."""
+    runs = [run for run in stored_runs("prpn-ptb-parsing") if run.seed]
+    reports = [run.report for run in runs if run.what == "trees" and run.report["sentences"] == 3901]
+    trained = [run.report for run in runs if run.what == "training"]
     (row,) = (one for one in rows() if (one["model"], one["decoder"]) == ("PRPN", "unbiased"))
     assert float(row["f1"]) == pytest.approx(sum(one["f1_by_decoder"]["unbiased"] for one in reports) / 5, abs=1e-4)
     assert float(row["minutes"]) == pytest.approx(sum(one["seconds"] for one in trained) / 300, abs=0.1)
-    assert int(row["tokens"]) == 5 * epoch_tokens("prpn-ptb-parsing")
+    assert int(row["tokens"]) == 5 * runs[0].epoch_tokens
     assert row["seeds"] == "5"
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 
 import pytest
 from laboratory.pages.experiments import OUTCOMES, _section, counts, measured
 from laboratory.pages.papers import f1_of, marvin_linzen, published
-from laboratory.pages.provenance import commands, evaluation, key, parameters, recipe_of, sizes, trained_places
-from laboratory.pages.stored_results import RESULTS, run
+from laboratory.pages.stored_results import parsed, trained
+from laboratory.results.store import RESULTS, stored_report, stored_runs
 
 from syntaxlm.training.recipe_files import find_recipe
 
@@ -54,8 +53,8 @@ def test_an_unknown_outcome_and_a_place_without_a_value_are_refused():
         _section({"item": "Table 9", "outcome": "same order", "why": "x"})
     with pytest.raises(ValueError, match="found stored; expected one of reports"):
         measured({"stored": "prpn"})
-    with pytest.raises(KeyError, match="no entry palm-splits/nothing"):
-        key("palm-splits", "nothing")
+    with pytest.raises(KeyError, match="found 0 stored runs"):
+        measured({"boundaries": "lstm"})
 
 
 def test_the_table_of_outcomes_counts_every_experiment_once():
@@ -73,9 +72,10 @@ def test_baselines_and_compared_systems_are_not_counted_as_experiments_of_the_pa
 
 
 def test_layers_labels_and_depth_are_those_of_the_reports():
-    """Computed here once more, from the files."""
-    reports = [json.loads(path.read_bytes()) for path in RESULTS.glob("on-lstm-ptb-words-small/seed-?-wsj.json")]
-    place = {"reports": "on-lstm-ptb-words-small", "ending": "wsj", "decoder": "biased"}
+    """Computed here once more, from the lines."""
+    runs = [run for run in stored_runs("on-lstm-ptb-words-small") if run.what == "trees" and run.seed]
+    reports = [run.report for run in runs if run.report["sentences"] == 3901]
+    place = {"reports": "on-lstm-ptb-words-small", "scored_on": "wsj", "decoder": "biased"}
     for more, of_report in (
         ({"layer": 3}, lambda one: 100 * one["f1_by_layer"]["3"]["biased"]),
         ({"label": "PP"}, lambda one: 100 * one["recall_by_label"]["PP"][0]),
@@ -90,42 +90,34 @@ def test_layers_labels_and_depth_are_those_of_the_reports():
 
 
 def test_the_command_of_an_evaluation_has_the_protocol_and_the_limit_of_its_report():
-    short = run("prpn-ptb-parsing", "prpn10")
-    train, command = evaluation("prpn-ptb-parsing", short, "prpn10", "unbiased")
-    assert train == commands()["prpn-ptb-parsing"]["train"]
+    train, command = parsed("prpn-ptb-parsing", "prpn10").evaluation_commands("unbiased")
+    assert [train] == trained("prpn-ptb-parsing").training_commands
     assert command.endswith("runs/prpn/seed-S 'WSJ/*.mrg' --decoder unbiased --protocol prpn --max-words 10")
-    half = run("simple-pcfg-ptb", "wsj-test")
-    assert evaluation("simple-pcfg-ptb", half, "wsj-test", "mbr")[1].endswith("'WSJ/wsj_01*.mrg' --decoder mbr")
-    average = evaluation("simple-pcfg-ptb/average", run("simple-pcfg-ptb", "wsj", "average"), "wsj", "mbr")[1]
+    half = parsed("simple-pcfg-ptb", "wsj-second-half").evaluation_commands("mbr")[1]
+    assert half.endswith("'WSJ/wsj_01*.mrg' --decoder mbr")
+    average = parsed("simple-pcfg-ptb", "wsj", "average").evaluation_commands("mbr")[1]
     assert average.count(" --also ") == 4
     assert average.index("'WSJ") < average.index("--also")
 
 
-@pytest.mark.parametrize("place", sorted(sizes()))
-def test_stored_sizes_are_of_the_recipes_of_the_commands(place):
-    assert recipe_of(place) == (sizes()[place]["recipe"], sizes()[place]["settings"]), "run laboratory.pages.provenance"
-    assert find_recipe(recipe_of(place)[0])
+def test_stored_sizes_agree_with_those_of_the_comparison_and_of_the_reports():
+    compared = {row["recipe"]: row for row in stored_report("compare", run="words")["rows"]}
+    for name in ("simple-pcfg-ptb", "prpn-ptb-parsing", "on-lstm-ptb-words-small"):
+        for run in stored_runs(name):
+            if run.what == "training" and not run.overrides and run.recipe in compared:
+                row = compared[run.recipe]
+                assert (run.parameters, run.epoch_tokens) == (row["parameters"], row["epoch_tokens"])
+    for path in RESULTS.glob("*.jsonl"):
+        for run in stored_runs(path.stem):
+            assert run.what != "training" or run.report.get("parameters") in (None, run.parameters)
 
 
-def test_stored_sizes_agree_with_the_parameters_that_training_reported():
-    reported = {
-        row["recipe"]: (row["parameters"], row["epoch_tokens"])
-        for row in json.loads((RESULTS / "compare" / "words.json").read_bytes())["rows"]
-    }
-    as_they_are = (one for one in sizes().values() if not one["settings"])
-    of_recipes = {one["recipe"]: (one["parameters"], one["epoch_tokens"]) for one in as_they_are}
-    common = reported.keys() & of_recipes.keys()
-    assert len(common) >= 4
-    assert all(reported[name] == of_recipes[name] for name in common)
-    for name in ("neural-pcfg", "tensor-pcfg", "simple-pcfg", "holographic-pcfg"):
-        report = run("pcfg-types", "training", name).first
-        assert report["parameters"] == sizes()[f"pcfg-types/{name}"]["parameters"]
-        assert parameters(f"pcfg-types/{name}", report) == report["parameters"]
-
-
-def test_every_command_of_the_stored_results_names_a_recipe():
-    for place in trained_places():
-        assert find_recipe(recipe_of(place)[0]), place
+@pytest.mark.parametrize("experiment", sorted(path.stem for path in RESULTS.glob("*.jsonl")))
+def test_every_stored_run_has_facts_of_its_own_and_a_recipe_that_exists(experiment):
+    runs = stored_runs(experiment)
+    assert len({run.identity for run in runs}) == len(runs)
+    for recipe in {run.recipe for run in runs} - {None}:
+        assert find_recipe(recipe)
 
 
 @pytest.mark.parametrize(("distance", "rows"), [("long", 9), ("short", 10)])

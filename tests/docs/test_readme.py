@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import doctest
 import io
-import json
 import re
 import shlex
 
@@ -13,7 +12,8 @@ import pytest
 from laboratory.pages.pictures import IMAGES, PICTURES, seeds, trees_as_signal
 from laboratory.pages.readme import readme_perplexity, readme_trees
 from laboratory.pages.signal import compared
-from laboratory.pages.stored_results import RESULTS
+from laboratory.pages.stored_results import trained
+from laboratory.results.store import stored_runs
 
 import syntaxlm
 from syntaxlm.cli import main
@@ -56,8 +56,9 @@ def test_the_python_of_readme_prints_what_it_shows():
 
 
 def test_the_trees_are_those_of_the_reports():
-    """Computed once more, from the files, in another way."""
-    reports = [json.loads(path.read_text()) for path in RESULTS.glob("prpn-ptb-parsing/seed-?-wsj.json")]
+    """Computed once more, from the lines, in another way."""
+    runs = [run for run in stored_runs("prpn-ptb-parsing") if run.what == "trees" and run.seed]
+    reports = [run.report for run in runs if run.report["sentences"] == 3901]
     shown = []
     for decoder in ("biased", "unbiased"):
         f1 = [100 * report["f1_by_decoder"][decoder] for report in reports]
@@ -73,9 +74,7 @@ def test_perplexities_of_a_row_are_of_one_text_read_as_a_stream():
     rows = readme_perplexity().splitlines()[2:]
     pairs = [("on-lstm", "lstm"), ("prpn", "prpn-lstm")]
     for model, baseline in pairs:
-        first, second = (
-            json.loads((RESULTS / f"converged/{one}-seed-1-training.json").read_text()) for one in (model, baseline)
-        )
+        first, second = (trained("converged", name).reports[1] for name in (model, baseline))
         for key in ("tokens", "carry_state", "unknown"):
             assert first["test"][key] == second["test"][key]
         assert first["test"]["carry_state"] is True

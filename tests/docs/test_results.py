@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import re
 
 import pytest
 from laboratory.pages.overview import overview
 from laboratory.pages.parts import without_parts
 from laboratory.pages.results import BLOCKS, PAGES, generated, without_results
-from laboratory.pages.stored_results import RESULTS, Figure, perplexity_of_test, run, runs, trees
+from laboratory.pages.stored_results import (
+    Figure,
+    all_parsed,
+    general_command,
+    parsed,
+    perplexity_of_test,
+    trained,
+    trees,
+)
+from laboratory.results.store import RESULTS, select, stored_runs
 
 from tests.docs.examples import ROOT
 
@@ -47,10 +55,9 @@ def test_every_number_in_the_text_of_readme_is_accounted_for():
     assert numbers == set(NUMBERS), "each needs a stored figure, and what is not there any more no entry"
     assert "98%" in NOTEBOOK
     assert f"{trees('simple-pcfg-ptb', 'WSJ sample', 'mbr').sentences:,}" == "3,901"
-    trained = [*RESULTS.glob("*-ptb*/seed-?-training.json"), *RESULTS.glob("palm-s-gum-small/seed-?-training.json")]
-    trained += RESULTS.glob("converged/*-seed-?-training.json")
-    shown = [path for path in trained if path.parent.name != "holographic-pcfg-ptb"]  # it is not in README
-    longest = max(json.loads(path.read_text())["seconds"] for path in shown)
+    names = {path.stem for path in RESULTS.glob("*-ptb*.jsonl")} - {"holographic-pcfg-ptb"}  # it is not in README
+    trainings = [run for name in (*names, "palm-s-gum-small") for run in select(name, what="training", run="")]
+    longest = max(run.report["seconds"] for run in (*trainings, *select("converged", what="training")))
     assert 30 * 60 < longest <= 40 * 60
 
 
@@ -71,37 +78,58 @@ def test_every_f1_has_decoder_protocol_seeds_and_right_branching():
             assert cells["LSTM baseline"]
 
 
+def whole_sample(experiment):
+    """The runs that were scored on all sentences of the WSJ sample."""
+    return [run for run in stored_runs(experiment) if run.what == "trees" and run.report["sentences"] == 3901]
+
+
 def test_the_table_has_the_figures_of_the_commands_reports():
-    """Computed here once more, from the files, in another way."""
-    reports = [json.loads(path.read_text()) for path in RESULTS.glob("simple-pcfg-ptb/seed-?-wsj.json")]
+    """Computed here once more, in another way."""
+    reports = [run.report for run in whole_sample("simple-pcfg-ptb") if run.run == "" and run.seed]
     f1 = [100 * report["f1"] for report in reports]
     mean = sum(f1) / len(f1)
     std = (sum((value - mean) ** 2 for value in f1) / (len(f1) - 1)) ** 0.5
     shipped, row = overview().splitlines()[2:4]
-    en = json.loads((RESULTS / "shipped" / "en-wsj.json").read_text())
+    (en,) = (run.report for run in whole_sample("shipped") if run.run == "en")
     assert f"| {100 * en['f1']:.1f} |" in shipped
     assert f"| {len(f1)} | {mean:.1f} ± {std:.1f} |" in row
     assert f"| {100 * reports[0]['baselines']['right']:.1f} |" in row
 
 
-def test_seeds_of_one_run_are_read_together(tmp_path, monkeypatch):
-    monkeypatch.setattr("laboratory.pages.stored_results.RESULTS", tmp_path)
-    folder = tmp_path / "some"
-    (folder / "focused").mkdir(parents=True)
-    for name, f1 in {
-        "seed-2-wsj": 0.4, "seed-10-wsj": 0.6, "seed-1-wsj-test": 0.1, "average-without-seed-2-wsj": 0.7,
-        "focused/seed-1-wsj": 0.8,
-    }.items():  # fmt: skip
-        (folder / f"{name}.json").write_text(json.dumps({"f1": f1, "clean_up": "ptb-keep"}))
-    found = {one.name: one for one in runs("some", "wsj")}
-    assert set(found) == {"", "average-without-seed-2", "focused"}
-    assert found[""].seeds == [2, 10]
-    assert found[""].f1.mean == pytest.approx(0.5)
-    assert run("some", "wsj", "average-without-seed-2").seeds == []
-    assert found[""].preprocessing == "ptb-keep"
-    (folder / "focused-seed-1-wsj.json").write_text("{}")
-    with pytest.raises(ValueError, match="a second file of the run 'focused' with the same seed"):
-        runs("some", "wsj")
+def test_seeds_of_one_run_are_read_together(store):
+    def scored(name, seed, f1, data="wsj"):
+        store("some", "trees", name, seed, data, f1=f1, protocol="wsj-test", preprocessing="ptb-keep")
+
+    for name, seed, f1 in (("", 2, 0.4), ("", 10, 0.6), ("average-without-seed-2", None, 0.7), ("focused", 1, 0.8)):
+        scored(name, seed, f1)
+    scored("", 1, 0.1, "wsj-second-half")
+    runs = {runs.name: runs for runs in all_parsed("some", "wsj")}
+    assert set(runs) == {"", "average-without-seed-2", "focused"}
+    assert runs[""].seeds == [2, 10]
+    assert runs[""].f1.mean == pytest.approx(0.5)
+    assert parsed("some", "wsj", "average-without-seed-2").seeds == []
+    scored("focused", 1, 0.9)
+    with pytest.raises(ValueError, match="a second run 'focused' with the seed 1"):
+        all_parsed("some", "wsj")
+
+
+def test_of_a_run_that_was_evaluated_by_two_decoders_each_report_is_found(store):
+    for decoder, f1 in (("biased", 0.4), ("unbiased", 0.3)):
+        store("some", "trees", "prpn", 1, "wsj", f1=f1, protocol="wsj-test", decoder=decoder)
+    assert parsed("some", "wsj", "prpn", "unbiased").f1.mean == 0.3
+    with pytest.raises(ValueError, match="a second run"):
+        parsed("some", "wsj", "prpn")
+    with pytest.raises(KeyError, match="nothing is stored of the run 'lstm'"):
+        trained("some", "lstm")
+
+
+def test_commands_that_differ_in_seeds_and_names_are_shown_as_one():
+    seeds = [f"syntaxlm train prpn -o runs/prpn/seed-{seed} --run.seed {seed}" for seed in (11001, 11002, 12001)]
+    assert general_command(seeds) == "syntaxlm train prpn -o runs/prpn/seed-S --run.seed S"
+    assert general_command(seeds[:1]) == seeds[0]
+    assert general_command(["evaluate runs/kn5-17 x", "evaluate runs/lstm-1 x"]) == "evaluate runs/M x"
+    both = [f"evaluate runs/lstm-{trees}/seed-{seed}" for trees in ("none", "induced") for seed in (1, 2)]
+    assert general_command(both, "TREES") == "evaluate runs/lstm-TREES/seed-S"
 
 
 def test_a_figure_of_one_seed_has_no_standard_deviation():
@@ -109,22 +137,18 @@ def test_a_figure_of_one_seed_has_no_standard_deviation():
     assert Figure.of([1.0, 3.0]) == Figure(2.0, 2**0.5, (1.0, 3.0))
 
 
-def test_f1_and_perplexity_are_those_of_the_reports_of_a_recipe(tmp_path, monkeypatch):
-    assert perplexity_of_test("kn5", "gum")[1] == 0, "counts have no seeds"
-    monkeypatch.setattr("laboratory.pages.stored_results.RESULTS", tmp_path)
-    folder = tmp_path / "palm-gum-small"
-    folder.mkdir()
+def test_f1_and_perplexity_are_those_of_the_reports_of_a_recipe(store):
+    facts = {"baselines": {"right": 0.4}, "sentences": 7, "protocol": "wsj-test"}
     for seed, f1 in ((1, 0.5), (2, 0.6)):
-        report = {
-            "f1_by_decoder": {"greedy-right": f1, "greedy-sum": f1 / 2}, "baselines": {"right": 0.4}, "sentences": 7,
-            "protocol": "wsj-test",
-        }  # fmt: skip
-        (folder / f"seed-{seed}-wsj.json").write_text(json.dumps(report))
-        (folder / f"seed-{seed}-training.json").write_text(json.dumps({"test": {"perplexity": 100 + seed}}))
+        by_decoder = {"greedy-right": f1, "greedy-sum": f1 / 2}
+        store("palm-gum-small", "trees", "", seed, "wsj", f1_by_decoder=by_decoder, **facts)
+        store("palm-gum-small", "training", "", seed, test={"perplexity": 100 + seed})
+    store("kn5", "training", "gum", None, test={"perplexity": 100})
     found = trees("palm-gum-small", "WSJ sample", "greedy-sum")
     assert found.f1.values == (0.25, 0.3)
     assert (found.sentences, found.protocol, found.seeds) == (7, "wsj-test", "2")
     assert perplexity_of_test("palm-gum-small") == (Figure.of((101, 102)), 2)
+    assert perplexity_of_test("kn5", "gum")[1] == 0, "counts have no seeds"
     with pytest.raises(KeyError):
         trees("palm-s-gum-small", "GUM test", "mbr")
 

@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 from laboratory.pages.seeds import Seeds
 
 
 @pytest.fixture
-def results(tmp_path, monkeypatch):
-    monkeypatch.setattr("laboratory.pages.stored_results.RESULTS", tmp_path)
-
-    def store(recipe, name, **report):
-        (tmp_path / recipe).mkdir(exist_ok=True)
-        (tmp_path / recipe / f"{name}.json").write_text(json.dumps(report))
-
-    for recipe, first in (("parser", 100.0), ("lstm", 90.0)):
+def results(store):
+    for experiment, first in (("parser", 100.0), ("lstm", 90.0)):
         for seed in (1, 2):
             texts = {"valid": {"perplexity": first + seed}, "test": {"perplexity": first + 10 * seed}}
-            store(recipe, f"seed-{seed}-training", **texts)
+            store(experiment, "training", "", seed, **texts)
     for seed, biased, unbiased in ((1, 0.5, 0.3), (2, 0.4, 0.2)):
         f1 = {"biased": biased, "unbiased": unbiased}
-        store("parser", f"seed-{seed}-wsj", f1_by_decoder=f1, baselines={"right": 0.397})
+        store("parser", "trees", "", seed, "wsj", f1_by_decoder=f1, baselines={"right": 0.397}, protocol="wsj-test")
     return store
 
 
@@ -46,12 +38,13 @@ def test_each_seed_has_a_row_and_each_model_a_mean(results):
 
 
 def test_averaged_trees_have_a_row_where_they_are_stored(results):
-    results("parser", "averaged-trees-wsj", f1_by_decoder={"biased": 0.6}, averaged_models=2)
+    facts = {"averaged_models": 2, "protocol": "wsj-test"}
+    results("parser", "trees", "averaged-trees", None, "wsj", f1_by_decoder={"biased": 0.6}, **facts)
     rows = cells(Seeds([("A parser", "parser")], ("biased", "unbiased"), [("wsj", "WSJ")]).markdown())
     assert ["A parser, trees averaged", "", "60.0", "", "", ""] in rows
 
 
 def test_a_seed_without_its_report_of_trees_is_an_error(results):
-    results("parser", "seed-3-training", valid={"perplexity": 1.0}, test={"perplexity": 1.0})
+    results("parser", "training", "", 3, valid={"perplexity": 1.0}, test={"perplexity": 1.0})
     with pytest.raises(KeyError, match="3"):
         Seeds([("A parser", "parser")], ("biased",), [("wsj", "WSJ")]).markdown()

@@ -23,6 +23,7 @@ from laboratory.figures import (
     shared,
     stop_classifiers,
 )
+from laboratory.results.store import select, stored_report
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.models.batches import TokenBatch
@@ -89,16 +90,13 @@ def test_induced_trees_are_of_the_first_sentences_of_the_lengths_asked_for(treeb
         induced_trees.chosen_trees(treebank, "ptb-keep", 2, range(4, 6))
 
 
-def test_splits_are_those_of_the_trees(treebank, tmp_path):
+def test_splits_are_those_of_the_trees(treebank):
     found = palm_splits.points([("trained", fresh("palm"))], treebank, 2, "wsj40")
     assert [len(points) for points in found.values()] == [2, 1, 1]
     # Of the three gold spans of three words or more, one separates the first word (VP), one the last (second S).
     assert found["gold trees"] == [(pytest.approx(100 / 3), pytest.approx(100 / 3))]
     assert all(0 <= left + right <= 100 + 1e-9 for points in found.values() for left, right in points)
     assert found == palm_splits.points([("trained", fresh("palm"))], treebank, 2, "wsj40")
-    path = tmp_path / "points.json"
-    path.write_text(json.dumps({"series": found}))
-    assert palm_splits.read_points(path) == found
     assert "untrained, 2 seeds" in texts(palm_splits.picture(found).svg())
     with pytest.raises(InputError, match="expected a PaLM"):
         palm_splits.points([("prpn", fresh("prpn"))], treebank, 2, "wsj40")
@@ -115,17 +113,12 @@ def test_generated_trees_have_the_lengths_asked_for_and_labels_if_the_model_read
         generated_trees.sampled(*grown("tanh"), 1, 9, 8, temperature=1.0, seed=1)
 
 
-def test_charts_of_stop_classifiers_show_the_stored_accuracies(tmp_path):
+def test_charts_of_stop_classifiers_show_the_stored_accuracies():
     scores = {question: {"accuracy": 0.9, "always_stop": 0.65} for question in stop_classifiers.QUESTIONS}
-    path = tmp_path / "stops.json"
-    path.write_text(json.dumps({"reads": "states", "test": {"every_word": scores}}))
-    found = stop_classifiers.series(stop_classifiers.read_report(str(path)))
+    found = stop_classifiers.series({"reads": "states", "test": {"every_word": scores}})
     assert found == {"always stop": [65.0] * 4, "states": [90.0] * 4}
     shown = texts(stop_classifiers.picture({"GUM": found}).svg())
     assert {"GUM", "65", "90", "84.2", "published, Penn Treebank"} <= set(shown)
-    path.write_text("{}")
-    with pytest.raises(InputError, match="tune stops"):
-        stop_classifiers.read_report(str(path))
 
 
 def write_metrics(folder: Path, perplexities: list[float]) -> Path:
@@ -150,33 +143,26 @@ def test_learning_curves_are_drawn_against_updates_and_minutes(tmp_path):
         learning_curves.read_curve(write_metrics(tmp_path / "empty", []))
 
 
-def test_accuracy_is_drawn_by_model_and_number_of_novels(tmp_path):
-    for name, accuracy in (("kn5-2", 0.3), ("kn5-16", 0.4), ("tree-rnn-2", 0.25)):
-        part = {"accuracy": accuracy, "interval": [accuracy - 0.03, accuracy + 0.03]}
-        (tmp_path / f"{name}.json").write_text(json.dumps({"chance": 0.2, "models": [{"all": part}]}))
-    results, chance = completion_curve.read_results(tmp_path)
-    assert {model: [one.novels for one in some] for model, some in results.items()} == {"kn5": [2, 16], "tree-rnn": [2]}
-    document = completion_curve.picture(results, chance).svg()
+def test_accuracy_is_drawn_by_model_and_number_of_novels():
+    results = completion_curve.results_by_model(select("completion"))
+    assert list(results) == ["kn5", "lstm", "on-lstm", "simple-pcfg"]
+    assert {tuple(result.novels for result in some) for some in results.values()} == {(1, 2, 4, 8, 17)}
+    document = completion_curve.picture(results, 20.0).svg()
     tooltips = [tooltip(mark) for mark in of_role(read_svg(document), "area-0") if tooltip(mark)]
-    assert tooltips == ["kn5: 2, 30", "kn5: 16, 40"]
-    (tmp_path / "kn5.json").write_text("{}")
-    with pytest.raises(InputError, match=r"kn5\.json: expected a file MODEL-NOVELS\.json"):
-        completion_curve.read_results(tmp_path)
+    assert tooltips[0].startswith("kn5: 1, 25")
 
 
-def test_accuracy_on_logical_inference_is_the_mean_over_seeds(tmp_path):
-    for name, values in (("lstm-1", (0.9, 0.5)), ("lstm-2", (0.7, 0.5)), ("prpn-1", (0.8, 0.6))):
+def test_accuracy_on_logical_inference_is_the_mean_over_seeds():
+    def report(values):
         cells = {str(count): {"accuracy": value, "majority": 0.4} for count, value in enumerate(values, 1)}
-        test = {"maximum_operators_trained": 1, "by_operators": cells, "longer": {"accuracy": values[1]}}
-        (tmp_path / f"{name}.json").write_text(json.dumps({"test": test}))
-    reports = logical_inference.read_reports(tmp_path)
-    assert list(reports) == ["prpn", "lstm"]
-    document = logical_inference.picture(reports).svg()
+        return {"test": {"maximum_operators_trained": 1, "by_operators": cells, "longer": {"accuracy": values[1]}}}
+
+    reports = {"lstm": [report((0.9, 0.5)), report((0.7, 0.5))], "prpn": [report((0.8, 0.6))]}
+    ordered = logical_inference.by_accuracy(reports)
+    assert list(ordered) == ["prpn", "lstm"]
+    document = logical_inference.picture(ordered).svg()
     tooltips = [tooltip(mark) for mark in of_role(read_svg(document), "area-1") if tooltip(mark)]
     assert tooltips == ["lstm: 1, 80", "lstm: 2, 50"]
-    (tmp_path / "gru-1.json").write_text('{"test": null}')
-    with pytest.raises(InputError, match=r"gru-1\.json: expected ENCODER-SEED\.json"):
-        logical_inference.read_reports(tmp_path)
 
 
 def test_a_figure_is_written_in_the_format_of_its_extension(tmp_path, monkeypatch):
@@ -194,27 +180,11 @@ def test_a_figure_is_written_in_the_format_of_its_extension(tmp_path, monkeypatc
         draw(tmp_path / "curves.gif")
 
 
-@pytest.mark.parametrize(
-    ("name", "main", "arguments"),
-    [
-        ("completion-curve", completion_curve.main, ["laboratory/results/completion"]),
-        ("logical-inference", logical_inference.main, ["laboratory/results/logic"]),
-        ("palm-splits", palm_splits.main, ["--stored", "laboratory/results/palm-splits/wsj.json"]),
-        (
-            "stop-classifiers",
-            stop_classifiers.main,
-            [
-                f"{title}, TreeRNN=laboratory/results/stops/{data}-tree-rnn-{reads}.json"
-                for data, title in (("gum", "GUM"), ("novel", "War and Peace"))
-                for reads in ("states", "states-and-words")
-            ],
-        ),
-    ],
-)
-def test_a_picture_of_the_documentation_is_that_of_the_stored_results(name, main, arguments, tmp_path, monkeypatch):
-    monkeypatch.chdir(ROOT)
-    monkeypatch.setattr(sys, "argv", [name, *arguments, "-o", str(tmp_path / "new.svg")])
-    shared.run(main)
+@pytest.mark.parametrize("figure", [completion_curve, logical_inference, palm_splits, stop_classifiers])
+def test_a_picture_of_the_documentation_is_that_of_the_stored_results(figure, tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["figure", "-o", str(tmp_path / "new.svg")])
+    shared.run(figure.main)
+    name = figure.__name__.rpartition(".")[2].replace("_", "-")
     assert (tmp_path / "new.svg").read_text() == (ROOT / "docs" / "images" / f"{name}.svg").read_text()
 
 
@@ -228,19 +198,7 @@ def test_the_pictures_of_the_page_are_small_and_follow_the_theme():
         assert used_roles(document) <= styled_roles(document)
 
 
-def test_the_cost_by_size_has_a_line_for_each_system_and_task(tmp_path):
-    def point(task: str, size: int, rate: float) -> dict[str, object]:
-        figures = {"seconds": 2.0, "tokens_per_second": rate, "memory": 2**30 * size}
-        return {"kind": "length", "task": task, "system": "PRPN", "size": size, **figures}
-
-    file = tmp_path / "growth.json"
-    file.write_text(
-        json.dumps({"points": [point("train", 20, 50.0), point("parse", 10, 900.0), point("train", 10, 90.0)]})
-    )
-    document = scale.picture(scale.read_points(file, "length"), "length").svg("light")
-    assert {"PRPN, train", "PRPN, parse", "words of a sentence", "memory, GiB"} <= set(texts(document))
-    with pytest.raises(InputError, match="found no points of the kind size"):
-        scale.read_points(file, "size")
-    file.write_text("[]")
-    with pytest.raises(InputError, match=r"growth\.json: .* expected the output of benchmarks\.scale"):
-        scale.read_points(file, "length")
+def test_the_cost_by_size_has_a_line_for_each_system_and_task():
+    points = [point for point in stored_report("scale", what="growth")["points"] if point["kind"] == "length"]
+    shown = set(texts(scale.picture(points, "length").svg("light")))
+    assert {"PRPN, train", "PRPN, parse", "words of a sentence", "memory, GiB"} <= shown

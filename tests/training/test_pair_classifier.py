@@ -192,6 +192,7 @@ def test_the_commands_make_pairs_train_and_evaluate(capsys, tmp_path, monkeypatc
     assert cli.main(["evaluate", "logic", "run", "logic/test.tsv", "--json"]) == 0
     evaluated = json.loads(capsys.readouterr().out)
     assert [reading["source"] for reading in evaluated.pop("readings")]
+    assert evaluated.pop("run")["command"].startswith("syntaxlm evaluate")
     assert evaluated == trained["test"]
 
 
@@ -217,6 +218,7 @@ def test_a_classifier_of_sentence_pairs_is_trained_evaluated_and_parses(capsys, 
     assert cli.main(["evaluate", "classifier", "run", "pairs.tsv", "--json"]) == 0
     evaluated = json.loads(capsys.readouterr().out)
     assert [reading["source"] for reading in evaluated.pop("readings")]
+    assert evaluated.pop("run")["command"].startswith("syntaxlm evaluate")
     assert evaluated == trained["test"]
     assert cli.main(["parse", "run", "The OLD dog sleeps", "--format", "brackets"]) == 0
     assert capsys.readouterr().out.count("(X") == 3

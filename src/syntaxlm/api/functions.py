@@ -15,7 +15,8 @@ from syntaxlm.comparison.treebank import TreebankEvaluation
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import named_path, refuse_overwriting, text_output
 from syntaxlm.core.reading import keeps_readings
-from syntaxlm.core.settings import Overrides
+from syntaxlm.core.run_head import training_recipe
+from syntaxlm.core.settings import Overrides, flat_overrides
 from syntaxlm.data.arguments import check_model, file_of
 from syntaxlm.evaluation.reranking import RerankReport, evaluate_reranking
 from syntaxlm.evaluation.trees import find_protocol
@@ -50,7 +51,9 @@ def train(
     >>> result.stopped
     False
     """
-    return _unless_stopped(run.train(_recipe(recipe, overrides), folder, callback))
+    name = None if isinstance(recipe, Recipe) else str(recipe)
+    with training_recipe(name, flat_overrides(overrides or {}).items()):
+        return _unless_stopped(run.train(_recipe(recipe, overrides), folder, callback))
 
 
 def resume(folder: str | Path, callback: ProgressCallback | None = None) -> TrainingResult:

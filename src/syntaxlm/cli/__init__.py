@@ -27,6 +27,7 @@ from syntaxlm.core.errors import InputError, InputWarning
 from syntaxlm.core.files import system_error
 from syntaxlm.core.progress import set_quiet
 from syntaxlm.core.reading import collected
+from syntaxlm.core.run_head import running_command
 from syntaxlm.core.version import VERSION
 
 
@@ -164,7 +165,7 @@ def _run(parser: Parser, words: Sequence[str]) -> int:
     options.overrides = overrides
     set_quiet(options.quiet)
     try:
-        with collected(print_reading):
+        with collected(print_reading), running_command(["syntaxlm", *words]):
             return call(options)
     finally:
         set_quiet(False)

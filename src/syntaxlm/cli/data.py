@@ -73,7 +73,7 @@ def inspect(
 
     with status("reading"):
         report = inspect(*files)
-    output.write(report)
+    output.write(report, with_head=False)
     return WRONG_INPUT if report.problems else 0
 
 

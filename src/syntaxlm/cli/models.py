@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
@@ -30,6 +31,7 @@ from syntaxlm.core.errors import InputError, escaped, shortened
 from syntaxlm.core.files import read_text, text_output, to_json
 from syntaxlm.core.options import Argument, Name, Needs, Only, Prose, Shown
 from syntaxlm.core.progress import status
+from syntaxlm.core.run_head import run_head
 from syntaxlm.parsing.options import DecodingOptions
 
 if TYPE_CHECKING:
@@ -53,7 +55,7 @@ def list_models(output: ReportOutput, folder: Annotated[Path, Argument("FOLDER")
     """
     from syntaxlm.api.listings import list_models
 
-    output.write(list_models(folder))
+    output.write(list_models(folder), with_head=False)
 
 
 def describe_model(
@@ -172,7 +174,7 @@ def list_recipes(output: ReportOutput) -> None:
     """
     from syntaxlm.api.listings import list_recipes
 
-    output.write(list_recipes())
+    output.write(list_recipes(), with_head=False)
 
 
 def show_recipe(recipe: Annotated[str, Argument("RECIPE")], output: OutputFile | None = None) -> None:
@@ -340,4 +342,4 @@ def rerank(
         write = None if output is None and gold is not None else file.write
         report = evaluate_reranking(model.load(), candidates, gold, weight, tune, score, write)
     if output is not None or gold is not None:
-        print(report.report().formatted(format))
+        print(replace(report.report(), run=run_head()).formatted(format))

@@ -14,6 +14,7 @@ from syntaxlm.core.files import text_output, to_json
 from syntaxlm.core.options import ReportFormat, Shown
 from syntaxlm.core.progress import error_console, is_quiet, print_above_bars
 from syntaxlm.core.reading import ReadingReport, readings
+from syntaxlm.core.run_head import run_head
 
 if TYPE_CHECKING:
     from syntaxlm.reports.tables import HasReport, Report
@@ -42,16 +43,21 @@ class ReportOutput:
     output: OutputFile | None = None
     format: Annotated[ReportFormat, Shown(use="format")] = "text"
 
-    def write(self, result: HasReport | Report) -> None:
+    def write(self, result: HasReport | Report, with_head: bool = True) -> None:
         """Write a result in the format that is asked for, with its warnings and how the files were read.
 
         Both are printed on stderr, the warnings now and before the tables, so standard output as text has neither.
+
+        Args:
+            result: the result, or its report.
+            with_head: whether JSON has the head of the run; lists of what is there have none.
         """
         report: Any = getattr(result, "report", lambda: result)()
         for warning in report.warnings:
             print_warning(warning)
         if self.output is not None or self.format != "text":
-            report = replace(report, readings=readings())
+            head = run_head() if with_head and self.format == "json" else None
+            report = replace(report, readings=readings(), run=head)
         elif not is_quiet():
             report = replace(report, warnings=())
         report.write(self.output, self.format)
@@ -115,6 +121,15 @@ def print_reading(report: ReadingReport) -> None:
         print_above_bars(f"read {printable(str(report))}")
 
 
-def formatted(result: Any, format: str) -> str:
-    """Return figures as text, in which no name of a file controls the terminal, or JSON; without the last line end."""
-    return to_json(result.to_dict()) if format == "json" else escaped(str(result))
+def formatted(result: Any, format: str, with_head: bool = False) -> str:
+    """Return figures as text, in which no name of a file controls the terminal, or JSON; without the last line end.
+
+    Args:
+        result: the figures.
+        format: text or json.
+        with_head: whether JSON has the head of the run, unless the result has its own.
+    """
+    if format != "json":
+        return escaped(str(result))
+    figures = result.to_dict()
+    return to_json(figures | {"run": figures.get("run") or run_head().to_dict()} if with_head else figures)

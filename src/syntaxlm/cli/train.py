@@ -6,6 +6,7 @@ import shlex
 import signal
 import sys
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -28,6 +29,7 @@ from syntaxlm.cli.parser import Folder
 from syntaxlm.core.errors import InputError, escaped
 from syntaxlm.core.options import Argument, Bounds, Count, InputFile, Name, Needs, Seed, Shown
 from syntaxlm.core.progress import error_console, status
+from syntaxlm.core.run_head import run_head, training_recipe
 from syntaxlm.scoring.options import PerplexityOptions
 
 if TYPE_CHECKING:
@@ -49,6 +51,12 @@ class RecipeSettings:
     def pairs(self) -> list[tuple[str, str]]:
         """Return dotted names and values. Raises InputError for the device cuda:N."""
         return [*self.overrides, *training_device(self.device)]
+
+    def used_with(self, recipe: str | None) -> AbstractContextManager[None]:
+        """Make heads of reports in a block those of a recipe with these settings."""
+        from syntaxlm.core.settings import flat_overrides
+
+        return training_recipe(recipe, flat_overrides(self.pairs()).items())
 
 
 def _display(recipe: Any) -> ProgressDisplay:
@@ -96,9 +104,10 @@ def train(
         raise InputError("train: expected either RECIPE and --output DIR, or --resume DIR")
     complete = read_recipe(recipe, settings.pairs())
     if seeds > 1:
-        results = train_seeds(complete, output, seeds, _display)
-        return _ended(results, any(each.stopped for each in results.runs), format)
-    with _display(complete) as display:
+        with settings.used_with(recipe):
+            results = train_seeds(complete, output, seeds, _display)
+            return _ended(results, any(each.stopped for each in results.runs), format)
+    with settings.used_with(recipe), _display(complete) as display:
         result = run.train(complete, output, display)
     return _ended(result, result.stopped, format)
 
@@ -111,7 +120,7 @@ def _ended(result: Any, stopped: bool, format: str) -> int:
     from syntaxlm.training.processes import rank_and_count, received_signal
 
     if rank_and_count()[0] == 0:
-        print(formatted(result, format))
+        print(formatted(result, format, with_head=True))
     return 128 + (received_signal() or signal.SIGINT) if stopped else 0
 
 
@@ -154,8 +163,10 @@ def compare(
     tagged = {part: path for part, path in parts.items() if path is not None}
     complete, scoring = read_recipes(recipes, settings.pairs(), minutes, tagged), protocol.find()
     trees = None if treebank is None else TreebankEvaluation(treebank, scoring, preprocessing)
-    comparison = compare(complete, output, seeds, _display, print_note, trees)
-    code = _ended(comparison.report().formatted(format), comparison.stopped, "text")
+    with settings.used_with(None):
+        comparison = compare(complete, output, seeds, _display, print_note, trees)
+        report = replace(comparison.report(), run=run_head())
+    code = _ended(report.formatted(format), comparison.stopped, "text")
     if comparison.faults:
         failed = f"{len(comparison.faults)} of {seeds * len(complete)} runs failed"
         kept = "Finished runs are kept: the same command, also with another --treebank, does not repeat them."
@@ -219,8 +230,9 @@ def focus(
         jobs=jobs,
         keep_all=keep_all,
     )
-    result = focus(complete, output, options, _display, print_note)
-    return _ended(result, result.stopped, format)
+    with settings.used_with(recipe):
+        result = focus(complete, output, options, _display, print_note)
+        return _ended(result, result.stopped, format)
 
 
 def _settings(listed: str) -> list[tuple[str, str]]:
@@ -308,7 +320,7 @@ def tune_stops(
     )
     with _display(recipe) as display:
         result = train_stops(model, trees, valid, test, recipe, display)
-    print(formatted(result, format))
+    print(formatted(result, format, with_head=True))
 
 
 def quickstart(

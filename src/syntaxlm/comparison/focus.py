@@ -37,6 +37,7 @@ from syntaxlm.core.files import (
     to_json,
     write_text,
 )
+from syntaxlm.core.run_head import file_hash, run_head, training_recipe
 from syntaxlm.core.settings import Overrides
 from syntaxlm.core.text_files import no_sentence
 from syntaxlm.data.corpora import is_longer, read_sentences
@@ -190,7 +191,10 @@ def focus(
         followed = [path for name, path in parsers.items() if name not in omitted]
         if begun and _stored_origin(_trees(folder, "train")) not in (None, _origin(followed, recipe.data.train)):
             raise _other_parsers(begun[0])
-        write_text(to_json(agreement.to_dict(), indent=2) + "\n", folder / AGREEMENT, stored=True)
+        head = run_head(recipe.run.seed, sha256={valid: file_hash(valid)})
+        write_text(
+            to_json(agreement.to_dict() | {"run": head.to_dict()}, indent=2) + "\n", folder / AGREEMENT, stored=True
+        )
         bundles = [read_model(path) for path in followed]
         average = _write_average(bundles, folder / AVERAGE, say)
         for part in ("train", "valid") if _learns_from_trees_alone(options.student) else ("train",):
@@ -202,8 +206,9 @@ def focus(
                 check_settings(target, learner)
             except InputError as error:
                 raise InputError(f"{error}\nTo train it with other settings, move {target} away first.") from None
-        if train_all(learning, watching, say, options.jobs):
-            return result
+        with training_recipe(None, ()):  # these have settings of their own
+            if train_all(learning, watching, say, options.jobs):
+                return result
         trained = {name: read_result(folder / name) for name in learners}
         result = replace(result, focused=trained.get("focused"), student=trained.get("student"))
         if len(learners) > 1 and _learns_from_trees_alone(options.student):

@@ -33,6 +33,7 @@ from syntaxlm.core.files import (
     to_json,
     write_text,
 )
+from syntaxlm.core.run_head import Invocation, invocation, run_head, running, training_recipe
 from syntaxlm.core.settings import LARGEST_SEED, Overrides, check_number
 from syntaxlm.core.threads import core_count
 from syntaxlm.data.corpora import EncodedCorpus
@@ -176,12 +177,14 @@ def train_all(runs: Mapping[Path, Recipe], watching: Watching, say: Callable[[st
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(jobs, context, _use_threads, (threads,)) as executor:
         say(f"training {len(waiting)} models, {min(jobs, len(waiting))} at the same time")
-        running = {executor.submit(train_or_resume, path, recipe, _unwatched): path for path, recipe in waiting.items()}
+        trainings = {
+            executor.submit(_train_in_worker, path, recipe, invocation()): path for path, recipe in waiting.items()
+        }
         try:
-            for future in as_completed(running):
+            for future in as_completed(trainings):
                 if future.result().stopped:
                     raise KeyboardInterrupt
-                say(f"{running[future]}: finished")
+                say(f"{trainings[future]}: finished")
         except KeyboardInterrupt:
             executor.shutdown(wait=True, cancel_futures=True)
             return True
@@ -191,6 +194,12 @@ def train_all(runs: Mapping[Path, Recipe], watching: Watching, say: Callable[[st
 def _use_threads(count: int) -> None:
     """Set the threads of torch in a worker, which has imported this module, and so has one."""
     torch.set_num_threads(count)
+
+
+def _train_in_worker(folder: Path, recipe: Recipe, command: Invocation) -> TrainingResult:
+    """Train or resume a run without a display.  command: of the process that started this one."""
+    with running(command):
+        return train_or_resume(folder, recipe, _unwatched)
 
 
 def _unwatched(recipe: Recipe) -> AbstractContextManager[ProgressCallback]:
@@ -335,7 +344,8 @@ def _train_and_score(
         say(f"{run_folder} ({number} of {len(runs)})")
         row = rows[name]
         try:
-            result = train_or_resume(run_folder, recipe, watching)
+            with training_recipe(name):
+                result = train_or_resume(run_folder, recipe, watching)
             comparison.stopped = result.stopped
             if not result.stopped:
                 _add_run(row, result, trees)
@@ -346,7 +356,11 @@ def _train_and_score(
         except InputError as error:
             comparison.faults[str(run_folder)] = str(error)
             say(str(error))
-        write_text(to_json(comparison.to_dict(), indent=2) + "\n", comparison.folder / COMPARISON, stored=True)
+        write_text(
+            to_json(comparison.to_dict() | {"run": run_head().to_dict()}, indent=2) + "\n",
+            comparison.folder / COMPARISON,
+            stored=True,
+        )
         if comparison.stopped:
             break
     return comparison

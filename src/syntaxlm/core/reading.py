@@ -70,6 +70,7 @@ class ReadingReport:
     remarks: what was dropped, changed or is odd
     sample: the first two sentences or rows, as read
     shown: what the line shows of the sample, such as "first sentence: The key | to the cabinets"; "" for nothing
+    files: the files of a folder or a pattern; () if the source is one file
     """
 
     source: str
@@ -79,6 +80,7 @@ class ReadingReport:
     remarks: tuple[Remark, ...] = ()
     sample: tuple[str, ...] = ()
     shown: str = ""
+    files: tuple[str, ...] = ()
 
     @property
     def contents(self) -> str:

@@ -460,6 +460,17 @@ def override(data: dict[str, Any], overrides: Overrides) -> None:
         inner[last] = value
 
 
+def flat_overrides(overrides: Overrides) -> dict[str, Any]:
+    """Return overrides by dotted name, with their values.
+
+    Args:
+        overrides: as for `override`.
+    """
+    data: dict[str, Any] = {}
+    override(data, overrides)
+    return dict(_leaves(data))
+
+
 def _leaves(settings: Mapping[str, Any], section: str = "") -> Iterator[tuple[str, Any]]:
     """Yield the dotted names and values of nested settings."""
     for key, value in settings.items():

@@ -241,7 +241,7 @@ def _joined(lines: Iterable[tuple[int, str]]) -> str:
 def _merged(path: str | Path, reports: Sequence[ReadingReport]) -> ReadingReport:
     """Return one report on all files of a treebank."""
     if len(reports) == 1:
-        return replace(reports[0], source=source_name(path))
+        return replace(reports[0], source=source_name(path), files=(reports[0].source,))
     counts: Counter[str] = Counter()
     remarks: dict[str, Remark] = {}
     for report in reports:
@@ -255,4 +255,5 @@ def _merged(path: str | Path, reports: Sequence[ReadingReport]) -> ReadingReport
     form = " and ".join(f"{form} in {amount(files, 'file')}" for form, files in forms.items())
     sample = tuple(chain.from_iterable(report.sample for report in reports[:2]))[:2]
     evidence = "; ".join(dict.fromkeys(report.evidence for report in reports[:LINES_NAMED]))
-    return ReadingReport(source_name(path), form, dict(counts), evidence, tuple(remarks.values()), sample)
+    files = tuple(report.source for report in reports)
+    return ReadingReport(source_name(path), form, dict(counts), evidence, tuple(remarks.values()), sample, "", files)

@@ -23,6 +23,7 @@ from syntaxlm.core.errors import InputError, printable
 from syntaxlm.core.files import replaced, text_output, to_json
 from syntaxlm.core.options import ReportFormat
 from syntaxlm.core.reading import ReadingReport
+from syntaxlm.core.run_head import RunHead
 
 ColumnType = Literal[
     "integer", "number", "text", "boolean", "list of integers", "list of numbers", "list of text", "list of pairs"
@@ -194,6 +195,7 @@ class Report:
     figures: of JSON, with standard keys; dataclasses, tuples and arrays are converted.
     readings: how the files that were measured were read.
     warnings: what changes the meaning of the figures; a line each, before the tables.
+    run: the command, its version, machine and files, for JSON.
     """
 
     columns: Columns
@@ -205,12 +207,14 @@ class Report:
     notes: Sequence[str] = ()
     readings: Sequence[ReadingReport] = ()
     warnings: Sequence[str] = ()
+    run: RunHead | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the figures for JSON, and if there are any, "warnings" and, as "readings", how the files were read."""
+        """Return the figures for JSON, and if there are any, "warnings", "readings" and the head, "run"."""
         read = {"readings": [reading.to_dict() for reading in self.readings]} if self.readings else {}
         warned = {"warnings": list(self.warnings)} if self.warnings else {}
-        return cast(dict[str, Any], plain({**self.figures, **warned, **read}))
+        head = {"run": self.run.to_dict()} if self.run else {}
+        return cast(dict[str, Any], plain({**self.figures, **warned, **read, **head}))
 
     @property
     def title(self) -> str:

@@ -86,6 +86,7 @@ class TrainingResult:
     parameters: number of trainable parameters; None for models that are trained by counting and interrupted runs.
     valid, test: scores on the validation and test text; None if there are none.
     answers: answers of a pair classifier to the test pairs; None for other models, and without test pairs.
+    run: the head of result.json, see `syntaxlm.core.run_head`; None for interrupted runs.
     criterion: for a model without probabilities, its own criterion on the validation data; None for other models.
     stopped: whether the run was interrupted before its end.
     averaged: whether the best weights are an average over optimiser steps.
@@ -109,6 +110,7 @@ class TrainingResult:
     criterion: CriterionValue | None = None
     parameters: int | None = None
     answers: ClassificationReport | InferenceReport | None = None
+    run: dict[str, Any] | None = None
 
     def to_dict(self) -> dict[str, Any]:
         test = self.test or self.answers
@@ -122,6 +124,7 @@ class TrainingResult:
             "counted": self.counted,
             "trees": self.trees and dataclasses.asdict(self.trees) | {"warning": self.trees.warning},
             "criterion": self.criterion and dataclasses.asdict(self.criterion),
+            **({"run": self.run} if self.run else {}),
         }
 
     def __str__(self) -> str:
@@ -218,6 +221,7 @@ class _StoredResult(_Stored):
     counted: dict[str, Numbers] | None
     trees: Annotated[_StoredTrees, AfterValidator(lambda figures: TreeFigures(**vars(figures)))] | None
     criterion: Annotated[_StoredCriterion, AfterValidator(lambda figures: CriterionValue(**vars(figures)))] | None
+    run: dict[str, Any] | None = None
 
 
 def read_result(folder: Path) -> TrainingResult:

@@ -35,6 +35,7 @@ from syntaxlm.core.files import (
     write_text,
 )
 from syntaxlm.core.reading import keeps_readings
+from syntaxlm.core.run_head import RunHead, run_head
 from syntaxlm.core.settings import parse_yaml
 from syntaxlm.core.text_files import STANDARD_INPUT
 from syntaxlm.data.treebank_files import treebank_files
@@ -139,7 +140,7 @@ class Run:
         recipe, folder, processes, log = self.recipe, self.folder, self.processes, self.log
 
         def check_inputs() -> None:
-            fingerprints = fingerprints_of(recipe)
+            fingerprints = self.fingerprints = fingerprints_of(recipe)
             if new or not any(os.path.lexists(folder / name) for name in (INPUTS, CHECKPOINT)):
                 write_fingerprints(folder, fingerprints)
             else:
@@ -179,8 +180,14 @@ class Run:
             )
         )
         if self.processes.is_first:
+            result = dataclasses.replace(result, run=self._head(result.seconds).to_dict())
             write_text(to_json(result.to_dict(), indent=2) + "\n", self.folder / RESULT, stored=True)
         return result
+
+    def _head(self, seconds: float) -> RunHead:
+        """Return the head of result.json.  seconds: of training."""
+        hashes = {file: digest for files in self.fingerprints.values() for file, digest in files.items()}
+        return run_head(self.recipe.run.seed, seconds / 60, hashes)
 
     def _check_checkpoint(self) -> None:
         """Raise InputError if resuming would overwrite weights: a run without a checkpoint starts from the beginning.

@@ -1,0 +1,61 @@
+"""The store of results: one schema, and no report without its head."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+from laboratory.results import __main__ as program
+from laboratory.results import store
+from laboratory.results.store import add, select, stored_report, stored_runs, with_head
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setattr(store, "RESULTS", tmp_path)
+    return tmp_path
+
+
+def test_a_report_is_added_with_its_head_and_found_by_its_facts(folder):
+    run = add("some", with_head({"f1": 0.5, "protocol": "prpn"}), what="trees", run="lstm", data="wsj",
+              seed=2, factors={"trees": "none"})  # fmt: skip
+    assert None not in (run.version, run.command)
+    assert stored_runs("some") == (run,)
+    assert list(json.loads((folder / "some.jsonl").read_text()))[-1] == "report"
+    assert stored_report("some", trees="none", protocol="prpn") == {"f1": 0.5, "protocol": "prpn"}
+    assert select("some", seed=3) == []
+    with pytest.raises(KeyError, match="found 0 stored runs"):
+        stored_report("some", seed=3)
+
+
+def test_a_run_with_the_facts_of_another_replaces_it_only_if_asked_to(folder):
+    for value in (1, 2):
+        add("some", with_head({"perplexity": value}), what="perplexity", run=f"model-{value}")
+    with pytest.raises(ValueError, match="a run with the same facts is stored"):
+        add("some", with_head({"perplexity": 3}), what="perplexity", run="model-1")
+    add("some", with_head({"perplexity": 3}), what="perplexity", run="model-1", replace=True)
+    assert [run.report["perplexity"] for run in stored_runs("some")] == [2, 3]
+
+
+def test_what_a_report_measures_follows_from_its_command():
+    head = with_head({})["run"]
+    for command, report, what in (
+        ("syntaxlm train lstm-toy -o run", {}, "training"),
+        ("syntaxlm evaluate parse en x.mrg", {"f1": 1}, "trees"),
+        ("syntaxlm evaluate parse dmv x.conllu", {"directed": 1}, "attachment"),
+        ("syntaxlm evaluate reading-times en", {}, "reading-times"),
+    ):
+        assert add("some", {**report, "run": head | {"command": command}}).what == what
+    with pytest.raises(ValueError, match="expected what it measures"):
+        add("some", with_head({}))
+
+
+def test_reports_without_a_head_and_lines_of_another_schema_are_refused(folder, monkeypatch):
+    (folder / "report.json").write_text('{"f1": 0.5}')
+    monkeypatch.setattr(sys, "argv", ["results", "add", "some", str(folder / "report.json")])
+    with pytest.raises(SystemExit, match='expected the key "run"'):
+        program.main()
+    (folder / "some.jsonl").write_text('{"f1": 0.5}\n')
+    with pytest.raises(ValueError, match=r"some\.jsonl, line 1"):
+        stored_runs("some")
