@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Literal
 
+from syntaxlm.cli.command import Folder
 from syntaxlm.cli.options import Brackets, MaxWords, Preprocessing, SentencesFile, Share, has_labels
 from syntaxlm.cli.output import (
     WRONG_INPUT,
@@ -17,7 +18,6 @@ from syntaxlm.cli.output import (
     output_path,
     print_summary,
 )
-from syntaxlm.cli.parser import Folder
 from syntaxlm.core.files import to_json
 from syntaxlm.core.options import Argument, Count, Name, Seed, Shown
 from syntaxlm.core.progress import status

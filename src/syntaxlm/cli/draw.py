@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal
 
+from syntaxlm.cli.command import Folder
 from syntaxlm.cli.options import (
     PARSES,
     Brackets,
@@ -16,7 +17,6 @@ from syntaxlm.cli.options import (
     has_labels,
 )
 from syntaxlm.cli.output import OutputFile, ReportOutput, SummaryFormat, formatted, output_path
-from syntaxlm.cli.parser import Folder
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.options import Argument, Count, Needs, Only, Shown
 from syntaxlm.core.progress import status

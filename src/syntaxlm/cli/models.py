@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
+from syntaxlm.cli.command import Folder
 from syntaxlm.cli.options import (
     Brackets,
     ModelFolder,
@@ -25,7 +26,6 @@ from syntaxlm.cli.output import (
     output_path,
     print_summary,
 )
-from syntaxlm.cli.parser import Folder
 from syntaxlm.core.errors import InputError, escaped, shortened
 from syntaxlm.core.files import read_text, text_output, to_json
 from syntaxlm.core.options import Argument, Name, Needs, Only, Prose, Shown

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+from syntaxlm.cli.command import Folder
 from syntaxlm.cli.options import (
     PARSES,
     TREEBANK_HELP,
@@ -24,7 +25,6 @@ from syntaxlm.cli.options import (
     training_device,
 )
 from syntaxlm.cli.output import ReportOutput, SummaryFormat, formatted, print_note
-from syntaxlm.cli.parser import Folder
 from syntaxlm.core.errors import InputError, escaped
 from syntaxlm.core.options import Argument, Bounds, Count, InputFile, Name, Needs, Seed, Shown
 from syntaxlm.core.progress import error_console, status

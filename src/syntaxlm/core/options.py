@@ -150,6 +150,20 @@ class Option:
             text += f"; default {default if isinstance(default, str) else format(default, ',')}"
         return text
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names on the command line: ("-o", "--output"); those of a positional argument are its metavar."""
+        if self.shown.is_positional:
+            return (str(self.shown.metavar),)
+        return self.shown.flags or ("--" + self.name.replace("_", "-"),)
+
+    @property
+    def value_name(self) -> str:
+        """The name of the value in help; "" for a switch."""
+        if self.type is bool:
+            return ""
+        return self.shown.metavar or "{" + ",".join(self.choices) + "}"
+
     def mark(self, kind: Any) -> Any:
         """Return the annotation of a type, such as `Bounds`."""
         return next((mark for mark in self.marks if isinstance(mark, kind)), None)
