@@ -46,7 +46,7 @@ def _purpose(title: str, chosen: dict[str, Command]) -> str:
 def usage(command: str) -> str:
     """What a command does, and its usage line."""
     declared = all_commands()[command]
-    return f"{plain(declared.description)}\n\n```text\n{declared.usage}\n```"
+    return f"{plain(declared.docstring.description)}\n\n```text\n{declared.usage}\n```"
 
 
 def options_and_columns(command: str) -> str:
@@ -60,7 +60,7 @@ def options_and_columns(command: str) -> str:
 
 def _first_sentence(command: Command) -> str:
     """What a command does, in short; a colon in parentheses does not end it."""
-    return re.split(r"\. |: (?![^(]*\))", command.description)[0].rstrip(".") + "."
+    return re.split(r"\. |: (?![^(]*\))", command.docstring.description)[0].rstrip(".") + "."
 
 
 def _options(command: Command) -> str:

@@ -127,7 +127,7 @@ def help_texts(commands: Mapping[str, Run | Group]) -> Iterator[Text]:
                 yield Text(f"syntaxlm {name} --help", 1, _without_code(text))
     for command in leaves(commands):
         helps = [option.help for option in command.options.values()]
-        for text in (command.summary, command.description, command.example, *helps):
+        for text in (command.docstring.summary, command.docstring.description, command.example, *helps):
             yield Text(f"syntaxlm {command.name} --help", 1, _without_code(text))
 
 

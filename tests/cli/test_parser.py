@@ -63,7 +63,7 @@ def test_every_command_is_quiet_on_request_and_has_an_output_a_help_and_an_examp
     assert ({"-o", "--output"} <= known) == (name not in without_output)
     without_results = {"draw", "recipes show", "completion", "serve", "models download", "models push"}
     assert ("--json" in known) == (name not in without_results)
-    assert command.description[0].isupper()
+    assert command.docstring.description[0].isupper()
     assert command.example.startswith(f"syntaxlm {name}")
     for option in command.options.values():
         assert option.help

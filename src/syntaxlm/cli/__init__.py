@@ -132,8 +132,9 @@ _NOT_INSPECTED = (".yaml", ".yml", ".safetensors", ".svg", ".png", ".html")  # r
 def inspection_hint(message: str, arguments: Sequence[str]) -> str:
     """Return the advice to look at a file of data that an error names; "" if it names none.
 
-    message: an error, which starts with the place of the fault.  arguments: the words of the command, which has the
-    name of the file among them.
+    Args:
+        message: an error, which starts with the place of the fault.
+        arguments: the words of the command, with the name of the file among them.
     """
     place = _DATA_PLACE.match(message)
     name = place["file"] if place else ""
@@ -195,7 +196,8 @@ def _exiting_on_signals() -> Iterator[None]:
 def _warnings_printed(quiet: bool) -> Iterator[None]:
     """Print syntaxlm's warnings like its errors, without a line of source code, and others as Python prints them.
 
-    quiet: print no warnings.
+    Args:
+        quiet: print no warnings.
     """
 
     printed: set[str] = set()

@@ -62,7 +62,9 @@ class _Function:
 def app_of(name: str, commands: Mapping[str, Run | Group], above: str = "", **settings: Any) -> App:
     """Return the app of commands.
 
-    above: the words before the name.  settings: of the app, such as its help.
+    Args:
+        above: the words before the name.
+        settings: settings of the app, such as its help.
     """
     app = App(
         name=name, help_format="plaintext", version_flags="--version", print_error=False, exit_on_error=False,
@@ -74,7 +76,10 @@ def app_of(name: str, commands: Mapping[str, Run | Group], above: str = "", **se
             app.command(app_of(word, command.commands, f"{above}{word} ", sort_key=place, **texts))
         else:
             leaf = Command(above + word, command)
-            texts = {"help": f"{leaf.summary}\n\n{leaf.description}", "help_epilogue": f"example: {leaf.example}"}
+            texts = {
+                "help": f"{leaf.docstring.summary}\n\n{leaf.docstring.description}",
+                "help_epilogue": f"example: {leaf.example}",
+            }
             app.command(app_of(word, {}, default_command=_Function(leaf), sort_key=place, **texts))
     return app
 

@@ -1,13 +1,11 @@
 """Commands: functions whose parameters are options, and the checks before they start.
 
 The parameters of a command are options (`syntaxlm.core.options`) or dataclasses of options. Its docstring is its help:
-one line for the list of commands, the description, then the lines "name: help" with an example at the end.
+one line for the list of commands, the description, a sentence for each option in `Args:`, and an example.
 """
 
 from __future__ import annotations
 
-import inspect
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import MISSING, dataclass, replace
 from functools import cached_property
@@ -16,7 +14,7 @@ from typing import Annotated, Any, Literal
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import holds_model, refuse_overwriting, same_file, system_error
-from syntaxlm.core.options import TRANSFORMERS, Needs, Option, Shown, help_texts, options_from, options_of
+from syntaxlm.core.options import TRANSFORMERS, Docstring, Needs, Option, Shown, docstring_of, options_from, options_of
 
 Run = Callable[..., "int | None"]
 
@@ -32,10 +30,12 @@ ALSO_TRANSFORMERS = f". Also: a causal language model of the library transformer
 class Folder(Shown):
     """An option, by default -o, that names a folder that a command writes to.
 
-    may_hold: what the folder may contain before. "run": no files, unless it is a run, for which the command itself
-        raises an error; "runs": runs of the same command, which are resumed; "new files": anything except `files`.
-    files: the files that the command writes into the folder.
-    signature: a text near the start of each of `files` that the command wrote; other files of these names are an error.
+    Attributes:
+        may_hold: what the folder may contain before. "run": no files, unless it is a run, for which the command itself
+            raises an error; "runs": runs of the same command, which are resumed; "new files": anything except `files`.
+        files: the files that the command writes into the folder.
+        signature: a text near the start of each of `files` that the command wrote; other files of these names are an
+            error.
     """
 
     metavar: str | None = "DIR"
@@ -50,8 +50,9 @@ class Folder(Shown):
 class CommonOptions:
     """Options of every command.
 
-    quiet: print no progress, notes or warnings on stderr
-    json: same as --format json
+    Attributes:
+        quiet: print no progress, notes or warnings on stderr
+        json: same as --format json
     """
 
     quiet: Annotated[bool, Shown(flags=("-q", "--quiet"))] = False
@@ -62,7 +63,8 @@ class CommonOptions:
 class Group:
     """Commands below a command.
 
-    help: one sentence.
+    Attributes:
+        help: one sentence.
     """
 
     help: str
@@ -74,31 +76,23 @@ class Group:
 class Command:
     """A command that does something.
 
-    name: its words, "evaluate parse".  run: the function.
+    Attributes:
+        name: its words, "evaluate parse".
+        run: the function.
     """
 
     name: str
     run: Run
 
     @cached_property
-    def paragraphs(self) -> list[str]:
-        """The paragraphs of the docstring, each in one line."""
-        return [re.sub(r"\s+", " ", text) for text in (inspect.getdoc(self.run) or "").split("\n\n")]
-
-    @property
-    def summary(self) -> str:
-        """The line in the list of commands."""
-        return self.paragraphs[0]
-
-    @property
-    def description(self) -> str:
-        """What the command does."""
-        return self.paragraphs[1] if len(self.paragraphs) > 1 else ""
+    def docstring(self) -> Docstring:
+        """The help: a line for the list of commands, what the command does, and an example."""
+        return docstring_of(self.run)
 
     @property
     def example(self) -> str:
         """A command line."""
-        return help_texts(self.run).get("example", "")
+        return self.docstring.sections.get("Examples", "").strip()
 
     @cached_property
     def declared(self) -> Mapping[str, Option]:
@@ -121,13 +115,10 @@ class Command:
         """Return an option with the formats that the output file chooses, or the library transformers, in its help."""
         text = option.help
         if option.shown.use == "format":
-            text = (
-                f"output format; default: {option.default or 'see below'}; {', '.join(self.formats or ())} of -o FILE"
-            )
-            text += " also choose it" + (f". {option.text}" if option.text else "")
+            text += f". The extension of -o FILE also chooses it: {', '.join(self.formats or ())}"
         elif option.shown.metavar == "MODEL" and option.shown.is_positional and option.mark(Needs) is None:
             text += ALSO_TRANSFORMERS
-        return replace(option, shown=replace(option.shown, help=text), text="")
+        return replace(option, text=text)
 
     @property
     def usage(self) -> str:

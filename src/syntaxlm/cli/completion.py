@@ -21,9 +21,12 @@ def completion(
     ~/.local/share/bash-completion/completions/syntaxlm. zsh: to a file _syntaxlm in a folder of $fpath. fish: to
     ~/.config/fish/completions/syntaxlm.fish.
 
-    shell: bash, zsh or fish
-    output: the script
-    example: syntaxlm completion bash -o ~/.local/share/bash-completion/completions/syntaxlm
+    Args:
+        shell: bash, zsh or fish
+        output: write the script to this file (written atomically); default, or -: standard output
+
+    Examples:
+        syntaxlm completion bash -o ~/.local/share/bash-completion/completions/syntaxlm
     """
     with text_output(output) as file:
         file.write(completion_script(shell))

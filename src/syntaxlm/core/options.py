@@ -4,13 +4,14 @@
     class DecodingOptions:
         '''How trees are decoded.
 
-        layer: layer whose distances are used, from 1
+        Attributes:
+            layer: layer whose distances are used, from 1
         '''
 
         layer: Layers | None = None
 
-The line "name: help" of the docstring is the help of the command line and the description in the page's schema. The
-parameters of a command are declared in the same way; see docs/explanation/command-line.md.
+The sentence of the docstring is the help of the command line and the description in the page's schema. The parameters
+of a command are declared in the same way, with `Args:`; see docs/explanation/command-line.md.
 This module imports neither torch, pydantic nor annotated_types, so `--help` is quick.
 """
 
@@ -25,7 +26,7 @@ from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
 from functools import cache
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, TypeVar
 
 from syntaxlm.core.errors import LONGEST_NAME, InputError, shortened
 from syntaxlm.core.files import named_path
@@ -40,12 +41,14 @@ LARGEST_COUNT, LARGEST_SEED = 2**31 - 1, 2**32 - 1
 class Shown:
     """How an option is written on the command line, where its name and type do not say it.
 
-    metavar: name of the value in help.  flags: instead of the field's name with two hyphens.
-    use: what the value is, for checks before the command starts and for completion. "input", "output": a file that is
-        read or written.  "format": the format of the output file, which its extension also chooses.  "overrides":
-        settings of a recipe, given by their dotted names.
-    suffixes: extensions of the output file that keep the usual format, in addition to .txt.
-    help: the help, without a line in a docstring or around it, at the place of "{}".
+    Attributes:
+        metavar: name of the value in help.
+        flags: instead of the field's name with two hyphens.
+        use: what the value is, for checks before the command starts and for completion. "input", "output": a file that
+            is read or written. "format": the format of the output file, which its extension also chooses. "overrides":
+            settings of a recipe, given by their dotted names.
+        suffixes: extensions of the output file that keep the usual format, in addition to .txt.
+        help: the help of options that no docstring describes.
     """
 
     metavar: str | None = None
@@ -53,7 +56,7 @@ class Shown:
     use: Literal["value", "input", "output", "format", "overrides"] = "value"
     suffixes: tuple[str, ...] = ()
     is_positional: bool = False
-    help: str = "{}"
+    help: str = ""
 
 
 @dataclass(frozen=True)
@@ -128,8 +131,12 @@ OutputFile = Annotated[Path, Shown("FILE", ("-o", "--output"), "output")]
 class Option:
     """An option: its plain type, default, choices, limits and help.
 
-    type: of a value; of one value, if there are several (`is_list`).  default: `dataclasses.MISSING` if required.
-    count: number of values that are given together.  text: of a docstring.  marks: all annotations of the type.
+    Attributes:
+        type: of a value; of one value, if there are several (`is_list`).
+        default: `dataclasses.MISSING` if required.
+        count: number of values that are given together.
+        text: of a docstring.
+        marks: all annotations of the type.
     """
 
     name: str
@@ -145,8 +152,8 @@ class Option:
     @property
     def help(self) -> str:
         """The text, with what the type says about it and the default."""
-        text, default = self.shown.help.replace("{}", self.text), self.default
-        if type(default) in (int, float, str) and "default" not in text and self.shown.use != "format":
+        text, default = self.text or self.shown.help, self.default
+        if type(default) in (int, float, str) and "default" not in text:
             text += f"; default {default if isinstance(default, str) else format(default, ',')}"
         return text
 
@@ -262,17 +269,28 @@ def options_from(declared: Callable[..., T], values: Mapping[str, Any]) -> T:
     return declared(**arguments)
 
 
-def help_texts(documented: Any) -> dict[str, str]:
-    """Return the lines "name: help" of docstrings, each joined with the indented lines below it.
+class Docstring(NamedTuple):
+    """A docstring in the style of Google: a line, paragraphs, and sections such as `Args:` by their titles."""
 
-    Those of a class are in its docstring and those of its base classes, those of a function in the third paragraph.
-    Empty if Python removed docstrings (-OO).
-    """
-    if isinstance(documented, type):
-        texts = [inspect.cleandoc(base.__doc__ or "") for base in reversed(documented.__mro__)]
-    else:
-        texts = (inspect.getdoc(documented) or "").split("\n\n")[2:]
-    lines = [line for text in texts for line in re.findall(r"^(\w+): (.+(?:\n +.+)*)", text, re.MULTILINE)]
+    summary: str
+    description: str
+    sections: Mapping[str, str]
+
+
+def docstring_of(documented: Any) -> Docstring:
+    """Return the parts of a docstring, which are empty if Python removed docstrings (-OO)."""
+    text = inspect.cleandoc(documented.__doc__ or "")
+    prose, *parts = re.split(r"^(Args|Attributes|Examples|Returns|Raises|Yields):\n", text, flags=re.MULTILINE)
+    summary, _, description = (re.sub(r"\s+", " ", part) for part in prose.strip().partition("\n\n"))
+    return Docstring(summary, description, dict(zip(parts[::2], parts[1::2], strict=True)))
+
+
+def help_texts(documented: Any) -> dict[str, str]:
+    """Return the sentences of `Attributes:` of a class and its base classes, or of `Args:` of a function, by name."""
+    bases = reversed(documented.__mro__) if isinstance(documented, type) else [documented]
+    sections = [docstring_of(base).sections for base in bases]
+    texts = [section.get("Attributes") or section.get("Args", "") for section in sections]
+    lines = [line for text in texts for line in re.findall(r"^ {4}(\w+): (.+(?:\n {5,}.+)*)", text, re.MULTILINE)]
     return {name: re.sub(r"\s+", " ", line) for name, line in lines}
 
 

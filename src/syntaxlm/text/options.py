@@ -17,11 +17,13 @@ class TextOptions(Options):
 
     See `TextReader.of` for `auto`, and `TreebankStyle` for the other choices.
 
-    punctuation: treatment of English punctuation marks at the ends of words, before the model's normaliser: auto
-        (default), as the model's vocabulary requires; keep; split, each mark becomes a word; drop
-    contractions: treatment of n't, 's, 'll and similar: auto (default), as the model's vocabulary requires; keep;
-        split, they become separate words, as in treebanks
     Raises InputError for other choices.
+
+    Attributes:
+        punctuation: treatment of English punctuation marks at the ends of words, before the model's normaliser: auto
+            (default), as the model's vocabulary requires; keep; split, each mark becomes a word; drop
+        contractions: treatment of n't, 's, 'll and similar: auto (default), as the model's vocabulary requires; keep;
+            split, they become separate words, as in treebanks
     """
 
     punctuation: Punctuation = "auto"
