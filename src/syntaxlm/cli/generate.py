@@ -42,8 +42,8 @@ def generate(
         prompt: words that each sentence starts with, in quotes; only for sampling word by word
         trees: for PCFGs and DMVs: sample top-down and print each sentence's labelled tree; not with --prompt,
             --temperature or --top-k
-        format: output format. text: with --trees, brackets; json: JSON lines; conllu: the trees of dependency-tree models; tsv, csv,
-            parquet: a table with one row per sentence
+        format: output format. text: with --trees, brackets; json: JSON lines; conllu: the trees of dependency-tree
+            models; tsv, csv, parquet: a table with one row per sentence
         output: write the sentences to this file (written atomically); default, or -: standard output
 
     Examples:
