@@ -2,8 +2,15 @@
 
     @dataclass(frozen=True)
     class EncoderSettings(Settings, section="encoder"):
-        hidden_size: Size = 400  # features of the hidden state
-        dropout: Fraction = 0.2  # rate at the input of the first layer
+        '''Settings of the encoder.
+
+        Attributes:
+            hidden_size: features of the hidden state
+            dropout: rate at the input of the first layer
+        '''
+
+        hidden_size: Size = 400
+        dropout: Fraction = 0.2
 
         def contradictions(self) -> list[str]: ...
 

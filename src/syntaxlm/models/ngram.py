@@ -32,11 +32,16 @@ NEVER = -99.0  # log10 of the probability of a word that is never predicted, as 
 
 @dataclass(frozen=True)
 class NGramConfig(Settings, section="model"):
-    """Settings of the n-gram model (Chen & Goodman 1998)."""
+    """Settings of the n-gram model (Chen & Goodman 1998).
+
+    Attributes:
+        order: longest n-grams, in words: a word is predicted from order - 1 words
+        minimum_counts: least count of n-grams kept, for 1, 2, ... words; the last for longer ones
+    """
 
     name: Literal["ngram"] = "ngram"
-    order: Annotated[int, Field(ge=1, le=20)] = 5  # longest n-grams, in words: a word is predicted from order - 1 words
-    minimum_counts: MinimumCounts = (1,)  # least count of n-grams kept, for 1, 2, ... words; the last for longer ones
+    order: Annotated[int, Field(ge=1, le=20)] = 5
+    minimum_counts: MinimumCounts = (1,)
 
     def contradictions(self) -> list[str]:
         counts = list(self.minimum_counts)
