@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, TypedDict
+from typing import Annotated
 
 from syntaxlm.core.options import Bounds, Count, Options, Seed, Shown
 
@@ -41,13 +41,3 @@ class TreeSamplingOptions(SamplingOptions):
 
     max_depth: Count | None = None
     redraw: bool = False
-
-
-class SamplingKeywords(TypedDict, total=False):
-    """The fields of `SamplingOptions` as keyword arguments."""
-
-    temperature: float
-    top_k: int | None
-    seed: int
-    max_words: int | None
-    keep_unknown: bool

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal, TypedDict
+from typing import Annotated, Literal
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.options import Bounds, Layers, Options, Seed, Shown
-from syntaxlm.text.options import TextKeywords, TextOptions
+from syntaxlm.text.options import TextOptions
 
 Decoder = Literal[
     "biased", "unbiased", "greedy-right", "greedy-sum", "cky", "mbr", "viterbi", "heads", "heads-binary",
@@ -92,22 +92,3 @@ class ParseOptions(DecodingOptions, TextOptions):
     def several(self) -> str:
         """The option that requests several trees of a sentence, or ""."""
         return "samples" if self.samples else "best" if self.best > 1 else ""
-
-
-class DecodingKeywords(TypedDict, total=False):
-    """The fields of `DecodingOptions` as keyword arguments."""
-
-    decoder: Decoder | None
-    layer: int | None
-    ties: Ties
-    marks: MarkUse
-
-
-class ParseKeywords(DecodingKeywords, TextKeywords, total=False):
-    """The fields of `ParseOptions` as keyword arguments."""
-
-    labels: bool
-    best: int
-    samples: int
-    sample_seed: int
-    pretokenised: bool

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.options import Bounds, Options, Shown
-from syntaxlm.text.options import Contractions, Punctuation, TextKeywords, TextOptions
+from syntaxlm.text.options import Contractions, Punctuation, TextOptions
 
 if TYPE_CHECKING:
     from syntaxlm.models.batches import TextMode
@@ -92,12 +92,3 @@ class PerplexityOptions(ReadingOptions, TextOptions):
     def mode(self, trained: TextMode) -> TextMode:
         mode = super().mode(trained)
         return mode if self.predict_eos is None else replace(mode, predict_eos=self.predict_eos)
-
-
-class ScoreKeywords(TextKeywords, total=False):
-    """The fields of `ScoreOptions` as keyword arguments."""
-
-    context: Context
-    given: str | None
-    measures: Sequence[Measure]
-    next_words: int

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, TypedDict
+from typing import Any, Literal
 
 from syntaxlm.core.options import Options
 
@@ -34,12 +34,5 @@ class TextOptions(Options):
         return f"punctuation {shown[self.punctuation]}, contractions {shown[self.contractions]}"
 
 
-class TextKeywords(TypedDict, total=False):
-    """The fields of `TextOptions` as keyword arguments."""
-
-    punctuation: Punctuation
-    contractions: Contractions
-
-
-AS_WRITTEN: TextKeywords = {"punctuation": "keep", "contractions": "keep"}
+AS_WRITTEN: dict[str, Any] = {"punctuation": "keep", "contractions": "keep"}
 """Options for text that is tokenised like the model's training text."""
