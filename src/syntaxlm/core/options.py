@@ -77,20 +77,30 @@ class Form:
 
 @dataclass(frozen=True)
 class Bounds:
-    """The smallest and the largest number: `ge` and `le` are allowed, `lt` is not. pydantic understands it too."""
+    """Limits of a number, or of the number of entries: `gt` and `lt` are not allowed themselves, the others are.
 
+    pydantic understands them, too.
+    """
+
+    gt: float | None = None
     ge: float | None = None
-    le: float | None = None
     lt: float | None = None
+    le: float | None = None
+    min_length: int | None = None
+    max_length: int | None = None
     __is_annotated_types_grouped_metadata__: ClassVar[Literal[True]] = True
 
     def __iter__(self) -> Iterator[Any]:
         """Yield the limits as pydantic knows them."""
-        from annotated_types import Ge, Le, Lt
+        from annotated_types import Ge, Gt, Le, Lt, MaxLen, MinLen
 
-        for limit, value in ((Ge, self.ge), (Le, self.le), (Lt, self.lt)):
-            if value is not None:
-                yield limit(value)
+        kinds = {"gt": Gt, "ge": Ge, "lt": Lt, "le": Le, "min_length": MinLen, "max_length": MaxLen}
+        return (kinds[name](value) for name, value in self.given.items())
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The limits that there are, by name."""
+        return {name: value for name, value in vars(self).items() if value is not None}
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,6 @@ from typing import Annotated, Any, TypeAlias, TypeVar
 
 import pydantic
 import yaml
-from pydantic.fields import FieldInfo
 from pydantic_core import InitErrorDetails, ValidationError, core_schema
 
 from syntaxlm.core.errors import InputError, closest_match, shortened
@@ -298,18 +297,14 @@ def range_of(hint: Any) -> str:
 
 
 def limits_of(hint: Any) -> dict[str, Any]:
-    """Return the limits in the `Field` of a setting, {"ge": 1, "le": 65536}; for a union, those of all its members."""
+    """Return the limits of a setting, {"ge": 1, "le": 65536}; for a union, those of all its members."""
     limits: dict[str, Any] = {}
     for part in typing.get_args(hint):
-        if isinstance(part, FieldInfo | Bounds):
-            for mark in part.metadata if isinstance(part, FieldInfo) else [part]:
-                limits |= {name: value for name in _LIMITS if (value := getattr(mark, name, None)) is not None}
+        if isinstance(part, Bounds):
+            limits |= part.given
         elif typing.get_origin(hint) in (typing.Union, types.UnionType, typing.Annotated):
             limits |= limits_of(part)
     return limits
-
-
-_LIMITS = ("gt", "ge", "lt", "le", "min_length", "max_length")
 
 
 def _dotted(*parts: str) -> str:

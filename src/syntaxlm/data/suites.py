@@ -19,10 +19,11 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import BaseModel, BeforeValidator, Field, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, ValidationError, model_validator
 
 from syntaxlm.core.errors import InputError, closest_match, shortened
 from syntaxlm.core.files import parse_json
+from syntaxlm.core.options import Bounds
 from syntaxlm.core.reading import ReadingReport, announce
 from syntaxlm.core.text_files import check_encodable, content_suffix, read_whole_text, source_name, uncompressed_name
 from syntaxlm.data.table_form import NA_ADVICE, Missing, text_of, warn_of_missing
@@ -318,7 +319,7 @@ class _ConditionEntry(_Entry, strict=True):
 
 class _ItemEntry(_Entry, strict=True):
     item_number: _Name
-    conditions: Annotated[list[_ConditionEntry], Field(min_length=1)]
+    conditions: Annotated[list[_ConditionEntry], Bounds(min_length=1)]
 
 
 class _PredictionEntry(_Entry, strict=True):

@@ -16,10 +16,11 @@ from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import BaseModel, Field, NonNegativeInt
+from pydantic import BaseModel, NonNegativeInt
 
 from syntaxlm.core.errors import InputError, shortened
 from syntaxlm.core.files import parse_json
+from syntaxlm.core.options import Bounds
 from syntaxlm.core.reading import ReadingReport, announce
 from syntaxlm.core.text_files import read_lines, source_name
 from syntaxlm.reports.tables import PERCENT, Column, Columns, HasReport, Report, ReportTable, format_value
@@ -119,7 +120,7 @@ class TreeDetails(BaseModel):
     number: int
     words: tuple[str, ...]
     gold: str
-    f1: Annotated[float, Field(ge=0, le=1)]
+    f1: Annotated[float, Bounds(ge=0, le=1)]
     matched_spans: NonNegativeInt
     predicted_spans: NonNegativeInt
     gold_spans: NonNegativeInt

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 import torch
-from pydantic import Field
 from torch import Tensor, nn
 from torch.nn.functional import pad, rms_norm
 
@@ -272,10 +271,10 @@ def _lacking(backbone: Backbone | type[Backbone]) -> list[type]:
 
 # ---- AWD-LSTM's regularisation: dropout before and after the layers, activation penalties
 
-LayerSizes = Annotated[tuple[Size, ...], Field(min_length=1, max_length=100)]
+LayerSizes = Annotated[tuple[Size, ...], Bounds(min_length=1, max_length=100)]
 
 
-Cutoffs = Annotated[tuple[Size, ...], Field(max_length=10)]
+Cutoffs = Annotated[tuple[Size, ...], Bounds(max_length=10)]
 Mixture = Annotated[int, Bounds(ge=1, le=100)]
 
 

@@ -20,11 +20,10 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import torch
-from pydantic import Field
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
-from syntaxlm.core.settings import Count, Fraction, Settings, Size
+from syntaxlm.core.settings import Bounds, Count, Fraction, Settings, Size
 from syntaxlm.models.abilities import Criterion, Encoding, LearnsFromRewards, Loss, Model, TrainsByGradient
 from syntaxlm.models.batches import State, TokenBatch
 from syntaxlm.models.registry import ModelConfig, build_encoder
@@ -142,7 +141,7 @@ class StopSettings(Settings):
     word_size: Size
     input_size: Count
     hidden_size: Size
-    labels: Annotated[int, Field(ge=0, le=65_536)] = 0
+    labels: Annotated[int, Bounds(ge=0, le=65_536)] = 0
     reads: StopInputs = "states-and-words"
     format: int = STOPS_FORMAT
 

@@ -10,10 +10,9 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 import torch
-from pydantic import Field
 from torch import Tensor, nn
 
-from syntaxlm.core.settings import Count, Settings
+from syntaxlm.core.settings import Bounds, Count, Settings
 from syntaxlm.models.abilities import HasHiddenStates, Model, PredictsNextToken, ScoresTrees, TokenScores
 from syntaxlm.models.batches import State, TokenBatch
 from syntaxlm.models.registry import MODELS, NamedConfig, config_among, model
@@ -35,9 +34,9 @@ class ParserCombinationConfig(Settings, section="model"):
 
     name: Literal["parser-combination"] = "parser-combination"
     parsers: Annotated[
-        tuple[Annotated[NamedConfig, config_among(PARSER_TYPES)], ...], Field(min_length=1, max_length=100)
+        tuple[Annotated[NamedConfig, config_among(PARSER_TYPES)], ...], Bounds(min_length=1, max_length=100)
     ] = field(default_factory=lambda: (MODELS["simple-pcfg"].config(),))
-    vocabulary_sizes: Annotated[tuple[Count, ...], Field(min_length=1, max_length=100)] = (10_000,)
+    vocabulary_sizes: Annotated[tuple[Count, ...], Bounds(min_length=1, max_length=100)] = (10_000,)
 
     def contradictions(self) -> list[str]:
         sizes, parsers = len(self.vocabulary_sizes), len(self.parsers)

@@ -14,11 +14,10 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
 import torch
-from pydantic import Field
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from syntaxlm.core.settings import Fraction, Settings, Size
+from syntaxlm.core.settings import Bounds, Fraction, Settings, Size
 from syntaxlm.models.abilities import (
     KEPT,
     Criterion,
@@ -56,7 +55,7 @@ class DIORAConfig(Settings, section="model"):
     hidden_size: Size = 400
     dropout: Fraction = 0.0
     shared: bool = True
-    negatives: Annotated[int, Field(ge=0, le=1_000_000)] = 100
+    negatives: Annotated[int, Bounds(ge=0, le=1_000_000)] = 100
 
 
 class _Composition(nn.Module):

@@ -16,10 +16,9 @@ from itertools import accumulate
 from typing import Annotated, Literal
 
 import torch
-from pydantic import Field
 from torch import Tensor, nn
 
-from syntaxlm.core.settings import Layers, NonNegative, Size
+from syntaxlm.core.settings import Bounds, Layers, NonNegative, Size
 from syntaxlm.models.abilities import Maps
 from syntaxlm.models.backbone import AWDBackbone, AWDConfig, BackboneOutput, Embedding, neural_model
 from syntaxlm.models.batches import State, TokenBatch
@@ -107,9 +106,9 @@ class PaLMConfig(AWDConfig, section="model"):
 
     name: Literal["palm"] = "palm"
     attention_after: Layers = 2
-    span_size: Annotated[int, Field(ge=2, le=65_536)] = 200
+    span_size: Annotated[int, Bounds(ge=2, le=65_536)] = 200
     scorer_size: Size = 100
-    maximum_span: Annotated[int, Field(ge=1, le=1024)] = 20
+    maximum_span: Annotated[int, Bounds(ge=1, le=1024)] = 20
     scores: Literal["learned", "right-branching"] = "learned"
     supervision: NonNegative = 0.0
     form: Form = "released"

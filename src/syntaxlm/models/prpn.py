@@ -13,11 +13,10 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import torch
-from pydantic import Field
 from torch import Tensor, nn
 from torch.nn.functional import embedding_bag, linear
 
-from syntaxlm.core.settings import Fraction, Layers, NonNegative, Positive, Settings, Size
+from syntaxlm.core.settings import Bounds, Fraction, Layers, NonNegative, Positive, Settings, Size
 from syntaxlm.models.abilities import Maps
 from syntaxlm.models.backbone import (
     Backbone,
@@ -73,9 +72,9 @@ class PRPNConfig(Settings, section="model"):
     parsing: bool = True
     reading_attention: bool = True
     predict_attention: bool = True
-    memory_slots: Annotated[int, Field(ge=1, le=1024)] = 15
-    look_back: Annotated[int, Field(ge=0, le=1024)] = 5
-    residual_blocks: Annotated[int, Field(ge=0, le=100)] = 1
+    memory_slots: Annotated[int, Bounds(ge=1, le=1024)] = 15
+    look_back: Annotated[int, Bounds(ge=0, le=1024)] = 5
+    residual_blocks: Annotated[int, Bounds(ge=0, le=100)] = 1
     tied: bool = True
     dropout: Fraction = 0.2
     layer_dropout: Fraction = 0.2

@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import torch
-from pydantic import Field
 from torch import Tensor, nn
 
-from syntaxlm.core.settings import Fraction, Settings, Size
+from syntaxlm.core.settings import Bounds, Fraction, Settings, Size
 from syntaxlm.models.abilities import Criterion, LearnsFromTrees, Loss, Model, NeedsTextCounts, TextCounts
 from syntaxlm.models.batches import State, TokenBatch
 from syntaxlm.models.layers import dropout
@@ -42,7 +41,7 @@ class SpanParserConfig(Settings, section="model"):
     name: Literal["span-parser"] = "span-parser"
     embedding_size: Size = 128
     hidden_size: Size = 128
-    layers: Annotated[int, Field(ge=1, le=16)] = 2
+    layers: Annotated[int, Bounds(ge=1, le=16)] = 2
     dropout: Fraction = 0.3
     marks: bool = False
     marks_side: MarkSide = "both"

@@ -14,11 +14,10 @@ from math import sqrt
 from typing import Annotated, ClassVar, Literal
 
 import torch
-from pydantic import Field
 from torch import Tensor, nn
 from torch.nn.functional import layer_norm, leaky_relu, pad
 
-from syntaxlm.core.settings import Fraction, Layers, Settings, Size
+from syntaxlm.core.settings import Bounds, Fraction, Layers, Settings, Size
 from syntaxlm.models.abilities import (
     Criterion,
     Loss,
@@ -62,10 +61,10 @@ class StructFormerConfig(Settings, section="model"):
     layers: Layers = 8
     heads: Size = 8
     parser_layers: Layers = 3
-    parser_width: Annotated[int, Field(ge=1, le=99)] = 9
+    parser_width: Annotated[int, Bounds(ge=1, le=99)] = 9
     positions: Size = 500
     margin: Literal["sentence", "batch"] = "sentence"
-    mask_rate: Annotated[float, Field(gt=0, lt=1)] = 0.3
+    mask_rate: Annotated[float, Bounds(gt=0, lt=1)] = 0.3
     dropout: Fraction = 0.1
     attention_dropout: Fraction = 0.0
 

@@ -15,17 +15,15 @@ from functools import partial
 from itertools import chain, pairwise
 from typing import Annotated, Any, Generic, Literal, NamedTuple, TypeVar
 
-from pydantic import Field
-
 from syntaxlm.core.errors import InputError, closest_match, shortened
-from syntaxlm.core.settings import Settings
+from syntaxlm.core.settings import Bounds, Settings
 from syntaxlm.trees.marks import is_mark
 
 Units = Literal["words", "characters", "tags"]
 UnicodeForm = Literal["NFC", "NFD", "NFKC", "NFKD", "keep"]
 Splitting = Literal["whitespace", "punctuation"]
 Numbers = Literal["keep", "whole", "runs"]
-Token = Annotated[str, Field(min_length=1)]
+Token = Annotated[str, Bounds(min_length=1)]
 Result = TypeVar("Result")
 
 REMEMBERED_PIECES = 2**19  # pieces in the cache before it is cleared: under 150 MB of words

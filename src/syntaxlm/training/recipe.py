@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 import yaml
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.settings import (
+    Bounds,
     ByName,
     Count,
     Fraction,
@@ -45,7 +46,7 @@ from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.training.recipe_files import find_recipe
 from syntaxlm.trees.preprocessing import PREPROCESSINGS
 
-ClassCount = Annotated[int, Field(ge=0, le=1000)]
+ClassCount = Annotated[int, Bounds(ge=0, le=1000)]
 
 
 @dataclass(frozen=True)
@@ -110,7 +111,7 @@ class TextSettings(DataSettings, section="text"):
 
     valid: str | None
     trees: str | None = None
-    trees_share: Annotated[float, Field(gt=0, le=1)] = 1.0
+    trees_share: Annotated[float, Bounds(gt=0, le=1)] = 1.0
     trees_interval: Count = 1
     focus: tuple[str, ...] = ()
     focus_valid: tuple[str, ...] = ()
@@ -259,7 +260,7 @@ class OptimiserSettings(Settings, section="optimiser"):
 
     kind: Literal["adam", "adamw", "sgd"] = "adam"
     learning_rate: Positive = 3e-3
-    warmup_steps: Annotated[int, Field(ge=0, le=2**31 - 1)] = 0
+    warmup_steps: Annotated[int, Bounds(ge=0, le=2**31 - 1)] = 0
     beta1: Fraction = 0.9
     beta2: Fraction = 0.999
     epsilon: Positive = 1e-8
@@ -312,7 +313,7 @@ class ScheduleSettings(Settings, section="schedule"):
 
     plateau_loss: Literal["valid", "train"] = "valid"
     plateau_patience: Count = 2
-    plateau_factor: Annotated[float, Field(gt=0, le=1)] = 0.5
+    plateau_factor: Annotated[float, Bounds(gt=0, le=1)] = 0.5
     plateau_threshold: NonNegative = 0.0
     plateau_repeats: bool = False
     decay: Literal["none", "linear", "cosine"] = "none"
