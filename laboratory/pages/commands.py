@@ -10,7 +10,7 @@ from laboratory.pages.markdown import plain, table
 from laboratory.pages.tables import TABLES, columns_of
 from syntaxlm.cli import all_commands
 from syntaxlm.cli.command import Command
-from syntaxlm.core.options import Option
+from syntaxlm.core.declarations import Option
 
 WRITTEN = Path(__file__).parents[2] / "docs" / "commands"
 

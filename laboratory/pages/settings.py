@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from laboratory.pages.markdown import plain, table
-from syntaxlm.core.options import docstring_of, help_texts
+from syntaxlm.core.declarations import docstring_of, help_texts
 from syntaxlm.core.settings import limits_of, range_of
 from syntaxlm.models.registry import MODELS, ModelConfig, NamedConfig
 from syntaxlm.training.recipe import PairRecipe, SentenceBatchSettings, StreamBatchSettings, TextRecipe, TreeRecipe

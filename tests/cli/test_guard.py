@@ -13,9 +13,9 @@ import pytest
 
 from syntaxlm import cli
 from syntaxlm.cli.command import Folder
+from syntaxlm.core.declarations import Option
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import refuse_overwriting
-from syntaxlm.core.options import Option
 
 LEAVES = cli.all_commands()
 OUTPUTS = [(name, option, option.mark(Folder)) for name, leaf in LEAVES.items() for option in leaf.outputs]

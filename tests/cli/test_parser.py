@@ -12,8 +12,8 @@ import pytest
 from syntaxlm import cli
 from syntaxlm.cli.app import app_of, parse
 from syntaxlm.cli.command import Command, Group
+from syntaxlm.core.declarations import Option, OutputFile, Shown
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.options import Option, OutputFile, Shown
 
 LEAVES = cli.all_commands()
 PATHS = {"MODEL", "TEXT", "ITEMS", "TREEBANK", "FILE", "FILES", "DIR", "FOLDER", "TREES", "TREE", "TRAIN", "RECIPE",

@@ -27,8 +27,8 @@ from cyclopts import (
 from cyclopts.argument import Argument, ArgumentCollection
 
 from syntaxlm.cli.command import Command, Folder, Group, Run
+from syntaxlm.core.declarations import Option
 from syntaxlm.core.errors import InputError, closest_match, escaped, with_short_lines
-from syntaxlm.core.options import Option
 
 RECIPES = ("recipe", "recipes", "student")  # options that take the name of a bundled recipe
 OPTION = re.compile(r"--?[A-Za-z][^\s=]*(=|$)", re.DOTALL)
@@ -135,10 +135,12 @@ def _converted(option: Option, _: Any, tokens: Sequence[Token]) -> Any:
 def _read(option: Option, text: str) -> Any:
     if text == "-" and option.shown.use == "output" and option.mark(Folder) is None:  # standard output
         return None
-    if option.choices and text not in option.choices:
+    if not option.choices:
+        return option.read(text)
+    if text not in option.choices:
         problem = _with_closest_match(repr(text), text, option.choices)
         raise InputError(f"invalid choice: {problem} (choose from {', '.join(option.choices)})")
-    return option.read(text)
+    return text
 
 
 def parse(app: App, words: Sequence[str]) -> tuple[Command, dict[str, Any]] | None:

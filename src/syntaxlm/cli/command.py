@@ -1,7 +1,7 @@
 """Commands: functions whose parameters are options, and the checks before they start.
 
-The parameters of a command are options (`syntaxlm.core.options`) or dataclasses of options. Its docstring is its help:
-one line for the list of commands, the description, a sentence for each option in `Args:`, and an example.
+The parameters of a command are options (`syntaxlm.core.declarations`) or dataclasses of options. Its docstring is its
+help: one line for the list of commands, the description, a sentence for each option in `Args:`, and an example.
 """
 
 from __future__ import annotations
@@ -12,9 +12,18 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+from syntaxlm.core.declarations import (
+    TRANSFORMERS,
+    Docstring,
+    Needs,
+    Option,
+    Shown,
+    docstring_of,
+    options_from,
+    options_of,
+)
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import holds_model, refuse_overwriting, same_file, system_error
-from syntaxlm.core.options import TRANSFORMERS, Docstring, Needs, Option, Shown, docstring_of, options_from, options_of
 
 Run = Callable[..., "int | None"]
 

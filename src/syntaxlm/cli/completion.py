@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from syntaxlm.cli.output import OutputFile
+from syntaxlm.core.declarations import Argument
 from syntaxlm.core.files import text_output
-from syntaxlm.core.options import Argument
 
 Shell = Literal["bash", "zsh", "fish"]
 

@@ -18,8 +18,8 @@ from syntaxlm.cli.output import (
     output_path,
     print_summary,
 )
+from syntaxlm.core.declarations import Argument, Count, Name, Seed, Shown
 from syntaxlm.core.files import to_json
-from syntaxlm.core.options import Argument, Count, Name, Seed, Shown
 from syntaxlm.core.progress import status
 
 SPLITS = ("train", "valid", "test")

@@ -17,8 +17,8 @@ from syntaxlm.cli.options import (
     has_labels,
 )
 from syntaxlm.cli.output import OutputFile, ReportOutput, SummaryFormat, formatted, output_path
+from syntaxlm.core.declarations import Argument, Count, Needs, Only, Shown
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.options import Argument, Count, Needs, Only, Shown
 from syntaxlm.core.progress import status
 from syntaxlm.parsing.options import DecodingOptions, ParseOptions
 

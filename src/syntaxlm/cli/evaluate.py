@@ -27,8 +27,8 @@ from syntaxlm.cli.options import (
     weights_of,
 )
 from syntaxlm.cli.output import DetailedOutput, ReportOutput
+from syntaxlm.core.declarations import Argument, Count, InputFile, Name, Needs, Only, Shown
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.options import Argument, Count, InputFile, Name, Needs, Only, Shown
 from syntaxlm.core.progress import status
 from syntaxlm.evaluation.options import RegressionSettings
 from syntaxlm.parsing.options import DecodingOptions

@@ -8,9 +8,9 @@ from typing import Annotated, Any, Literal
 
 from syntaxlm.cli.options import ModelOptions
 from syntaxlm.cli.output import OutputFile
+from syntaxlm.core.declarations import Count, Needs, Shown
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import text_output, to_json
-from syntaxlm.core.options import Count, Needs, Shown
 from syntaxlm.core.progress import progress_bar
 from syntaxlm.generation.options import TreeSamplingOptions
 from syntaxlm.text.options import TextOptions

@@ -26,9 +26,9 @@ from syntaxlm.cli.output import (
     output_path,
     print_summary,
 )
+from syntaxlm.core.declarations import Argument, Name, Needs, Only, Prose, Shown
 from syntaxlm.core.errors import InputError, escaped, shortened
 from syntaxlm.core.files import read_text, text_output, to_json
-from syntaxlm.core.options import Argument, Name, Needs, Only, Prose, Shown
 from syntaxlm.core.progress import status
 from syntaxlm.parsing.options import DecodingOptions
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
+from syntaxlm.core.declarations import LARGEST_COUNT, Argument, Bounds, Count, Form, InputFile, Name, Needs, Shown
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.options import LARGEST_COUNT, Argument, Bounds, Count, Form, InputFile, Name, Needs, Shown
 from syntaxlm.parsing.options import Ties
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+from syntaxlm.core.declarations import ReportFormat, Shown
 from syntaxlm.core.errors import escaped, printable
 from syntaxlm.core.files import text_output, to_json
-from syntaxlm.core.options import ReportFormat, Shown
 from syntaxlm.core.progress import error_console, is_quiet, print_above_bars
 from syntaxlm.core.reading import ReadingReport, readings
 

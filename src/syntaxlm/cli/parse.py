@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from syntaxlm.cli.options import PARSES, ComparedModels, TextSource, by_distinct_names
+from syntaxlm.core.declarations import Count, Name, OutputFile, Shown
 from syntaxlm.core.errors import InputError, escaped
 from syntaxlm.core.files import text_output
-from syntaxlm.core.options import Count, Name, OutputFile, Shown
 from syntaxlm.core.progress import is_quiet
 from syntaxlm.parsing.options import ParseOptions
 

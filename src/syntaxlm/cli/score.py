@@ -17,8 +17,8 @@ from syntaxlm.cli.options import (
 )
 from syntaxlm.cli.output import ReportOutput, print_note
 from syntaxlm.cli.parse import JobOptions
+from syntaxlm.core.declarations import Argument, InputFile, Name, OutputFile, Shown
 from syntaxlm.core.errors import InputError, shortened
-from syntaxlm.core.options import Argument, InputFile, Name, OutputFile, Shown
 from syntaxlm.core.progress import progress_bar
 from syntaxlm.scoring.options import ScoreOptions
 from syntaxlm.text.options import TextOptions

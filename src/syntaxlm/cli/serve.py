@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 from syntaxlm.cli.options import Device, by_distinct_names
 from syntaxlm.cli.output import print_note
+from syntaxlm.core.declarations import Argument, Bounds, Count, Name, Needs, Shown
 from syntaxlm.core.errors import InputError, escaped
-from syntaxlm.core.options import Argument, Bounds, Count, Name, Needs, Shown
 from syntaxlm.core.progress import status
 from syntaxlm.storage.bundled import check_folder, find_model
 

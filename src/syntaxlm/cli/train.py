@@ -24,8 +24,8 @@ from syntaxlm.cli.options import (
     training_device,
 )
 from syntaxlm.cli.output import ReportOutput, SummaryFormat, formatted, print_note
+from syntaxlm.core.declarations import Argument, Bounds, Count, InputFile, Name, Needs, Seed, Shown
 from syntaxlm.core.errors import InputError, escaped
-from syntaxlm.core.options import Argument, Bounds, Count, InputFile, Name, Needs, Seed, Shown
 from syntaxlm.core.progress import error_console, status
 from syntaxlm.scoring.options import PerplexityOptions
 

@@ -21,9 +21,9 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, BeforeValidator, ValidationError, model_validator
 
+from syntaxlm.core.declarations import Bounds
 from syntaxlm.core.errors import InputError, closest_match, shortened
 from syntaxlm.core.files import parse_json
-from syntaxlm.core.options import Bounds
 from syntaxlm.core.reading import ReadingReport, announce
 from syntaxlm.core.text_files import check_encodable, content_suffix, read_whole_text, source_name, uncompressed_name
 from syntaxlm.data.table_form import NA_ADVICE, Missing, text_of, warn_of_missing

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from syntaxlm.core.options import LARGEST_COUNT, Bounds, Options, Seed, Shown
+from syntaxlm.core.declarations import LARGEST_COUNT, Bounds, Options, Seed, Shown
 from syntaxlm.scoring.options import MOST_SPILLOVER
 
 FoldUnit = Literal["sentence", "group"]

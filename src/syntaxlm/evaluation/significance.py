@@ -18,9 +18,9 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, NonNegativeInt
 
+from syntaxlm.core.declarations import Bounds
 from syntaxlm.core.errors import InputError, shortened
 from syntaxlm.core.files import parse_json
-from syntaxlm.core.options import Bounds
 from syntaxlm.core.reading import ReadingReport, announce
 from syntaxlm.core.text_files import read_lines, source_name
 from syntaxlm.reports.tables import PERCENT, Column, Columns, HasReport, Report, ReportTable, format_value

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from syntaxlm.core.options import Bounds, Count, Options, Seed, Shown
+from syntaxlm.core.declarations import Bounds, Count, Options, Seed, Shown
 
 
 @dataclass(frozen=True, kw_only=True)

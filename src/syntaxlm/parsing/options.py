@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
+from syntaxlm.core.declarations import Bounds, Layers, Options, Seed, Shown
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.options import Bounds, Layers, Options, Seed, Shown
 from syntaxlm.text.options import TextOptions
 
 Decoder = Literal[

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Literal
 
+from syntaxlm.core.declarations import Bounds, Options, Shown
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.options import Bounds, Options, Shown
 from syntaxlm.text.options import Contractions, Punctuation, TextOptions
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from syntaxlm.core.options import options_of
+from syntaxlm.core.declarations import options_of
 from syntaxlm.core.text_files import check_encodable
 from syntaxlm.generation.options import SamplingOptions
 from syntaxlm.parsing.options import ParseOptions

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from syntaxlm.core.options import Options
+from syntaxlm.core.declarations import Options
 
 Punctuation = Literal["auto", "keep", "split", "drop"]
 Contractions = Literal["auto", "keep", "split"]

@@ -1,7 +1,7 @@
-"""Options declared once: dataclasses from which commands, the API, the page and jobs take names, defaults and limits.
+"""Declarations: dataclasses from which recipes, commands, the API, the page and jobs take names, defaults and limits.
 
     @dataclass(frozen=True, kw_only=True)
-    class DecodingOptions:
+    class DecodingOptions(Options):
         '''How trees are decoded.
 
         Attributes:
@@ -10,26 +10,30 @@
 
         layer: Layers | None = None
 
-The sentence of the docstring is the help of the command line and the description in the page's schema. The parameters
-of a command are declared in the same way, with `Args:`; see docs/explanation/command-line.md.
+A field has a type with limits, a default, and a sentence in the docstring, which is the help of the command line, the
+description in the page's schema and the meaning in the reference. Settings of recipes are declared in the same way
+(`core/settings.py`), and so are the parameters of a command, with `Args:` (docs/explanation/command-line.md).
 This module imports neither torch, pydantic nor annotated_types, so `--help` is quick.
 """
 
 from __future__ import annotations
 
 import inspect
-import math
 import re
+import types
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
 from functools import cache
-from numbers import Integral, Real
+from numbers import Number
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, TypeVar
 
 from syntaxlm.core.errors import LONGEST_NAME, InputError, shortened
 from syntaxlm.core.files import named_path
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 T = TypeVar("T")
 TRANSFORMERS = "hf:"  # before the name of a model of the library transformers
@@ -128,9 +132,17 @@ class Needs:
             )
 
 
+# Common limits. Upper limits are far above useful values: they reject a mistyped number before memory is allocated.
 Count = Annotated[int, Bounds(ge=1, le=LARGEST_COUNT), Shown("N")]
 Layers = Annotated[int, Bounds(ge=1, le=100), Shown("L")]
 Seed = Annotated[int, Bounds(ge=0, le=LARGEST_SEED), Shown("S", help="random seed")]
+Size = Annotated[int, Bounds(ge=1, le=65_536)]  # one dimension of a tensor
+Fraction = Annotated[float, Bounds(ge=0, lt=1)]  # dropout rates, decay rates
+# Numbers outside these limits overflow in the computations, or vanish.
+Positive = Annotated[float, Bounds(ge=1e-30, le=1e9)]
+NonNegative = Annotated[float, Bounds(ge=0, le=1e9)]
+Finite = Annotated[float, Bounds(ge=-1e9, le=1e9)]
+
 Name = Annotated[str, Shown("NAME")]
 Prose = Annotated[str, Shown("STRING")]
 InputFile = Annotated[str, Shown("FILE", use="input")]
@@ -143,6 +155,7 @@ class Option:
 
     Attributes:
         type: of a value; of one value, if there are several (`is_list`).
+        hint: the type with its limits or choices.
         default: `dataclasses.MISSING` if required.
         count: number of values that are given together.
         text: of a docstring.
@@ -151,6 +164,7 @@ class Option:
 
     name: str
     type: type
+    hint: Any
     default: Any
     choices: tuple[str, ...]
     shown: Shown
@@ -200,17 +214,14 @@ class Option:
 
     def accepts(self, value: Any) -> bool:
         """Return whether a value has the type, and is within the limits or among the choices."""
-        if self.choices:
-            return value in self.choices
-        if self.type not in _NUMBERS:
-            return isinstance(value, self.type)
-        number = Integral if self.type is int else Real
-        if not isinstance(value, number) or isinstance(value, bool):
+        from pydantic import ValidationError
+
+        is_of_numpy = isinstance(value, Number) and not isinstance(value, bool | int | float)
+        try:
+            validator_of(self.hint).validate_python(value.item() if is_of_numpy else value)
+        except ValidationError:
             return False
-        if not isinstance(value, Integral) and not math.isfinite(value):
-            return False
-        limits = self.mark(Bounds) or Bounds()
-        return (limits.ge is None or value >= limits.ge) and (limits.le is None or value <= limits.le)  # type: ignore[operator]
+        return True
 
     @property
     def expected(self) -> str:
@@ -230,6 +241,14 @@ _NUMBERS: Mapping[type, Form] = {
     int: Form(r"(?a)[-+]?\d{1,1000}", "an integer"),  # Python converts at most 4,300 digits
     float: Form(r"(?ai)[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?", "a number"),
 }
+
+
+@cache
+def validator_of(hint: Any) -> TypeAdapter[Any]:
+    """Return pydantic's validator of a type, which converts no types, such as "yes" to true."""
+    from pydantic import ConfigDict, TypeAdapter
+
+    return TypeAdapter(hint, config=ConfigDict(strict=True, allow_inf_nan=False))
 
 
 @dataclass(frozen=True)
@@ -343,4 +362,41 @@ def _option(name: str, hint: Any, default: Any, text: str) -> Option:
             marks += reversed(parts[1:])  # the outermost one first
         hint = parts[0]
     shown = next((mark for mark in marks if isinstance(mark, Shown)), Shown())
-    return Option(name, hint, default, choices, shown, is_list, count, text, tuple(marks))
+    limits = next((mark for mark in marks if isinstance(mark, Bounds)), Bounds())
+    value_hint = Literal[choices] if choices else Annotated[hint, limits]
+    return Option(name, hint, value_hint, default, choices, shown, is_list, count, text, tuple(marks))
+
+
+def members_of(hint: Any) -> list[Any]:
+    """Return a type, or the members of a union, without their limits."""
+    if typing.get_origin(hint) is typing.Annotated:
+        return members_of(typing.get_args(hint)[0])
+    if typing.get_origin(hint) in (typing.Union, types.UnionType):
+        return [member for argument in typing.get_args(hint) for member in members_of(argument)]
+    return [hint]
+
+
+def limits_of(hint: Any) -> dict[str, Any]:
+    """Return the limits of a setting, {"ge": 1, "le": 65536}; for a union, those of all its members."""
+    limits: dict[str, Any] = {}
+    for part in typing.get_args(hint):
+        if isinstance(part, Bounds):
+            limits |= part.given
+        elif typing.get_origin(hint) in (typing.Union, types.UnionType, typing.Annotated):
+            limits |= limits_of(part)
+    return limits
+
+
+def range_of(hint: Any) -> str:
+    """Describe the range of a number: "1 to 65,536", "a number from 0 to under 1"; "" without limits."""
+    limits = {name: value for name, value in limits_of(hint).items() if name in ("gt", "ge", "lt", "le")}
+    if not limits:
+        return ""
+    if int in members_of(hint):
+        return f"{limits['ge']:,} to {limits['le']:,}" if "le" in limits else f"{limits['ge']:,} or more"
+    if limits == limits_of(Positive):
+        return "a positive number"
+    lower = f"from {limits['ge']:g}" if "ge" in limits else f"above {limits['gt']:g} and" if "gt" in limits else ""
+    upper = f"to {limits['le']:g}" if "le" in limits else f"under {limits['lt']:g}" if "lt" in limits else ""
+    between = " to" if "ge" in limits and "lt" in limits else " up" if "gt" in limits and "le" in limits else ""
+    return f"a number {lower}{between} {upper}".rstrip()
