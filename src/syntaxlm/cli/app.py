@@ -7,14 +7,13 @@ import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from types import GenericAlias
 from typing import Annotated, Any, Literal
 
 from cyclopts import (
     App,
-    CoercionError,
     CycloptsError,
     MissingArgumentError,
     Parameter,
@@ -85,11 +84,15 @@ def app_of(name: str, commands: Mapping[str, Run | Group], above: str = "", **se
 
 
 def _parameter(option: Option) -> inspect.Parameter:
-    """Return an option as the parameter of a function that cyclopts reads."""
+    """Return an option as the parameter of a function that cyclopts reads.
+
+    cyclopts finds the words of each option; the option itself converts and checks them, so any type is allowed.
+    """
     shown, is_required = option.shown, option.default is MISSING
-    hint: Any = _hint(option)
-    settings: dict[str, Any] = {"converter": partial(_converted, option)}
+    hint: Any = _completed_by(option) | Any
+    settings: dict[str, Any] = {"converter": _texts}
     if option.type is bool:
+        hint = bool | None
         settings = {"negative": "", "allow_repeating": True} if option.default is False else {}
     elif option.is_list and not shown.is_positional:
         hint = GenericAlias(tuple, (hint, ...))
@@ -97,7 +100,8 @@ def _parameter(option: Option) -> inspect.Parameter:
     elif option.count > 1:
         hint = GenericAlias(tuple, (hint,) * option.count) | None
     settings |= {"required": is_required, "show_choices": option.name not in RECIPES}
-    parameter = Parameter(name=option.names, help=option.help, metavar=shown.metavar, **settings)
+    metavar = shown.metavar or ("CHOICE" if option.choices else None)
+    parameter = Parameter(name=option.names, help=option.help, metavar=metavar, **settings)
     kind: Any = inspect.Parameter.KEYWORD_ONLY
     if shown.is_positional:
         kind = inspect.Parameter.VAR_POSITIONAL if option.is_list else inspect.Parameter.POSITIONAL_ONLY
@@ -106,30 +110,29 @@ def _parameter(option: Option) -> inspect.Parameter:
     return inspect.Parameter(option.name, kind, default=default, annotation=Annotated[hint, parameter])
 
 
-def _hint(option: Option) -> Any:
-    """Return the type of one value, from which cyclopts takes the choices and whether files complete it.
-
-    Any is among the types because the value is converted and checked by the option, not by cyclopts.
-    """
-    if option.type is bool or option.choices:
-        hint: Any = bool if option.type is bool else Literal[option.choices]
-        return hint | None if option.default is None else hint
+def _completed_by(option: Option) -> Any:
+    """Return the type from which cyclopts takes the choices of an option, and whether names of files complete it."""
     if option.name in RECIPES:
         from syntaxlm.training.recipe_files import recipe_names
 
-        return Literal[tuple(recipe_names())] | Any
-    return Path | Any if option.shown.use in ("input", "output") else Any
+        return Literal[tuple(recipe_names())]
+    if option.choices:
+        return Literal[option.choices]
+    return Path if option.shown.use in ("input", "output") else str
 
 
-def _converted(option: Option, _: Any, tokens: Sequence[Token]) -> Any:
-    """Return the value of an option. Raises ValueError, whose text cyclopts puts into its own error."""
-    try:
-        values = [_read(option, token.value.removeprefix(VALUE)) for token in tokens]
-    except InputError as error:
-        raise ValueError(str(error)) from None
-    if option.is_list and not option.shown.is_positional:
-        return values
-    return tuple(values) if option.count > 1 else values[0]
+def _texts(_: Any, tokens: Sequence[Token]) -> list[str]:
+    return [token.value.removeprefix(VALUE) for token in tokens]
+
+
+def _value(option: Option, texts: Any) -> Any:
+    """Return the value of an option. Raises InputError."""
+    if option.type is bool:
+        return texts
+    if option.is_list and option.shown.is_positional:
+        texts = [text for each in texts for text in each]
+    values = [_read(option, text) for text in texts]
+    return values if option.is_list else tuple(values) if option.count > 1 else values[0]
 
 
 def _read(option: Option, text: str) -> Any:
@@ -161,7 +164,13 @@ def parse(app: App, words: Sequence[str]) -> tuple[Command, dict[str, Any]] | No
             function(*bound.args, **bound.kwargs)
         sys.stdout.write(printed.get())
         return None
-    command, values = function.command, dict(bound.arguments)
+    command, values = function.command, dict[str, Any]()
+    for name, texts in bound.arguments.items():
+        option = command.options[name]
+        try:
+            values[name] = _value(option, texts)
+        except InputError as error:
+            raise UsageError(f"{app.name[0]} {command.name}", f"argument {'/'.join(option.names)}: {error}") from None
     if values.pop("json", False):
         if "format" in values:
             raise UsageError(f"{app.name[0]} {command.name}", "--json and --format: expected one of them, once")
@@ -194,8 +203,6 @@ def _message(error: CycloptsError) -> str:
             return f"the following arguments are required: {_name(error.argument)}"
         case MissingArgumentError():
             return f"argument {_name(error.argument)}: expected a value"
-        case CoercionError(argument=Argument()):
-            return f"argument {_name(error.argument)}: {error.msg}"
     return str(error)
 
 

@@ -205,7 +205,7 @@ class Option:
             return named_path(text)
         form = self.mark(Form) or _NUMBERS.get(self.type)
         value = self.type(text) if form is None or re.fullmatch(form.pattern, text) else None
-        if not self.accepts(value):
+        if value is None or (self.type in _NUMBERS and not self.accepts(value)):
             limits = self.mark(Bounds) or Bounds()
             is_large = type(value) is int and limits.le == LARGEST_COUNT < value
             expected = f"at most {LARGEST_COUNT:,}" if is_large else self.expected
