@@ -16,13 +16,20 @@ from syntaxlm.models.structures import Distances
 
 @dataclass(frozen=True)
 class GRUConfig:
-    """Settings of the GRU."""
+    """Settings of the GRU.
+
+    Attributes:
+        embedding_size: features of a token's embedding, and of the state
+        tied: the decoder's weight is the embedding's
+        dropout: rate on embeddings and on the decoder's input
+        init_range: embedding and decoder start uniform in (-init_range, init_range)
+    """
 
     name: Literal["gru"] = "gru"
-    embedding_size: int = 100  # features of a token's embedding, and of the state
-    tied: bool = True  # the decoder's weight is the embedding's
-    dropout: float = 0.1  # rate on embeddings and on the decoder's input
-    init_range: float = 0.1  # embedding and decoder start uniform in (-init_range, init_range)
+    embedding_size: int = 100
+    tied: bool = True
+    dropout: float = 0.1
+    init_range: float = 0.1
 
 
 @neural_model("gru", GRUConfig)

@@ -21,10 +21,14 @@ from syntaxlm.models.structures import Distances
 
 @dataclass(frozen=True)
 class MutualInformationConfig:
-    """Settings of the parser by mutual information."""
+    """Settings of the parser by mutual information.
+
+    Attributes:
+        smoothing: added to the count of every pair of words
+    """
 
     name: Literal["mutual-information"] = "mutual-information"
-    smoothing: float = 0.5  # added to the count of every pair of words
+    smoothing: float = 0.5
 
 
 @model("mutual-information", MutualInformationConfig)

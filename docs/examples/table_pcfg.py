@@ -20,11 +20,16 @@ from syntaxlm.ops.inside import TableRules
 
 @dataclass(frozen=True)
 class TablePCFGConfig(PCFGConfig, section="model"):
-    """Settings of the grammar of tables."""
+    """Settings of the grammar of tables.
+
+    Attributes:
+        nonterminals: number of constituent symbols
+        preterminals: number of word symbols (preterminals)
+    """
 
     name: Literal["table-pcfg"] = "table-pcfg"
-    nonterminals: int = 10  # number of constituent symbols
-    preterminals: int = 20  # number of word symbols (preterminals)
+    nonterminals: int = 10
+    preterminals: int = 20
 
     def grammar(self, words: int) -> Grammar:
         return TableGrammar(self, words)

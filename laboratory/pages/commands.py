@@ -1,15 +1,16 @@
-"""The parts of the pages of commands that come from the parser of the command line."""
+"""The parts of the pages of commands that come from the declarations of the commands."""
 
 from __future__ import annotations
 
-import argparse
 import re
-from functools import cache, partial
+from dataclasses import MISSING
 from pathlib import Path
 
 from laboratory.pages.markdown import plain, table
 from laboratory.pages.tables import TABLES, columns_of
-from syntaxlm.cli import build_parser
+from syntaxlm.cli import all_commands
+from syntaxlm.cli.command import Command
+from syntaxlm.core.declarations import Option
 
 WRITTEN = Path(__file__).parents[2] / "docs" / "commands"
 
@@ -18,12 +19,6 @@ WRITTEN = Path(__file__).parents[2] / "docs" / "commands"
 _USE = ["parse", "score", "items", "generate", "draw", "serve", "grammar"]
 _TRAIN = ["quickstart", "train", "compare", "focus", "combine", "report", "tune cache", "tune stops"]
 _GROUPS = {"Evaluate": "evaluate ", "Prepare data": ("inspect", "data "), "Models and recipes": ("models ", "recipes ")}
-
-
-@cache
-def all_commands() -> dict[str, argparse.ArgumentParser]:
-    """Every command that does something, by its name: "train", "evaluate perplexity", ..., in the order of the help."""
-    return {leaf.prog.removeprefix("syntaxlm "): leaf for leaf in build_parser().leaves()}
 
 
 def page_name(command: str) -> str:
@@ -41,17 +36,17 @@ def command_list() -> str:
     return "\n".join([*parts, _purpose("Others", left)])
 
 
-def _purpose(title: str, chosen: dict[str, argparse.ArgumentParser]) -> str:
+def _purpose(title: str, chosen: dict[str, Command]) -> str:
     rows = (
-        [f"[`syntaxlm {name}`]({page_name(name)})", plain(_first_sentence(parser))] for name, parser in chosen.items()
+        [f"[`syntaxlm {name}`]({page_name(name)})", plain(_first_sentence(command))] for name, command in chosen.items()
     )
     return f"### {title}\n\n" + table(["command", "what it does"], rows)
 
 
 def usage(command: str) -> str:
     """What a command does, and its usage line."""
-    parser = all_commands()[command]
-    return f"{plain(parser.description or '')}\n\n```text\n{_usage(parser)}\n```"
+    declared = all_commands()[command]
+    return f"{plain(declared.docstring.description)}\n\n```text\n{declared.usage}\n```"
 
 
 def options_and_columns(command: str) -> str:
@@ -63,43 +58,29 @@ def options_and_columns(command: str) -> str:
     return "\n".join(parts)
 
 
-def _first_sentence(parser: argparse.ArgumentParser) -> str:
+def _first_sentence(command: Command) -> str:
     """What a command does, in short; a colon in parentheses does not end it."""
-    return re.split(r"\. |: (?![^(]*\))", parser.description or "")[0].rstrip(".") + "."
+    return re.split(r"\. |: (?![^(]*\))", command.docstring.description)[0].rstrip(".") + "."
 
 
-def _usage(parser: argparse.ArgumentParser) -> str:
-    """The usage line without "usage:", as wide as a page is."""
-    usual, parser.formatter_class = parser.formatter_class, partial(argparse.HelpFormatter, width=76)
-    try:
-        return parser.format_usage().removeprefix("usage: ").rstrip().replace("\n       ", "\n")
-    finally:
-        parser.formatter_class = usual
-
-
-def _options(parser: argparse.ArgumentParser) -> str:
-    rows = [
-        [_written(action), plain(_meaning(action))]
-        for action in parser._actions
-        if not isinstance(action, argparse._HelpAction)
-    ]
-    if parser.get_default("takes_overrides"):
+def _options(command: Command) -> str:
+    rows = [[_written(option), plain(_meaning(option))] for option in command.options.values()]
+    if command.takes_overrides:
         rows.append(
             ["`--SECTION.SETTING VALUE`", "any [setting](../reference/settings.md) of the recipe, by its dotted name"]
         )
     return table(["", "meaning"], rows)
 
 
-def _written(action: argparse.Action) -> str:
+def _written(option: Option) -> str:
     """How an argument is given: `-o FILE, --output FILE`."""
-    if not action.option_strings:
-        return f"`{action.metavar}`"
-    if action.nargs == 0:
-        return f"`{', '.join(action.option_strings)}`"
-    value = action.metavar or "{" + ",".join(map(str, action.choices or ())) + "}"
-    value = value if isinstance(value, str) else " ".join(value)
-    return f"`{', '.join(f'{name} {value}' for name in action.option_strings)}`"
+    names = list(option.names)
+    if option.type is bool and option.default is not False:
+        names += [f"--no-{name.removeprefix('--')}" for name in names]
+    value = "" if option.shown.is_positional else option.value_name
+    return f"`{', '.join(f'{name} {value}'.rstrip() for name in names)}`"
 
 
-def _meaning(action: argparse.Action) -> str:
-    return (action.help or "") + (" (must be given)" if action.option_strings and action.required else "")
+def _meaning(option: Option) -> str:
+    is_required = option.default is MISSING and not option.shown.is_positional
+    return option.help + (" (must be given)" if is_required else "")

@@ -26,8 +26,10 @@ def method_table() -> str:
     """The public methods of a model that have no section of their own, with the first sentence about each."""
     rows = []
     for name, method in vars(syntaxlm.LanguageModel).items():
-        if inspect.isroutine(method) and not name.startswith("_") and ">>>" not in (inspect.getdoc(method) or ""):
-            rows.append([f"`{name}`", plain((inspect.getdoc(method) or "").splitlines()[0])])
+        description = inspect.getdoc(method) or ""
+        has_section = ">>>" in description and name not in syntaxlm.__all__
+        if inspect.isroutine(method) and not name.startswith("_") and not has_section:
+            rows.append([f"`{name}`", plain(description.splitlines()[0])])
     return table(["method", "what it does"], rows)
 
 

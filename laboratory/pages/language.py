@@ -10,7 +10,7 @@ import argparse
 import ast
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from functools import cache
@@ -20,8 +20,8 @@ from typing import Any
 import yaml
 
 from laboratory.pages.markdown import plain, table
-from syntaxlm.cli import build_parser
-from syntaxlm.cli.parser import Parser
+from syntaxlm.cli import COMMANDS
+from syntaxlm.cli.command import Group, Run, leaves
 
 ROOT = Path(__file__).parents[2]
 HERE = Path(__file__).parent
@@ -109,7 +109,7 @@ def all_texts() -> Iterator[Text]:
     for path in sorted((ROOT / "recipes").rglob("*.yaml")):
         comments = re.sub(r"^[^#\n]*", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
         yield Text(str(path.relative_to(ROOT)), 1, _without_code(comments).replace("#", " "))
-    yield from help_texts(build_parser())
+    yield from help_texts(COMMANDS)
     for path in sorted((ROOT / "src").rglob("*.py")):
         yield from messages(path.read_text(encoding="utf-8"), str(path.relative_to(ROOT)))
 
@@ -119,21 +119,16 @@ def page_text(markdown: str, place: str) -> Text:
     return Text(place, 1, _NO_PROSE.sub(lambda found: re.sub(r"[^\n]", " ", found.group()), markdown))
 
 
-def help_texts(parser: Parser) -> Iterator[Text]:
-    """The help of a command and of all below it."""
-    parser.declare()
-    place = f"{parser.prog} --help"
-    for text in (parser.description, parser.epilog):
-        if text:
-            yield Text(place, 1, _without_code(text))
-    for action in parser._actions:
-        if action.help and action.help != argparse.SUPPRESS:
-            yield Text(place, 1, _without_code(action.help))
-        if isinstance(action, argparse._SubParsersAction):
-            for choice in action._choices_actions:
-                yield Text(place, 1, _without_code(choice.help or ""))
-            for inner in dict.fromkeys(action.choices.values()):
-                yield from help_texts(inner)
+def help_texts(commands: Mapping[str, Run | Group]) -> Iterator[Text]:
+    """The help of commands and of all below them."""
+    for name, group in commands.items():
+        if isinstance(group, Group):
+            for text in (group.help, group.example):
+                yield Text(f"syntaxlm {name} --help", 1, _without_code(text))
+    for command in leaves(commands):
+        helps = [option.help for option in command.options.values()]
+        for text in (command.docstring.summary, command.docstring.description, command.example, *helps):
+            yield Text(f"syntaxlm {command.name} --help", 1, _without_code(text))
 
 
 def _without_code(text: str) -> str:

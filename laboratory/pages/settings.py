@@ -1,21 +1,17 @@
-"""The settings of recipes, from the dataclasses in the code, their limits and the comments beside their fields."""
+"""The settings of recipes, from the dataclasses in the code, their limits and their docstrings."""
 
 from __future__ import annotations
 
-import ast
 import dataclasses
-import inspect
-import io
 import json
-import tokenize
 import types
 import typing
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 from laboratory.pages.markdown import plain, table
+from syntaxlm.core.declarations import docstring_of, help_texts
 from syntaxlm.core.settings import limits_of, range_of
 from syntaxlm.models.registry import MODELS, ModelConfig, NamedConfig
 from syntaxlm.training.recipe import PairRecipe, SentenceBatchSettings, StreamBatchSettings, TextRecipe, TreeRecipe
@@ -38,7 +34,7 @@ class Setting:
 def settings_of(kind: type, prefix: str = "") -> Iterator[Setting]:
     """The settings of a dataclass, those of the sections inside it in their place."""
     hints = typing.get_type_hints(kind, include_extras=True)
-    comments = comments_of(kind)
+    texts = help_texts(kind)
     for field in dataclasses.fields(kind):
         name, hint = f"{prefix}{field.name}", hints[field.name]
         if hint == ModelConfig:
@@ -46,7 +42,7 @@ def settings_of(kind: type, prefix: str = "") -> Iterator[Setting]:
         if dataclasses.is_dataclass(hint):
             yield from settings_of(typing.cast(type, hint), f"{name}.")
         elif not _is_tag(field.name, hint):
-            yield Setting(name, _taken(hint), _default(field), comments.get(field.name, ""))
+            yield Setting(name, _taken(hint), _default(field), texts.get(field.name, ""))
 
 
 def sections() -> dict[str, type]:
@@ -85,40 +81,13 @@ def section_tables() -> str:
     parts = []
     for name, kind in sections().items():
         settings = list(settings_of(kind, _prefix(name)))
-        parts.append(f"## `{name}`\n\n{plain(summary(kind))}\n\n{settings_table(settings)}")
+        parts.append(f"## `{name}`\n\n{plain(docstring_of(kind).summary)}\n\n{settings_table(settings)}")
     return "\n".join(parts)
 
 
 def _prefix(heading: str) -> str:
     """What stands before the names of the settings of a section."""
     return heading.partition(",")[0] + "."
-
-
-def summary(kind: type) -> str:
-    """The first paragraph of a docstring, in one line."""
-    return " ".join((inspect.getdoc(kind) or "").split("\n\n")[0].split())
-
-
-@cache
-def comments_of(kind: type) -> dict[str, str]:
-    """The comment beside each field of a dataclass, its base classes' included."""
-    inherited: dict[str, str] = {}
-    for base in reversed(kind.__mro__[1:]):
-        if "__dataclass_fields__" in vars(base):
-            inherited |= comments_of(base)
-    source = inspect.getsource(kind)
-    comments = {
-        token.start[0]: token.string.lstrip("# ").rstrip()
-        for token in tokenize.generate_tokens(io.StringIO(source).readline)
-        if token.type == tokenize.COMMENT
-    }
-    (body,) = ast.parse(source).body
-    assert isinstance(body, ast.ClassDef)
-    return inherited | {
-        node.target.id: comments[node.end_lineno]
-        for node in body.body
-        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.end_lineno in comments
-    }
 
 
 def _is_tag(name: str, hint: Any) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 
 from laboratory.pages.markdown import plain, table
-from syntaxlm.cli import build_parser
+from syntaxlm.cli import all_commands
 from syntaxlm.evaluation.items import REGION_COLUMNS
 from syntaxlm.reports.tables import Column, Columns
 from syntaxlm.scoring.surprisal import MEASURES, SURPRISALS
@@ -55,14 +55,13 @@ def item_table() -> str:
 def format_table() -> str:
     """The formats of every command, and the extensions of an output file that choose them."""
     rows = []
-    for parser in build_parser().leaves():
-        action = parser._option_string_actions.get("--format")
-        if action is not None:
-            names = [f"`{name}`" for name in action.choices or ()]
-            usual = parser.get_default("usual_format") or action.default
-            default = f"`{usual}`" if usual else "see the command"
-            suffixes = " ".join(f"`{suffix}`" for suffix in parser.formats or ())
-            rows.append([f"`{parser.prog.removeprefix('syntaxlm ')}`", " ".join(names), default, suffixes])
+    for name, command in all_commands().items():
+        option = command.declared.get("format")
+        if option is not None:
+            names = " ".join(f"`{choice}`" for choice in option.choices)
+            default = f"`{option.default}`" if option.default else "see the command"
+            suffixes = " ".join(f"`{suffix}`" for suffix in command.formats or ())
+            rows.append([f"`{name}`", names, default, suffixes])
     return table(["command", "formats", "default", "extensions of `-o FILE`"], rows)
 
 

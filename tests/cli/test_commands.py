@@ -16,20 +16,17 @@ import pytest
 import yaml
 
 from syntaxlm import cli
-from syntaxlm.cli.parser import Parser
+from syntaxlm.cli.command import Group
 from syntaxlm.core.files import UNFINISHED
 from syntaxlm.parsing import parse as parsing_text
 from syntaxlm.training.run import train
 from syntaxlm.trees.tree import parse_brackets, read_brackets
 
-
-def commands(parser: Parser, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
-    """Returns the names of all commands of a parser, including groups of commands."""
-    inner = [found for name, one in parser.commands.items() for found in commands(one, (*path, name))]
-    return [path, *inner]
-
-
-COMMANDS = commands(cli.build_parser())
+COMMANDS = [
+    (),
+    *((name,) for name, each in cli.COMMANDS.items() if isinstance(each, Group)),
+    *(tuple(name.split()) for name in cli.all_commands()),
+]
 
 
 @pytest.fixture
@@ -52,7 +49,7 @@ def standard_input(monkeypatch, content: bytes) -> None:
 def test_every_command_has_help_with_all_it_takes(run, command):
     code, out, _ = run(*command, "--help")
     assert code == 0
-    assert out.startswith(f"usage: {' '.join(['syntaxlm', *command])}")
+    assert out.startswith(f"Usage: {' '.join(['syntaxlm', *command])}")
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)

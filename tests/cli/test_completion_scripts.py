@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from syntaxlm import cli
-from syntaxlm.cli.completion_scripts import completion_script
+from syntaxlm.cli.completion import completion_script
 
 SHELLS = ("bash", "zsh", "fish")
 bash = pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
@@ -18,7 +18,7 @@ bash = pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
 def scripts(tmp_path_factory):
     folder = tmp_path_factory.mktemp("completion")
     for shell in SHELLS:
-        (folder / shell).write_text(completion_script(cli.build_parser(), shell))
+        (folder / shell).write_text(completion_script(shell))
     return folder
 
 
@@ -32,10 +32,11 @@ def test_the_script_has_valid_syntax(scripts, shell):
 @pytest.mark.parametrize("shell", SHELLS)
 def test_the_script_names_every_command_and_every_option(scripts, shell):
     text = (scripts / shell).read_text()
-    for leaf in cli.build_parser().leaves():
-        assert leaf.prog.split()[-1] in text
-        for option in leaf._option_string_actions:
-            assert (option.lstrip("-") if shell == "fish" else option) in text
+    for name, command in cli.all_commands().items():
+        assert name.split()[-1] in text
+        for option in command.options.values():
+            if not option.shown.is_positional:
+                assert all((each.lstrip("-") if shell == "fish" else each) in text for each in option.names)
 
 
 @bash
@@ -52,7 +53,7 @@ def test_the_script_names_every_command_and_every_option(scripts, shell):
         (["train", "prpn-to"], {"prpn-toy"}),
         (["completion", "z"], {"zsh"}),
         (["--ver"], {"--version"}),
-        (["score", "parse", "--cont"], {"--context", "--contractions"}),
+        (["score", "model", "--cont"], {"--context", "--contractions"}),
         (["recipes", "show", "logic/on-lstm-"], {"logic/on-lstm-small", "logic/on-lstm-tiny"}),
     ],
     ids=lambda words: " ".join(words if isinstance(words, list) else sorted(words)),
@@ -60,11 +61,11 @@ def test_the_script_names_every_command_and_every_option(scripts, shell):
 def test_bash_completes_commands_and_options(scripts, line, found):
     words = " ".join(f"'{word}'" for word in ["syntaxlm", *line])
     code = (
-        f"source {scripts / 'bash'}; COMP_WORDS=({words}); COMP_CWORD={len(line)}; _shtab_syntaxlm;"
+        f"source {scripts / 'bash'}; COMP_WORDS=({words}); COMP_CWORD={len(line)}; _syntaxlm;"
         ' ((${#COMPREPLY[@]})) && printf "%s\\n" "${COMPREPLY[@]}"; complete -p syntaxlm'
     )
     lines = subprocess.run(["bash", "-u", "-c", code], capture_output=True, text=True, check=True).stdout.splitlines()
-    assert lines.pop() == "complete -o bashdefault -F _shtab_syntaxlm syntaxlm"
+    assert lines.pop() == "complete -o bashdefault -F _syntaxlm syntaxlm"
     assert set(lines) == found
 
 

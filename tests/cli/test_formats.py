@@ -15,7 +15,7 @@ from tests.fresh_models import fresh
 from tests.grammar_models import grammar
 
 STORED = Path(__file__).parents[1] / "stored_models"
-LEAVES = {parser.prog.removeprefix("syntaxlm "): parser for parser in cli.build_parser().leaves()}
+LEAVES = cli.all_commands()
 # Pictures, a recipe, a script, a page, and models of the hub.
 WITHOUT = {"draw", "recipes show", "completion", "serve", "models download", "models push"}
 
@@ -72,12 +72,12 @@ def _place(word, folders):
 
 @pytest.mark.parametrize("command", LEAVES)
 def test_every_command_that_prints_figures_has_formats_and_a_short_form(command):
-    options = LEAVES[command]._option_string_actions
-    assert ("--format" not in options) == (command in WITHOUT)
-    if "--format" in options:
-        formats = options["--format"].choices
+    options = LEAVES[command].options
+    assert ("format" not in options) == (command in WITHOUT)
+    if "format" in options:
+        formats = options["format"].choices
         assert "json" in formats
-        assert options["--json"].const == "json"
+        assert "json" in options
         assert ("parquet" in formats) == (
             command in {*TABLES, "evaluate reading-times", "evaluate significance", "inspect"}
         )

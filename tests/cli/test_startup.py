@@ -8,7 +8,7 @@ import sys
 import pytest
 
 HEAVY = {
-    "annotated_types", "jinja2", "nltk", "numpy", "pandas", "polars", "pyarrow", "pydantic", "rich", "safetensors",
+    "annotated_types", "jinja2", "nltk", "numpy", "pandas", "polars", "pyarrow", "pydantic", "safetensors",
     "syntaxlm.reports.tables", "torch", "yaml",
 }  # fmt: skip
 

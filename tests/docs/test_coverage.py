@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import ast
 import inspect
 import re
@@ -53,12 +52,11 @@ def test_no_page_is_of_a_command_that_there_is_not():
 
 @pytest.mark.parametrize("command", all_commands())
 def test_the_page_of_a_command_has_all_that_it_takes(command):
-    parser, page = all_commands()[command], text_of(f"commands/{page_name(command)}")
-    for action in parser._actions:
-        if not isinstance(action, argparse._HelpAction):
-            assert action.help
-            assert all(f"{name}" in page for name in action.option_strings or [action.metavar])
-    assert ("SECTION.SETTING" in page) == bool(parser.get_default("takes_overrides"))
+    declared, page = all_commands()[command], text_of(f"commands/{page_name(command)}")
+    for option in declared.options.values():
+        assert option.help
+        assert all(f"{name}" in page for name in option.names)
+    assert ("SECTION.SETTING" in page) == declared.takes_overrides
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
-import argparse
 import re
+from typing import Any
 
 import pytest
-from laboratory.pages.commands import all_commands
 from laboratory.pages.recipes import all_recipes
 from laboratory.pages.settings import all_settings
 
-from syntaxlm.cli import build_parser, split_overrides
+from syntaxlm.cli import all_commands, build_app, split_overrides
+from syntaxlm.cli.app import UsageError, parse
+from syntaxlm.cli.command import Command
 from syntaxlm.core.errors import InputError
 from syntaxlm.training.recipe import read_recipe
 from syntaxlm.training.recipe_files import recipe_names
 from tests.docs.examples import PAGES, ROOT, Example, examples_of
 
-COMMANDS, PARSER = all_commands(), build_parser()
+COMMANDS = all_commands()
 SHIPPED = set(recipe_names())
 SETTINGS = {one.name for one in all_settings()}
 EXAMPLES = [example for path in [*PAGES, *all_recipes()] for example in examples_of(path)]
 EPILOGS = [
-    Example(f"syntaxlm {name} --help", tuple(parser.epilog.split("syntaxlm ", 1)[1].split()), whole=True)
-    for name, parser in COMMANDS.items()
-    if parser.epilog and '"' not in parser.epilog
+    Example(f"syntaxlm {name} --help", tuple(command.example.split()[1:]), whole=True)
+    for name, command in COMMANDS.items()
+    if '"' not in command.example
 ]
 
 
@@ -46,30 +47,31 @@ def test_every_example_is_read_by_the_command_line(example):
 def check(example: Example) -> None:
     """A misspelt option, a missing argument, an unknown command, setting or recipe ends the reading."""
     rest, overrides = split_overrides(example.words)
-    parser = command_of(rest)
     if not example.whole:
-        known = {option for action in parser._actions for option in action.option_strings}
+        known = {name for option in command_of(rest).options.values() for name in option.names}
         assert {word for word in rest if re.match("--?[a-z]", word)} <= known
         return
-    options = PARSER.parse_args(rest)
-    assert not overrides or getattr(options, "takes_overrides", False)
-    for recipe in recipes_named(options):
+    parsed = parse(build_app(), rest)
+    assert parsed is not None
+    command, values = parsed
+    assert not overrides or command.takes_overrides
+    for recipe in recipes_named(values):
         check_settings(overrides, recipe)
 
 
-def command_of(words: list[str]) -> argparse.ArgumentParser:
-    """The parser of the command that the words begin with; of its first kind, where they name a group."""
+def command_of(words: list[str]) -> Command:
+    """The command that the words begin with; the first one, where they name a group."""
     for count in (2, 1):
         name = " ".join(words[:count])
-        inner = [parser for full, parser in COMMANDS.items() if full == name or full.startswith(f"{name} ")]
+        inner = [command for full, command in COMMANDS.items() if full == name or full.startswith(f"{name} ")]
         if inner:
             return inner[0]
     raise AssertionError(f"there is no command {' '.join(words[:2])}")
 
 
-def recipes_named(options: argparse.Namespace) -> list[str]:
+def recipes_named(values: dict[str, Any]) -> list[str]:
     """What a call names: shipped recipes, or files of the reader's own, which must look like files."""
-    names: list[str] = getattr(options, "recipes", None) or list(filter(None, [getattr(options, "recipe", None)]))
+    names = [*values.get("recipes", ()), *filter(None, [values.get("recipe")])]
     wrong = [name for name in names if name not in SHIPPED and not name.endswith(".yaml")]
     assert not wrong
     return names
@@ -92,7 +94,7 @@ def test_every_recipe_that_a_page_names_is_shipped(path):
 
 def test_the_check_sees_a_misspelt_option_a_missing_argument_and_a_setting_that_is_none():
     for words in (["parse", "model", "--decodr", "biased"], ["evaluate", "perplexity", "model"], ["pars", "model"]):
-        with pytest.raises((SystemExit, AssertionError)):
+        with pytest.raises((UsageError, AssertionError)):
             check(Example("here", tuple(words), whole=True))
     for recipe in ("prpn-toy", "mine.yaml"):
         for setting in ("model.hiden_size", "schedule.epoch", "text.normaliser.unit"):

@@ -86,14 +86,13 @@ def test_every_formula_of_the_pages_becomes_mathml():
 
 
 def test_docstrings_become_markdown():
-    text = "What it is.\n\ntokens: (T, B) <unk>\n    and more\nlengths: (B,).  mask: (B,)\nRaises InputError."
+    text = "What it is.\n\nArgs:\n    tokens: (T, B) <unk>\n        and more\n    mask: (B,)\n\nRaises InputError."
     text += "\n\n>>> 1 < 2\nTrue"
     assert as_markdown(text).split("\n") == [
         "What it is.",
         "",
         "- `tokens`: (T, B) &lt;unk>",
         "    and more",
-        "- `lengths`: (B,).",
         "- `mask`: (B,)",
         "",
         "Raises InputError.",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import re
 
 import pytest
@@ -21,7 +20,7 @@ from laboratory.pages.language import (
 from laboratory.pages.parts import without_parts
 from laboratory.pages.results import PAGES, without_results
 
-from syntaxlm.cli.parser import Parser
+from syntaxlm.cli.command import Group
 from tests.docs.examples import ROOT
 
 MODEL_PAGES = sorted((ROOT / "docs" / "models").glob("*.md"))
@@ -68,12 +67,16 @@ def test_code_links_and_formulas_of_a_page_are_not_read_and_lines_are_counted():
 
 
 def test_help_of_all_commands_below_is_read():
-    parser = Parser(prog="tool")
-    inner = parser.add_subparsers().add_parser("inner", description="The clean-up of trees.")
-    inner.add_argument("--clean-up", help="the clean-up; see `--clean-up`")
-    inner.add_argument("--old", help=argparse.SUPPRESS)
-    texts = list(help_texts(parser))
-    assert [one.place for one in violations(texts, avoided())] == ["tool inner --help"] * 2
+    def inner(clean_up: bool = False) -> None:
+        """Tidy.
+
+        The clean-up of trees.
+
+        clean_up: the clean-up; see `--clean-up`
+        """
+
+    texts = list(help_texts({"tool": Group("Tidy.", "tool inner", {"inner": inner})}))
+    assert [one.place for one in violations(texts, avoided())] == ["syntaxlm tool inner --help"] * 2
 
 
 def test_messages_are_read_and_docstrings_and_short_strings_are_not():

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import cycle, islice
 from pathlib import Path
-from typing import Any, Literal, Unpack, overload
+from typing import Any, Literal, overload
 
 import torch
 
@@ -28,7 +28,7 @@ from syntaxlm.data.arguments import (
     file_of,
     is_frame,
     model_names,
-    options_of,
+    suggests_parameters,
     texts_of,
 )
 from syntaxlm.data.input_table import InputTable
@@ -41,7 +41,7 @@ from syntaxlm.evaluation.perplexity import LanguageModelScore, evaluate_text
 from syntaxlm.evaluation.reading_times import evaluate_reading_times
 from syntaxlm.evaluation.suites import evaluate_suites
 from syntaxlm.evaluation.trees import evaluate_parsing
-from syntaxlm.generation.options import SamplingKeywords, SamplingOptions, TreeSamplingOptions
+from syntaxlm.generation.options import SamplingOptions, TreeSamplingOptions
 from syntaxlm.generation.sentences import (
     GeneratedSentence,
     SentenceWithTree,
@@ -51,20 +51,20 @@ from syntaxlm.generation.sentences import (
 )
 from syntaxlm.generation.stops import read_stops, write_stops
 from syntaxlm.generation.trees import GeneratedTree, generate_trees
-from syntaxlm.parsing.options import ParseKeywords, ParseOptions
+from syntaxlm.parsing.options import Decoder, MarkUse, ParseOptions, Ties
 from syntaxlm.parsing.parse import CONSTITUENTS, Parse, check_text_of, parse_lines
 from syntaxlm.parsing.processes import parse_in_processes
 from syntaxlm.parsing.word_measures import word_measures
 from syntaxlm.scoring.cache import CacheSettings
 from syntaxlm.scoring.engine import Scorer
-from syntaxlm.scoring.options import Context, PerplexityOptions, ReadingOptions, ScoreKeywords, ScoreOptions
+from syntaxlm.scoring.options import Context, Measure, PerplexityOptions, ReadingOptions, ScoreOptions
 from syntaxlm.scoring.surprisal import word_columns
 from syntaxlm.scoring.word_table import word_table
 from syntaxlm.storage.folder import STOPS, ModelBundle, write_model
 from syntaxlm.storage.hub import CardFacts, check_repository_name, has_card, upload, write_card
 from syntaxlm.storage.sources import read_named
 from syntaxlm.text.doubts import checked, warn_of_doubts
-from syntaxlm.text.options import TextKeywords, TextOptions
+from syntaxlm.text.options import Contractions, Punctuation, TextOptions
 from syntaxlm.text.reader import TextReader, each_line
 from syntaxlm.trees.f1 import PROTOCOLS
 
@@ -95,32 +95,50 @@ class LanguageModel(ModelBundle):
 
     @overload
     def parse(  # type: ignore[overload-overlap]  # a string is an iterable, too
-        self, text: str, *, also: Sequence[ModelBundle] = (), **options: Unpack[ParseKeywords]
-    ) -> Parse: ...
+        self, text: str, *, also: Sequence[ModelBundle] = (),
+        decoder: Decoder | None = None, layer: int | None = None, ties: Ties = "random", marks: MarkUse = "auto",
+        labels: bool = False, best: int = 1, samples: int = 0, sample_seed: int = 0, pretokenised: bool = False,
+        punctuation: Punctuation = "auto", contractions: Contractions = "auto",
+    ) -> Parse: ...  # fmt: skip
 
     @overload
     def parse(
-        self, text: Iterable[str], *, also: Sequence[ModelBundle] = (), **options: Unpack[ParseKeywords]
-    ) -> Results[Parse]: ...
+        self, text: Iterable[str], *, also: Sequence[ModelBundle] = (),
+        decoder: Decoder | None = None, layer: int | None = None, ties: Ties = "random", marks: MarkUse = "auto",
+        labels: bool = False, best: int = 1, samples: int = 0, sample_seed: int = 0, pretokenised: bool = False,
+        punctuation: Punctuation = "auto", contractions: Contractions = "auto",
+    ) -> Results[Parse]: ...  # fmt: skip
 
+    @suggests_parameters
     def parse(
-        self, text: str | Iterable[str], *, also: Sequence[ModelBundle] = (), **options: Unpack[ParseKeywords]
-    ) -> Parse | Results[Parse]:
+        self, text: str | Iterable[str], *, also: Sequence[ModelBundle] = (),
+        decoder: Decoder | None = None, layer: int | None = None, ties: Ties = "random", marks: MarkUse = "auto",
+        labels: bool = False, best: int = 1, samples: int = 0, sample_seed: int = 0, pretokenised: bool = False,
+        punctuation: Punctuation = "auto", contractions: Contractions = "auto",
+    ) -> Parse | Results[Parse]:  # fmt: skip
         """Parse one sentence or several.
 
         A text without words gives a parse without words, which is false, so there is one result per text.
-        also: other models; the tree is then the average of the trees of all models, over the words as this model reads
-        them, without distances, span scores and labels.
-        options: the fields of `ParseOptions`:
-        decoder: the decoding algorithm; by default that of the model's structure.
-        layer: the layer whose distances are used, from 1; by default the model's.
-        labels: whether to add induced labels (PCFGs).
-        ties: how to choose among equally good splits in an average, "random" (default) or "first".
-        best: number of trees of each sentence, in `alternatives` of the parse; samples, sample_seed: samples instead.
-        punctuation, contractions: how words are split before the model reads them, by default "auto", as its vocabulary
-        requires; see `TextReader.of`. "keep" for text that is tokenised like the model's training text.
-        pretokenised: whether each string between white space is one word of the tree, whatever the model reads.
-        Raises InputError if the model does not parse, or does not support this decoder, layer or labels.
+
+        Args:
+            text: a sentence, or several.
+            also: other models; the tree is then the average of the trees of all models, over the words as this model
+                reads them, without distances, span scores and labels.
+            decoder: the decoding algorithm; by default that of the model's structure.
+            layer: the layer whose distances are used, from 1; by default the model's.
+            ties: how to choose among equally good splits in an average.
+            marks: whether punctuation marks that the model does not read are evidence of constituents.
+            labels: whether to add induced labels (PCFGs).
+            best: number of trees of each sentence, in `alternatives` of the parse.
+            samples: number of trees that are drawn instead.
+            sample_seed: the random seed of the samples.
+            pretokenised: whether each string between white space is one word of the tree, whatever the model reads.
+            punctuation: how punctuation is split off before the model reads the words, by default as its vocabulary
+                requires; see `TextReader.of`. "keep" for text that is tokenised like the model's training text.
+            contractions: how contractions are split.
+
+        Raises:
+            InputError: if the model does not parse, or does not support this decoder, layer or labels.
 
         >>> parse = nlp.parse("The old man the boats.")
         >>> print(parse)
@@ -128,25 +146,28 @@ class LanguageModel(ModelBundle):
         >>> [part.text for part in parse.not_read]
         ['.']
         """
-        chosen = options_of(ParseOptions, options, self.parse)
+        chosen = ParseOptions(
+            decoder=decoder, layer=layer, ties=ties, marks=marks, labels=labels, best=best, samples=samples,
+            sample_seed=sample_seed, pretokenised=pretokenised, punctuation=punctuation, contractions=contractions,
+        )  # fmt: skip
         parses = Results(self._parses(texts_of(text, "parse"), LINES_TOGETHER, 1, also, chosen), CONSTITUENTS)
         return parses[0] if isinstance(text, str) else parses
 
+    @suggests_parameters
     def pipe(
-        self,
-        texts: Iterable[str],
-        batch_size: int = 256,
-        *,
-        n_process: int = 1,
-        also: Sequence[ModelBundle] = (),
-        **options: Unpack[ParseKeywords],
-    ) -> Iterator[Parse]:
+        self, texts: Iterable[str], batch_size: int = 256, *, n_process: int = 1, also: Sequence[ModelBundle] = (),
+        decoder: Decoder | None = None, layer: int | None = None, ties: Ties = "random", marks: MarkUse = "auto",
+        labels: bool = False, best: int = 1, samples: int = 0, sample_seed: int = 0, pretokenised: bool = False,
+        punctuation: Punctuation = "auto", contractions: Contractions = "auto",
+    ) -> Iterator[Parse]:  # fmt: skip
         """Parse a stream of sentences, and yield their parses in order.
 
-        texts: an iterable, which may be endless; it is read lazily.
-        batch_size: number of sentences read at a time; larger batches are faster and take more memory.
-        n_process: number of processes, which parse different batches and share the processor cores; -1: one for each
-        core. Their start takes seconds.
+        Args:
+            texts: an iterable, which may be endless; it is read lazily.
+            batch_size: number of sentences read at a time; larger batches are faster and take more memory.
+            n_process: number of processes, which parse different batches and share the processor cores; -1: one for
+                each core. Their start takes seconds.
+
         Other parameters and errors: see `parse`.
 
         >>> for parse in nlp.pipe(["a cat sleeps", "the dog"]):
@@ -161,8 +182,11 @@ class LanguageModel(ModelBundle):
         _check_integer(n_process, "n_process")
         if n_process != -1:
             check_number("n_process", n_process, 1)
-        read_options = options_of(ParseOptions, options, self.pipe)
-        return self._parses(texts_of(texts, "pipe"), batch_size, n_process, also, read_options)
+        chosen = ParseOptions(
+            decoder=decoder, layer=layer, ties=ties, marks=marks, labels=labels, best=best, samples=samples,
+            sample_seed=sample_seed, pretokenised=pretokenised, punctuation=punctuation, contractions=contractions,
+        )  # fmt: skip
+        return self._parses(texts_of(texts, "pipe"), batch_size, n_process, also, chosen)
 
     def _parses(
         self, texts: Iterator[str], batch_size: int, n_process: int, also: Sequence[ModelBundle], options: ParseOptions
@@ -192,32 +216,50 @@ class LanguageModel(ModelBundle):
 
     @overload
     def surprisal(  # type: ignore[overload-overlap]
-        self, text: str, **options: Unpack[ScoreKeywords]
-    ) -> SentenceSurprisal: ...
+        self, text: str, *,
+        context: Context = "reset", given: str | None = None, measures: Sequence[Measure] = (), next_words: int = 0,
+        punctuation: Punctuation = "auto", contractions: Contractions = "auto",
+    ) -> SentenceSurprisal: ...  # fmt: skip
 
     @overload
-    def surprisal(self, text: Iterable[str], **options: Unpack[ScoreKeywords]) -> Surprisals: ...
-
-    @overload
-    def surprisal(self, text: Any, *, column: str, **options: Unpack[ScoreKeywords]) -> Surprisals: ...
-
     def surprisal(
-        self, text: Any, *, column: str | None = None, **options: Unpack[ScoreKeywords]
-    ) -> SentenceSurprisal | Surprisals:
+        self, text: Iterable[str], *,
+        context: Context = "reset", given: str | None = None, measures: Sequence[Measure] = (), next_words: int = 0,
+        punctuation: Punctuation = "auto", contractions: Contractions = "auto",
+    ) -> Surprisals: ...  # fmt: skip
+
+    @overload
+    def surprisal(
+        self, text: Any, *, column: str,
+        context: Context = "reset", given: str | None = None, measures: Sequence[Measure] = (), next_words: int = 0,
+        punctuation: Punctuation = "auto", contractions: Contractions = "auto",
+    ) -> Surprisals: ...  # fmt: skip
+
+    @suggests_parameters
+    def surprisal(
+        self, text: Any, *, column: str | None = None,
+        context: Context = "reset", given: str | None = None, measures: Sequence[Measure] = (), next_words: int = 0,
+        punctuation: Punctuation = "auto", contractions: Contractions = "auto",
+    ) -> SentenceSurprisal | Surprisals:  # fmt: skip
         """Compute the surprisal of every word of one sentence or several, in bits.
 
         Each row is a word as written, separated by white space, or a character for a character-level model. The rows
         of a sentence add up to -log2 of its probability. A text without words has no rows.
-        column: the column of sentences, if `text` is a data frame or the file of a table; its other columns are added
-        to every row.
-        options: the fields of `ScoreOptions`:
-        context: "reset" reads each sentence by itself; "carry" reads all as one stream.
-        given: the beginning of the sentence, which every text continues.
-        measures: further values of each word, in `measures` of its row and as columns: "entropy", "entropy_reduction",
-        "rank", "prefix_surprisal", "constituents_ended", "depth", "distance".  next_words: number of most probable next
-        words before each word.
-        punctuation, contractions: see `parse`.
-        Raises InputError for models without token probabilities and for dependency-tree models.
+
+        Args:
+            text: a sentence, several, or a table.
+            column: the column of sentences, if `text` is a data frame or the file of a table; its other columns are
+                added to every row.
+            context: "reset" reads each sentence by itself; "carry" reads all as one stream.
+            given: the beginning of the sentence, which every text continues.
+            measures: further values of each word, in `measures` of its row and as columns: "entropy",
+                "entropy_reduction", "rank", "prefix_surprisal", "constituents_ended", "depth", "distance".
+            next_words: number of most probable next words before each word.
+            punctuation: see `parse`.
+            contractions: see `parse`.
+
+        Raises:
+            InputError: for models without token probabilities and for dependency-tree models.
 
         >>> for row in nlp.surprisal("the cat sleeps"):
         ...     print(row.word or row.token, round(row.surprisal, 1))
@@ -227,7 +269,10 @@ class LanguageModel(ModelBundle):
         </s> 4.7
         """
         self._check_reads_text("surprisal", "syntaxlm.scoring.surprisal.tree_surprisals")
-        chosen = options_of(ScoreOptions, options, self.surprisal)
+        chosen = ScoreOptions(
+            context=context, given=given, measures=measures, next_words=next_words, punctuation=punctuation,
+            contractions=contractions,
+        )  # fmt: skip
         others: Iterator[dict[str, Any]] = cycle([{}])
         columns, texts, is_one = word_columns(chosen), text, isinstance(text, str) and column is None
         if column is not None:
@@ -250,17 +295,21 @@ class LanguageModel(ModelBundle):
 
     @overload
     def log_prob(  # type: ignore[overload-overlap]
-        self, text: str, *, given: str | None = None, **options: Unpack[TextKeywords]
-    ) -> float: ...
+        self, text: str, *, given: str | None = None, punctuation: Punctuation = "auto",
+        contractions: Contractions = "auto",
+    ) -> float: ...  # fmt: skip
 
     @overload
     def log_prob(
-        self, text: Iterable[str], *, given: str | None = None, **options: Unpack[TextKeywords]
-    ) -> list[float]: ...
+        self, text: Iterable[str], *, given: str | None = None, punctuation: Punctuation = "auto",
+        contractions: Contractions = "auto",
+    ) -> list[float]: ...  # fmt: skip
 
+    @suggests_parameters
     def log_prob(
-        self, text: str | Iterable[str], *, given: str | None = None, **options: Unpack[TextKeywords]
-    ) -> float | list[float]:
+        self, text: str | Iterable[str], *, given: str | None = None, punctuation: Punctuation = "auto",
+        contractions: Contractions = "auto",
+    ) -> float | list[float]:  # fmt: skip
         """Compute the natural log-probability of one sentence, or of each of several sentences, in nats.
 
         Each sentence is read by itself. EOS counts if the model predicts it. punctuation, contractions: see `parse`.
@@ -273,9 +322,12 @@ class LanguageModel(ModelBundle):
         """
         self._check_reads_text("log_prob", "syntaxlm.scoring.surprisal.log_probs_of_trees")
         check_names(given=given)
-        chosen, texts = options_of(TextOptions, options, self.log_prob), list(texts_of(text, "log_prob"))
+        chosen, texts = (
+            TextOptions(punctuation=punctuation, contractions=contractions),
+            list(texts_of(text, "log_prob")),
+        )
         if given is not None:
-            nats = [-one.bits * math.log(2) for one in self.surprisal(texts, given=given, **options)]
+            nats = [-one.bits * math.log(2) for one in self.surprisal(texts, given=given, **vars(chosen))]
             return nats[0] if isinstance(text, str) else nats
         reader = TextReader.of(self.normaliser, self.vocabulary, chosen)
         warn_of_doubts(reader, texts, *_short_names([self]))
@@ -283,6 +335,7 @@ class LanguageModel(ModelBundle):
         log_probs: list[float] = scorer.sentences(list(each_line(reader.tokens, texts))).tolist()
         return log_probs[0] if isinstance(text, str) else log_probs
 
+    @suggests_parameters
     @keeps_readings
     def perplexity(
         self,
@@ -290,7 +343,8 @@ class LanguageModel(ModelBundle):
         *,
         context: Context | None = None,
         cache: CacheSettings | None = None,
-        **options: Unpack[TextKeywords],
+        punctuation: Punctuation = "keep",
+        contractions: Contractions = "keep",
     ) -> LanguageModelScore:
         """Measure perplexity, bits per token and bits per character of a text.
 
@@ -303,7 +357,7 @@ class LanguageModel(ModelBundle):
         >>> round(nlp.perplexity(["the cat sleeps"]).perplexity)
         1088
         """
-        reading = options_of(partial(PerplexityOptions, context=context), options, self.perplexity)
+        reading = PerplexityOptions(context=context, punctuation=punctuation, contractions=contractions)
         if isinstance(text, str) and any(map(str.isspace, text)) and not Path(text).exists():
             raise InputError(
                 f"perplexity: found {shortened(text, LONGEST_NAME)!r}, which is not the name of a file; for a sentence,"
@@ -315,35 +369,45 @@ class LanguageModel(ModelBundle):
 
     @overload
     def generate(
-        self, count: int = 1, prompt: str | None = None, *, trees: Literal[False] = False,
-        **options: Unpack[SamplingKeywords],
+        self, count: int = 1, prompt: str | None = None, *, trees: Literal[False] = False, temperature: float = 1.0,
+        top_k: int | None = None, seed: int = 0, max_words: int | None = None, keep_unknown: bool = False,
     ) -> Results[GeneratedSentence]: ...  # fmt: skip
 
     @overload
     def generate(
-        self, count: int = 1, prompt: str | None = None, *, trees: Literal[True], **options: Unpack[SamplingKeywords]
-    ) -> Results[SentenceWithTree] | Results[GeneratedTree]: ...
+        self, count: int = 1, prompt: str | None = None, *, trees: Literal[True], temperature: float = 1.0,
+        top_k: int | None = None, seed: int = 0, max_words: int | None = None, keep_unknown: bool = False,
+    ) -> Results[SentenceWithTree] | Results[GeneratedTree]: ...  # fmt: skip
 
+    @suggests_parameters
     def generate(
-        self, count: int = 1, prompt: str | None = None, *, trees: bool = False, **options: Unpack[SamplingKeywords]
-    ) -> Results[GeneratedSentence] | Results[SentenceWithTree] | Results[GeneratedTree]:
+        self, count: int = 1, prompt: str | None = None, *, trees: bool = False, temperature: float = 1.0,
+        top_k: int | None = None, seed: int = 0, max_words: int | None = None, keep_unknown: bool = False,
+    ) -> Results[GeneratedSentence] | Results[SentenceWithTree] | Results[GeneratedTree]:  # fmt: skip
         """Sample sentences. The same seed gives the same sentences.
 
-        prompt: words that each sentence starts with.
-        trees: whether to sample sentences with their trees. PCFGs sample them top-down, without prompt, temperature and
-        top_k. Dependency-tree models require stop classifiers in their folder, and no prompt.
-        options: the fields of `SamplingOptions`:
-        temperature: below 1 favours probable words; 0 always takes the most probable word.
-        top_k: draw only from the top_k most probable words.  seed: 0 by default.
-        max_words: maximum length of a sentence, without the prompt; by default 100 words (500 characters).
-        keep_unknown: whether the unknown word may be drawn.
-        Raises InputError for options out of range, and if the model does not sample sentences or trees.
+        Args:
+            count: number of sentences.
+            prompt: words that each sentence starts with.
+            trees: whether to sample sentences with their trees. PCFGs sample them top-down, without prompt, temperature
+                and top_k. Dependency-tree models require stop classifiers in their folder, and no prompt.
+            temperature: below 1 favours probable words; 0 always takes the most probable word.
+            top_k: draw only from the top_k most probable words.
+            seed: the random seed.
+            max_words: maximum length of a sentence, without the prompt; by default 100 words (500 characters).
+            keep_unknown: whether the unknown word may be drawn.
+
+        Raises:
+            InputError: for options out of range, and if the model does not sample sentences or trees.
 
         >>> len(nlp.generate(2, max_words=6))
         2
         """
         _check_integer(count, "count")
         check_names(prompt=prompt)
+        sampling = SamplingOptions(
+            temperature=temperature, top_k=top_k, seed=seed, max_words=max_words, keep_unknown=keep_unknown
+        )
         if self.model.reads == "trees":
             if not trees or prompt is not None:
                 found = "trees=False" if not trees else "a prompt"
@@ -357,9 +421,7 @@ class LanguageModel(ModelBundle):
                     " folder"
                 )
             stops = read_stops(self.folder, self)
-            chosen = options_of(TreeSamplingOptions, options, self.generate)
-            return Results(generate_trees(self, stops, count, chosen))
-        sampling = options_of(SamplingOptions, options, self.generate)
+            return Results(generate_trees(self, stops, count, TreeSamplingOptions(**vars(sampling))))
         if not trees:
             return Results(generate(self, count, prompt, sampling))
         refuse_word_options(prompt, sampling, "Sentences with trees are sampled top-down.")

@@ -1,6 +1,6 @@
 """The commands: parse arguments, call the library, print.
 
-Each command is a function (see `syntaxlm.cli.parser`), which imports what is slow to import when it is called.
+Each command is a function (see `syntaxlm.cli.command`), which imports what is slow to import when it is called.
 """
 
 from __future__ import annotations
@@ -19,10 +19,14 @@ from functools import cache
 from types import FrameType
 from typing import Any, NoReturn
 
+from cyclopts import App
+
 from syntaxlm.cli import data, draw, evaluate, generate, models, parse, score, serve, train
-from syntaxlm.cli.completion_scripts import completion
+from syntaxlm.cli.app import UsageError, app_of
+from syntaxlm.cli.app import parse as parse_words
+from syntaxlm.cli.command import Command, Group, Run, leaves
+from syntaxlm.cli.completion import completion
 from syntaxlm.cli.output import WRONG_INPUT, print_reading
-from syntaxlm.cli.parser import Group, Parser, Run, call
 from syntaxlm.core.errors import InputError, InputWarning
 from syntaxlm.core.files import system_error
 from syntaxlm.core.progress import set_quiet
@@ -46,43 +50,41 @@ COMMANDS: Mapping[str, Run | Group] = {  # in the order of the help
         parse.parse, score.score, score.items, generate.generate, draw.draw, serve.serve, draw.report, data.inspect
     ),
     "evaluate": Group(
-        "evaluate a model or a file of trees",
+        "Evaluate a model or a file of trees.",
         "syntaxlm evaluate parse MODEL treebank.mrg",
         named(*EVALUATIONS),
     ),
     **named(train.train, train.compare, train.focus),
     "tune": Group(
-        "train add-ons for a model",
+        "Train add-ons for a model.",
         "syntaxlm tune cache MODEL valid.txt",
         {"cache": train.tune_cache, "stops": train.tune_stops},
     ),
     **named(models.average, models.combine, models.rerank, draw.grammar),
     "models": Group(
-        "list, describe, download or upload models",
+        "List or describe model folders; download and upload models of the Hugging Face hub.",
         "syntaxlm models list runs",
         {"list": models.list_models, "info": models.describe_model, **named(models.download, models.push)},
-        "List or describe model folders; download and upload models of the Hugging Face hub.",
     ),
     "recipes": Group(
-        "list the bundled recipes, or print one",
+        "List the bundled recipes, or print one.",
         "syntaxlm recipes list",
         {"list": models.list_recipes, "show": models.show_recipe},
     ),
     "data": Group(
-        "prepare text and treebanks",
+        "Prepare text and treebanks for training.",
         "syntaxlm data sentences novels/*.txt -o train.txt",
         named(data.toy, data.text8, data.words, data.tags, data.trees, data.sentences, data.logic, data.next_sentence),
-        "Prepare text and treebanks for training.",
     ),
     "ngram": Group(
-        "exchange n-gram models with other programs",
+        "Exchange n-gram models with other programs, as ARPA files.",
         "syntaxlm ngram to-arpa MODEL -o model.arpa",
         named(models.to_arpa, models.from_arpa),
-        "Exchange n-gram models with other programs, as ARPA files.",
     ),
     **named(train.quickstart, completion),
 }
 
+NO_SETTINGS = "this command does not take recipe settings"
 INTERRUPTED = 128 + signal.SIGINT
 
 
@@ -95,11 +97,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):  # the output is UTF-8 on every system
         sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
     words = sys.argv[1:] if arguments is None else arguments
-    parser = build_parser()
     try:
         with _warnings_printed("-q" in words or "--quiet" in words), _exiting_on_signals():
-            code = _run(parser, words)
+            code = _run(words)
         _flush()
+    except UsageError as error:
+        print(error, file=sys.stderr)
+        return WRONG_INPUT
     except InputError as error:
         print(f"syntaxlm: error: {error}", file=sys.stderr)
         if hint := inspection_hint(str(error), words):
@@ -129,8 +133,9 @@ _NOT_INSPECTED = (".yaml", ".yml", ".safetensors", ".svg", ".png", ".html")  # r
 def inspection_hint(message: str, arguments: Sequence[str]) -> str:
     """Return the advice to look at a file of data that an error names; "" if it names none.
 
-    message: an error, which starts with the place of the fault.  arguments: the words of the command, which has the
-    name of the file among them.
+    Args:
+        message: an error, which starts with the place of the fault.
+        arguments: the words of the command, with the name of the file among them.
     """
     place = _DATA_PLACE.match(message)
     name = place["file"] if place else ""
@@ -145,28 +150,25 @@ def _flush() -> None:
         sys.stdout.flush()
 
 
-def _run(parser: Parser, words: Sequence[str]) -> int:
-    # Removed first: argparse would read the value of an unknown option as the RECIPE.
+def _run(words: Sequence[str]) -> int:
+    # Removed first: a setting of a recipe is no option of the command.
     rest, overrides = split_overrides(words)
-    try:
-        options = parser.parse_args(rest)
-    except SystemExit:  # after help, which may be for a pipe whose reader has gone
-        _flush()
-        raise
-    command: Parser = options.parser
-    if not hasattr(options, "run"):  # a command with commands below it
-        if command is parser:
-            parser.print_help()
-            return 0
-        command.print_help(sys.stderr)
+    app = build_app()
+    names, apps, further = app.parse_commands(rest)
+    if names and apps[-1].default_command is None and not further:  # a command with commands below it
+        app.help_print(rest, console=app.error_console)
         return WRONG_INPUT
-    if overrides and not getattr(options, "takes_overrides", False):
-        command.error(f"unrecognized option --{overrides[0][0]}; this command does not take recipe settings")
-    options.overrides = overrides
-    set_quiet(options.quiet)
+    parsed = parse_words(app, rest)
+    if parsed is None:
+        return 0
+    command, values = parsed
+    if overrides and not command.takes_overrides:
+        name = f"--{overrides[0][0]}"
+        raise UsageError(f"syntaxlm {command.name}", f"unrecognized option {name}; {NO_SETTINGS}")
+    set_quiet(values.pop("quiet", False))
     try:
         with collected(print_reading), running_command(["syntaxlm", *words]):
-            return call(options)
+            return command.call({**values, "overrides": overrides})
     finally:
         set_quiet(False)
 
@@ -195,7 +197,8 @@ def _exiting_on_signals() -> Iterator[None]:
 def _warnings_printed(quiet: bool) -> Iterator[None]:
     """Print syntaxlm's warnings like its errors, without a line of source code, and others as Python prints them.
 
-    quiet: print no warnings.
+    Args:
+        quiet: print no warnings.
     """
 
     printed: set[str] = set()
@@ -218,16 +221,21 @@ def _warnings_printed(quiet: bool) -> Iterator[None]:
 
 
 @cache
-def build_parser() -> Parser:
-    """Return the parser of all commands. Parsing does not change it."""
-    parser = Parser(
-        prog="syntaxlm",
-        description="Language models that learn syntax: train them on plain text, and parse and score text with them.",
-        epilog='example: syntaxlm parse MODEL "the old cat sleeps". Help on a command: syntaxlm parse --help',
+def build_app() -> App:
+    """Return the app of all commands."""
+    return app_of(
+        "syntaxlm",
+        COMMANDS,
+        help="Language models that learn syntax: train them on plain text, and parse and score text with them.",
+        help_epilogue='example: syntaxlm parse MODEL "the old cat sleeps". Help on a command: syntaxlm parse --help',
+        version=f"syntaxlm {VERSION}",
     )
-    parser.add_argument("--version", action="version", version=f"syntaxlm {VERSION}")
-    parser.add_commands(COMMANDS)
-    return parser
+
+
+@cache
+def all_commands() -> Mapping[str, Command]:
+    """Return the commands that do something by their words, such as "evaluate parse", in the order of the help."""
+    return {command.name: command for command in leaves(COMMANDS)}
 
 
 def split_overrides(arguments: Sequence[str]) -> tuple[list[str], list[tuple[str, str]]]:

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Literal
 
+from syntaxlm.cli.command import Folder
 from syntaxlm.cli.options import Brackets, MaxWords, Preprocessing, SentencesFile, Share, has_labels
 from syntaxlm.cli.output import (
     WRONG_INPUT,
@@ -17,9 +18,8 @@ from syntaxlm.cli.output import (
     output_path,
     print_summary,
 )
-from syntaxlm.cli.parser import Folder
+from syntaxlm.core.declarations import Argument, Count, Name, Seed, Shown
 from syntaxlm.core.files import to_json
-from syntaxlm.core.options import Argument, Count, Name, Seed, Shown
 from syntaxlm.core.progress import status
 
 SPLITS = ("train", "valid", "test")
@@ -34,8 +34,9 @@ ToyFolder = Annotated[Path, Folder(files=TOY_FILES)]
 class WordExtraction:
     """Which words of a treebank are written, and where.
 
-    treebank: file of trees or tagged text, folder or quoted pattern; - for standard input
-    output: the text
+    Attributes:
+        treebank: file of trees or tagged text, folder or quoted pattern; - for standard input
+        output: write the text to this file (written atomically); default, or -: standard output
     """
 
     treebank: Annotated[str, Argument("TREEBANK")]
@@ -66,8 +67,11 @@ def inspect(
     text, tagged text, trees, dependency trees, tables, minimal pairs, test suites, frequency lists, n-grams and model
     folders. The exit code is 2 if a file cannot be read.
 
-    files: any files
-    example: syntaxlm inspect treebank.mrg stimuli.csv
+    Args:
+        files: any files
+
+    Examples:
+        syntaxlm inspect treebank.mrg stimuli.csv
     """
     from syntaxlm.evaluation.inspection import inspect
 
@@ -89,10 +93,13 @@ def toy(
     Sample sentences from a small English grammar. Writes text, constituency trees, dependency trees, and the perplexity
     floor, the lowest perplexity that a model can have.
 
-    output: output folder: new, empty, or written by this command before
-    sentences: number of training sentences
-    punctuated: write commas and full stops in text and constituency trees; the words are the same
-    example: syntaxlm data toy -o toy --sentences 2000
+    Args:
+        output: output folder: new, empty, or written by this command before
+        sentences: number of training sentences
+        punctuated: write commas and full stops in text and constituency trees; the words are the same
+
+    Examples:
+        syntaxlm data toy -o toy --sentences 2000
     """
     from syntaxlm.data.toy import write_corpus
 
@@ -107,8 +114,11 @@ def text8(file: Annotated[str, Argument("FILE")], output: TextFolder, format: Su
     Write DIR/train.txt, the first 99 million characters of text8, and DIR/valid.txt, the last million, each as one
     line. This is the split of published results. Training requires batches.context carry.
 
-    file: unpacked text8, 100,000,000 bytes; - for standard input
-    example: syntaxlm data text8 text8 -o data/text8
+    Args:
+        file: unpacked text8, 100,000,000 bytes; - for standard input
+
+    Examples:
+        syntaxlm data text8 text8 -o data/text8
     """
     from syntaxlm.data.running_text import split_text8
 
@@ -123,7 +133,8 @@ def words(extraction: WordExtraction) -> None:
     Write the words of a treebank after gold-tree preprocessing, one sentence per line, as training text for a model
     that does not read the trees.
 
-    example: syntaxlm data words treebank.mrg -o train.txt
+    Examples:
+        syntaxlm data words treebank.mrg -o train.txt
     """
     extraction.run(with_tags=False)
 
@@ -135,7 +146,8 @@ def tags(extraction: WordExtraction) -> None:
     text for models of part-of-speech tags (text.normaliser.units: tags). TREEBANK may also be tagged text, to remove
     its punctuation.
 
-    example: syntaxlm data tags masc.tagged.txt.gz -o train.tagged.txt --preprocessing ptb-keep
+    Examples:
+        syntaxlm data tags masc.tagged.txt.gz -o train.tagged.txt --preprocessing ptb-keep
     """
     extraction.run(with_tags=True)
 
@@ -152,10 +164,14 @@ def trees(
     Write a binary tree for each sentence of a text. The trees depend only on the numbers of words. They are the
     baselines of evaluate parse, and control trees for models that learn from trees (text.trees).
 
-    shape: right: every constituent ends at the last word; left: every constituent starts at the first word; balanced:
-        every constituent splits in the middle; random: every constituent splits at a uniformly random position
-    output: the trees
-    example: syntaxlm data trees train.txt --shape random --seed 1 -o random.mrg
+    Args:
+        shape: right: every constituent ends at the last word; left: every constituent starts at the first word;
+            balanced: every constituent splits in the middle; random: every constituent splits at a uniformly random
+            position
+        output: write the trees to this file (written atomically); default, or -: standard output
+
+    Examples:
+        syntaxlm data trees train.txt --shape random --seed 1 -o random.mrg
     """
     from syntaxlm.data.treebanks import write_baseline_trees
 
@@ -182,18 +198,21 @@ def sentences(
     Split plain text with arbitrary line breaks, such as books, into sentences, one per line. Blank lines separate
     paragraphs. Abbreviations, whose full stops do not end a sentence, are learned from the text.
 
-    files: plain text files, optionally .gz, .xz or .zst; - for standard input
-    output: the sentences
-    valid_output: write some paragraphs, drawn at random, to this file instead, as validation text
-    valid_share: share of the paragraphs in the validation text
-    paragraphs: paragraph separator: blank lines (default) or every line end
-    abbreviation: further word whose full stop does not end a sentence, besides the learned ones; may be repeated
-    punctuation: treatment of English punctuation marks at the ends of words: keep (default); split, each mark becomes a
-        word; drop
-    contractions: treatment of n't, 's, 'll and similar: keep (default); split, they become separate words, as in
-        treebanks
-    encoding: encoding of the files
-    example: syntaxlm data sentences novels/*.txt -o train.txt --valid-output valid.txt
+    Args:
+        files: plain text files, optionally .gz, .xz or .zst; - for standard input
+        output: write the sentences to this file (written atomically); default, or -: standard output
+        valid_output: write some paragraphs, drawn at random, to this file instead, as validation text
+        valid_share: share of the paragraphs in the validation text
+        paragraphs: paragraph separator: blank lines (default) or every line end
+        abbreviation: further word whose full stop does not end a sentence, besides the learned ones; may be repeated
+        punctuation: treatment of English punctuation marks at the ends of words: keep (default); split, each mark
+            becomes a word; drop
+        contractions: treatment of n't, 's, 'll and similar: keep (default); split, they become separate words, as in
+            treebanks
+        encoding: encoding of the files
+
+    Examples:
+        syntaxlm data sentences novels/*.txt -o train.txt --valid-output valid.txt
     """
     from syntaxlm.data.running_text import write_sentences
     from syntaxlm.text.treebank_style import TreebankStyle
@@ -214,8 +233,11 @@ def logic(output: PairFolder, pairs: Count = 100_000, seed: Seed = 0, format: Su
     Sample pairs of propositional formulas, and determine by truth tables which of seven relations holds between them.
     Training and validation pairs have up to 6 operators, test pairs 1 to 12.
 
-    pairs: number of training pairs
-    example: syntaxlm data logic -o logic
+    Args:
+        pairs: number of training pairs
+
+    Examples:
+        syntaxlm data logic -o logic
     """
     from syntaxlm.data.labelled_pairs import write_logic
 
@@ -233,8 +255,11 @@ def next_sentence(
     next), half a sentence and another one of the same part of the text (label other). The first 90% of the text are for
     training, the next 5% for validation, the last 5% for testing.
 
-    max_words: omit pairs with a longer sentence
-    example: syntaxlm data next-sentence text.txt -o pairs
+    Args:
+        max_words: omit pairs with a longer sentence
+
+    Examples:
+        syntaxlm data next-sentence text.txt -o pairs
     """
     from syntaxlm.data.labelled_pairs import write_next_sentence_pairs
 

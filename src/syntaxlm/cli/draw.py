@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal
 
+from syntaxlm.cli.command import Folder
 from syntaxlm.cli.options import (
     PARSES,
     Brackets,
@@ -16,9 +17,8 @@ from syntaxlm.cli.options import (
     has_labels,
 )
 from syntaxlm.cli.output import OutputFile, ReportOutput, SummaryFormat, formatted, output_path
-from syntaxlm.cli.parser import Folder
+from syntaxlm.core.declarations import Argument, Count, Needs, Only, Shown
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.options import Argument, Count, Needs, Only, Shown
 from syntaxlm.core.progress import status
 from syntaxlm.parsing.options import DecodingOptions, ParseOptions
 
@@ -46,14 +46,17 @@ def draw(
     install 'syntaxlm[draw]'; uses the fonts of this machine), or .tex (trees only, for the LaTeX packages forest and
     tikz-dependency).
 
-    model: model folder written by train, or a file of dependency trees (.conllu, .conll, .conllx or .dp)
-    sentence: the sentence, in quotes; omit it with --gold
-    output: file to write: .svg, .html, .png or .tex; default, or -: SVG on standard output
-    gold: gold tree, (S (NP ...) ...), or bracket file; its words are the sentence
-    number: number of the tree in the file, from 1
-    maps: also draw maps of gates and attention
-    theme:  and is light in a PNG
-    example: syntaxlm draw MODEL "the old cat sleeps" -o cat.svg
+    Args:
+        model: model folder written by train, or a file of dependency trees (.conllu, .conll, .conllx or .dp)
+        sentence: the sentence, in quotes; omit it with --gold
+        output: file to write: .svg, .html, .png or .tex; default, or -: SVG on standard output
+        gold: gold tree, (S (NP ...) ...), or bracket file; its words are the sentence
+        number: number of the tree in the file, from 1
+        maps: also draw maps of gates and attention
+        theme: colour theme; auto (default) follows the reader's system and is light in a PNG
+
+    Examples:
+        syntaxlm draw MODEL "the old cat sleeps" -o cat.svg
     """
     from syntaxlm.core.text_files import content_suffix
     from syntaxlm.drawing.dependencies import write_dependencies
@@ -113,9 +116,12 @@ def report(
     and the best and worst sentences beside their gold trees. The page lists what cannot be shown and why. For a model
     that does not parse, it covers only the language model.
 
-    model: model folder, written by train, or a bundled model, such as en
-    output: folder for report.html
-    example: syntaxlm report MODEL treebank.mrg -o my-report
+    Args:
+        model: model folder, written by train, or a bundled model, such as en
+        output: folder for report.html
+
+    Examples:
+        syntaxlm report MODEL treebank.mrg -o my-report
     """
     from syntaxlm.api.model_report import write_report
 
@@ -141,15 +147,18 @@ def grammar(
     probable words. Frequencies are counted in the parses of a text or, without one, in sentences sampled from the
     grammar.
 
-    text: count symbols in the parses of this file, one sentence per line; - for standard input; default: 1,000 sampled
-        sentences
-    symbols: number of nonterminals and of preterminals to list
-    rule: list constituents of the TEXT that this rule makes, in their contexts, such as "NT-3 -> NT-4 T-7"; * stands
-        for any symbol
-    member: which grammar of a combination to list, from 1; default 1
-    output: the grammar
-    format: html: a self-contained page
-    example: syntaxlm grammar MODEL sentences.txt -o grammar.html
+    Args:
+        text: count symbols in the parses of this file, one sentence per line; - for standard input; default: 1,000
+            sampled sentences
+        symbols: number of nonterminals and of preterminals to list
+        rule: list constituents of the TEXT that this rule makes, in their contexts, such as "NT-3 -> NT-4 T-7"; *
+            stands for any symbol
+        member: which grammar of a combination to list, from 1; default 1
+        output: write the grammar to this file (written atomically); default, or -: standard output
+        format: output format. html: a self-contained page
+
+    Examples:
+        syntaxlm grammar MODEL sentences.txt -o grammar.html
     """
     from syntaxlm.evaluation.grammar import list_concordance, list_grammar
     from syntaxlm.models.combination import ParserCombination

@@ -27,8 +27,8 @@ from syntaxlm.cli.options import (
     weights_of,
 )
 from syntaxlm.cli.output import DetailedOutput, ReportOutput
+from syntaxlm.core.declarations import Argument, Count, InputFile, Name, Needs, Only, Shown
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.options import Argument, Count, InputFile, Name, Needs, Only, Shown
 from syntaxlm.core.progress import status
 from syntaxlm.evaluation.options import RegressionSettings
 from syntaxlm.parsing.options import DecodingOptions
@@ -58,10 +58,13 @@ def perplexity(
     perplexity is that of the words given their trees. With a neural cache, print the results with and without it. The
     cache makes words more probable that recently followed a similar state; tune cache finds its weights.
 
-    cache_weight: use a neural cache with this share of the probability, 0 to 1
-    cache_theta: strength of the cache's preference for words that followed a similar state; 0: none
-    cache_size: number of words in the cache; default 2000
-    example: syntaxlm evaluate perplexity MODEL test.txt
+    Args:
+        cache_weight: use a neural cache with this share of the probability, 0 to 1
+        cache_theta: strength of the cache's preference for words that followed a similar state; 0: none
+        cache_size: number of words in the cache; default 2000
+
+    Examples:
+        syntaxlm evaluate perplexity MODEL test.txt
     """
     from syntaxlm.evaluation.perplexity import evaluate_text
     from syntaxlm.scoring.cache import CACHE_SIZE, CacheSettings
@@ -97,11 +100,14 @@ def parse(
     For a model of dependency trees (dmv, structformer), TREEBANK may have dependency trees; then print directed and
     undirected attachment.
 
-    also: the trees are the average of all models' trees
-    details: each sentence's trees and scores
-    random_weights: also score N untrained models with the same settings and vocabulary by every decoder, which shows
-        the effect of the architecture alone; default: 3 for a single model of distances, otherwise 0
-    example: syntaxlm evaluate parse MODEL treebank.mrg --preprocessing ud
+    Args:
+        also: another model; may be repeated: the trees are the average of all models' trees
+        details: write each sentence's trees and scores to this file, as JSON lines
+        random_weights: also score N untrained models with the same settings and vocabulary by every decoder, which
+            shows the effect of the architecture alone; default: 3 for a single model of distances, otherwise 0
+
+    Examples:
+        syntaxlm evaluate parse MODEL treebank.mrg --preprocessing ud
     """
     from syntaxlm.data.treebanks import read_treebank
     from syntaxlm.evaluation.attachment import evaluate_attachment, has_dependencies
@@ -142,12 +148,15 @@ def trees(
 
     Score predicted trees, from any parser, against gold trees. No model is needed.
 
-    predicted: bracket file, with or without labels; - for standard input
-    gold: bracket file, folder or quoted pattern, with the same sentences in the same order
-    failed: leave out sentences whose prediction is a failed parse, such as (ROOT), (()) or a blank line (skip), or
-        score them without brackets (zero); default: skip
-    details: each sentence's trees and scores
-    example: syntaxlm evaluate trees predicted.mrg gold.mrg
+    Args:
+        predicted: bracket file, with or without labels; - for standard input
+        gold: bracket file, folder or quoted pattern, with the same sentences in the same order
+        failed: leave out sentences whose prediction is a failed parse, such as (ROOT), (()) or a blank line (skip), or
+            score them without brackets (zero); default: skip
+        details: write each sentence's trees and scores to this file, as JSON lines
+
+    Examples:
+        syntaxlm evaluate trees predicted.mrg gold.mrg
     """
     from syntaxlm.evaluation.trees import evaluate_trees
 
@@ -170,10 +179,13 @@ def agreement(
     pair of models, the model that agrees least with the others, and models whose trees are nearly all right or left
     branching. No gold trees are needed.
 
-    text: UTF-8 file, one sentence per line
-    models: two or more model folders
-    sentences: parse the first N sentences of the text; default: 1000
-    example: syntaxlm evaluate agreement text.txt runs/seed-1 runs/seed-2 runs/seed-3
+    Args:
+        text: UTF-8 file, one sentence per line
+        models: two or more model folders
+        sentences: parse the first N sentences of the text; default: 1000
+
+    Examples:
+        syntaxlm evaluate agreement text.txt runs/seed-1 runs/seed-2 runs/seed-3
     """
     from syntaxlm.evaluation.agreement import SENTENCES, measure_agreement
 
@@ -196,9 +208,12 @@ def boundaries(
     of the text. Prints precision, recall and F1, with baselines. The threshold is chosen on text that is not scored:
     the first tenth, or another text.
 
-    text: UTF-8 file with white space between words
-    tune: choose thresholds on this text instead, and score all of TEXT
-    example: syntaxlm evaluate boundaries MODEL test.txt --tune valid.txt
+    Args:
+        text: UTF-8 file with white space between words
+        tune: choose thresholds on this text instead, and score all of TEXT
+
+    Examples:
+        syntaxlm evaluate boundaries MODEL test.txt --tune valid.txt
     """
     from syntaxlm.evaluation.boundaries import evaluate_boundaries
 
@@ -221,10 +236,13 @@ def pairs(
     beside the share of pairs with an unknown differing word. Several models appear in adjacent columns and are compared
     with the first.
 
-    files: files or folders of minimal pairs; - for JSON lines on standard input
-    also: it is compared with the first
-    details: each pair and its log-probabilities
-    example: syntaxlm evaluate pairs MODEL pairs.jsonl --also ANOTHER --punctuation drop
+    Args:
+        files: files or folders of minimal pairs; - for JSON lines on standard input
+        also: another model; may be repeated: it is compared with the first
+        details: write each pair and its log-probabilities to this file, as JSON lines
+
+    Examples:
+        syntaxlm evaluate pairs MODEL pairs.jsonl --also ANOTHER --punctuation drop
     """
     from syntaxlm.evaluation.pairs import evaluate_pairs
 
@@ -246,12 +264,15 @@ def suites(
     prediction, also on items whose words are known. Several models appear in adjacent columns and are compared with the
     first.
 
-    files: JSON suites, folders of them, or tables (.csv, .tsv) with the columns item and condition and one column per
-        region
-    also: it is compared with the first
-    prediction: prediction about the items of the tables; may be repeated
-    details: each item, the surprisals of its regions and which predictions hold
-    example: syntaxlm evaluate suites MODEL number_orc.json --also ANOTHER
+    Args:
+        files: JSON suites, folders of them, or tables (.csv, .tsv) with the columns item and condition and one column
+            per region
+        also: another model; may be repeated: it is compared with the first
+        prediction: prediction about the items of the tables; may be repeated
+        details: write each item, the surprisals of its regions and which predictions hold to this file, as JSON lines
+
+    Examples:
+        syntaxlm evaluate suites MODEL number_orc.json --also ANOTHER
     """
     from syntaxlm.evaluation.suites import evaluate_suites
 
@@ -275,17 +296,21 @@ def completion(
     columns and are interpolated with the first. Dependency-tree models read parsed candidates and compute P(S | T), the
     probability of the words given their tree.
 
-    questions: UTF-8 file with one candidate per line, in which the candidates of a question follow each other; or a
-        .conllu file of parsed candidates; - for standard input
-    answers: file with the correct candidate of each question, or its label, one per line
-    also: all models' log-probabilities are interpolated, with weights chosen on the first half of the questions
-    weights: weight of each --also model, 0 to 1, in their order; the first model has the remaining weight; default:
-        chosen on the first half
-    parses: for dependency-tree models if QUESTIONS is plain text: .conllu file with one tree per candidate, in the same
-        order
-    per_token: compare mean log-probabilities per token, for candidates of different lengths; default: sums
-    details: each question, its candidates' log-probabilities and the choice
-    example: syntaxlm evaluate completion MODEL questions.txt answers.txt --also ANOTHER
+    Args:
+        questions: UTF-8 file with one candidate per line, in which the candidates of a question follow each other; or a
+            .conllu file of parsed candidates; - for standard input
+        answers: file with the correct candidate of each question, or its label, one per line
+        also: another model; may be repeated: all models' log-probabilities are interpolated, with weights chosen on the
+            first half of the questions
+        weights: weight of each --also model, 0 to 1, in their order; the first model has the remaining weight; default:
+            chosen on the first half
+        parses: for dependency-tree models if QUESTIONS is plain text: .conllu file with one tree per candidate, in the
+            same order
+        per_token: compare mean log-probabilities per token, for candidates of different lengths; default: sums
+        details: write each question, its candidates' log-probabilities and the choice to this file, as JSON lines
+
+    Examples:
+        syntaxlm evaluate completion MODEL questions.txt answers.txt --also ANOTHER
     """
     from syntaxlm.evaluation.completion import evaluate_completion
 
@@ -322,22 +347,25 @@ def reading_times(
     surprisal. Requires the extra stats: pip install 'syntaxlm[stats]'. Tables have a header line and cells separated by
     tabs, commas or semicolons.
 
-    models: model folder, written by train
-    words: table with one displayed word per row, in the order in which readers saw them
-    times: table with reading times; several times of a word are averaged; default: a column of --words
-    time_column: column of the times; default: time
-    key: column of both tables that identifies a word; may be repeated; default: all columns that both have, except the
-        word and the time
-    min_time: leave out shorter times
-    max_time: leave out longer times
-    context: read each sentence by itself (reset), or the text as one stream whose state is carried from sentence to
-        sentence (carry), or measure each model that can carry its state both ways (both); default: as in training
-    details: write a table with one row per displayed word, its time, predictors and surprisals; the extension selects
-        the format: .csv, .jsonl, otherwise tab-separated
-    picture: draw mean reading time by surprisal for each model: .svg, .png (requires the extra draw), or .html, a page
-        with the results
-    theme: , for --picture
-    example: syntaxlm evaluate reading-times MODEL --words words.tsv --times times.tsv --frequencies train.txt
+    Args:
+        models: model folder, written by train
+        words: table with one displayed word per row, in the order in which readers saw them
+        times: table with reading times; several times of a word are averaged; default: a column of --words
+        time_column: column of the times; default: time
+        key: column of both tables that identifies a word; may be repeated; default: all columns that both have, except
+            the word and the time
+        min_time: leave out shorter times
+        max_time: leave out longer times
+        context: read each sentence by itself (reset), or the text as one stream whose state is carried from sentence to
+            sentence (carry), or measure each model that can carry its state both ways (both); default: as in training
+        details: write a table with one row per displayed word, its time, predictors and surprisals; the extension
+            selects the format: .csv, .jsonl, otherwise tab-separated
+        picture: draw mean reading time by surprisal for each model: .svg, .png (requires the extra draw), or .html, a
+            page with the results
+        theme: colour theme; auto (default) follows the reader's system, for --picture
+
+    Examples:
+        syntaxlm evaluate reading-times MODEL --words words.tsv --times times.tsv --frequencies train.txt
     """
     from syntaxlm.drawing.files import check_picture
     from syntaxlm.evaluation.reading_times import evaluate_reading_times
@@ -372,9 +400,12 @@ def significance(
     evaluate parse, trees, pairs and completion writes, one per seed. Prints the difference of the means over seeds, its
     95% interval and a p-value, by a bootstrap that resamples seeds and items (sentences, pairs, questions).
 
-    first: files of details of the first model, one per seed
-    against: those of the second model, of the same items; or right-branching alone, for right-branching trees
-    example: syntaxlm evaluate significance a-1.jsonl a-2.jsonl --against b-1.jsonl b-2.jsonl
+    Args:
+        first: files of details of the first model, one per seed
+        against: those of the second model, of the same items; or right-branching alone, for right-branching trees
+
+    Examples:
+        syntaxlm evaluate significance a-1.jsonl a-2.jsonl --against b-1.jsonl b-2.jsonl
     """
     from syntaxlm.evaluation.significance import compare_details
 
@@ -387,8 +418,11 @@ def logic(model: Classifier, pairs: Pairs, output: ReportOutput, device: Device 
     Predict the relation between the two formulas of every pair of a file with a classifier. Prints accuracy by number
     of operators, and for comparison that of the most frequent relation.
 
-    pairs: file of pairs, in the format of data logic; - for standard input
-    example: syntaxlm evaluate logic MODEL logic/test.tsv
+    Args:
+        pairs: file of pairs, in the format of data logic; - for standard input
+
+    Examples:
+        syntaxlm evaluate logic MODEL logic/test.tsv
     """
     from syntaxlm.evaluation.pair_classification import evaluate_inference
     from syntaxlm.storage.folder import find_device, read_classifier
@@ -405,8 +439,11 @@ def classifier(model: Classifier, pairs: Pairs, output: ReportOutput, device: De
     comparison that of the most frequent label. For formulas, evaluate logic also prints accuracy by number of
     operators.
 
-    pairs: file of pairs, in the format of the training files; - for standard input
-    example: syntaxlm evaluate classifier MODEL pairs.tsv
+    Args:
+        pairs: file of pairs, in the format of the training files; - for standard input
+
+    Examples:
+        syntaxlm evaluate classifier MODEL pairs.tsv
     """
     from syntaxlm.evaluation.pair_classification import evaluate_classifier
     from syntaxlm.storage.folder import find_device, read_classifier

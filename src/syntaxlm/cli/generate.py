@@ -8,9 +8,9 @@ from typing import Annotated, Any, Literal
 
 from syntaxlm.cli.options import ModelOptions
 from syntaxlm.cli.output import OutputFile
+from syntaxlm.core.declarations import Count, Needs, Shown
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import text_output, to_json
-from syntaxlm.core.options import Count, Needs, Shown
 from syntaxlm.core.progress import progress_bar
 from syntaxlm.generation.options import TreeSamplingOptions
 from syntaxlm.text.options import TextOptions
@@ -37,14 +37,17 @@ def generate(
     Dependency-tree models are sampled from the root of a tree and require tune stops. json: text, tokens, their
     surprisals in bits, and whether the model ended the sentence.
 
-    sentences: number of sentences
-    prompt: words that each sentence starts with, in quotes; only for sampling word by word
-    trees: for PCFGs and DMVs: sample top-down and print each sentence's labelled tree; not with --prompt, --temperature
-        or --top-k
-    format: text: with --trees, brackets; json: JSON lines; conllu: the trees of dependency-tree models; tsv, csv,
-        parquet: a table with one row per sentence
-    output: the sentences
-    example: syntaxlm generate MODEL --sentences 5 --temperature 0.8 --seed 1
+    Args:
+        sentences: number of sentences
+        prompt: words that each sentence starts with, in quotes; only for sampling word by word
+        trees: for PCFGs and DMVs: sample top-down and print each sentence's labelled tree; not with --prompt,
+            --temperature or --top-k
+        format: output format. text: with --trees, brackets; json: JSON lines; conllu: the trees of dependency-tree
+            models; tsv, csv, parquet: a table with one row per sentence
+        output: write the sentences to this file (written atomically); default, or -: standard output
+
+    Examples:
+        syntaxlm generate MODEL --sentences 5 --temperature 0.8 --seed 1
     """
     sampled = iter(
         progress_bar(_sampled(model, options, style, sentences, prompt, trees, format), "sentences", sentences)

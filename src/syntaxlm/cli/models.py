@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
+from syntaxlm.cli.command import Folder
 from syntaxlm.cli.options import (
     Brackets,
     ModelFolder,
@@ -26,10 +27,9 @@ from syntaxlm.cli.output import (
     output_path,
     print_summary,
 )
-from syntaxlm.cli.parser import Folder
+from syntaxlm.core.declarations import Argument, Name, Needs, Only, Prose, Shown
 from syntaxlm.core.errors import InputError, escaped, shortened
 from syntaxlm.core.files import read_text, text_output, to_json
-from syntaxlm.core.options import Argument, Name, Needs, Only, Prose, Shown
 from syntaxlm.core.progress import status
 from syntaxlm.core.run_head import run_head
 from syntaxlm.parsing.options import DecodingOptions
@@ -50,8 +50,11 @@ def list_models(output: ReportOutput, folder: Annotated[Path, Argument("FOLDER")
     List the model folders below a folder, with model type, abilities, number of parameters, size of the weights on
     disk, licence and training text. Weights are not read.
 
-    folder: folder to search; default: the current folder, with the bundled models first
-    example: syntaxlm models list runs --json
+    Args:
+        folder: folder to search; default: the current folder, with the bundled models first
+
+    Examples:
+        syntaxlm models list runs --json
     """
     from syntaxlm.api.listings import list_models
 
@@ -68,8 +71,11 @@ def describe_model(
     Print a model's type, abilities, size, training text, settings and normaliser, the perplexities stored by training
     and, if the folder has a model card, the licence, language, description, figures and training data of the card.
 
-    output: the description
-    example: syntaxlm models info runs/toy
+    Args:
+        output: write the description to this file (written atomically); default, or -: standard output
+
+    Examples:
+        syntaxlm models info runs/toy
     """
     from syntaxlm.api.listings import describe
 
@@ -85,10 +91,13 @@ def download(name: Repository, revision: Revision | None = None, output: NewMode
     Download a model of the Hugging Face hub. Commands then find it by its name without a network, or, with --output, as
     a model folder. Only safetensors, JSON and the model card are downloaded.
 
-    name: repository of the hub, user/name
-    revision: branch, tag or commit; default: the main branch
-    output: write a model folder
-    example: syntaxlm models download USER/NAME -o my-model
+    Args:
+        name: repository of the hub, user/name
+        revision: branch, tag or commit; default: the main branch
+        output: write a model folder
+
+    Examples:
+        syntaxlm models download USER/NAME -o my-model
     """
     from syntaxlm.storage.hub import check_repository_name, download, fetch
 
@@ -117,16 +126,19 @@ def push(
     Upload a model folder to the Hugging Face hub, with a model card. A card (README.md) in the folder is used as it is;
     otherwise one is generated. Log in first: hf auth login, or set HF_TOKEN.
 
-    folder: model folder, written by train
-    name: repository, user/name; it is created if necessary
-    licence: licence of the model, such as mit, cc-by-4.0 or other
-    language: language, such as en; may be repeated
-    data: training data and their terms, for the card
-    description: what the model is for, for the card
-    private: make a new repository private; default: as in your account
-    revision: branch; default: the main branch
-    message: commit message
-    example: syntaxlm models push runs/toy USER/NAME --licence mit --language en
+    Args:
+        folder: model folder, written by train
+        name: repository, user/name; it is created if necessary
+        licence: licence of the model, such as mit, cc-by-4.0 or other
+        language: language, such as en; may be repeated
+        data: training data and their terms, for the card
+        description: what the model is for, for the card
+        private: make a new repository private; default: as in your account
+        revision: branch; default: the main branch
+        message: commit message
+
+    Examples:
+        syntaxlm models push runs/toy USER/NAME --licence mit --language en
     """
     from syntaxlm.api.model import load
 
@@ -170,7 +182,8 @@ def list_recipes(output: ReportOutput) -> None:
 
     List the bundled recipes with name, model type and purpose. Use the name with train, compare and focus.
 
-    example: syntaxlm recipes list --json
+    Examples:
+        syntaxlm recipes list --json
     """
     from syntaxlm.api.listings import list_recipes
 
@@ -182,9 +195,12 @@ def show_recipe(recipe: Annotated[str, Argument("RECIPE")], output: OutputFile |
 
     Print a recipe as YAML, as a starting point for your own recipe.
 
-    recipe: name of a bundled recipe, or a recipe file
-    output: the recipe
-    example: syntaxlm recipes show prpn-toy -o mine.yaml
+    Args:
+        recipe: name of a bundled recipe, or a recipe file
+        output: write the recipe to this file (written atomically); default, or -: standard output
+
+    Examples:
+        syntaxlm recipes show prpn-toy -o mine.yaml
     """
     from syntaxlm.training.recipe_files import find_recipe
 
@@ -199,8 +215,11 @@ def to_arpa(model: ModelFolder, output: OutputFile | None = None, format: Summar
     Write an n-gram model as an ARPA file, the text format that KenLM, SRILM, IRSTLM and others read. ngram from-arpa
     restores exactly the same model.
 
-    output: the ARPA file
-    example: syntaxlm ngram to-arpa MODEL -o model.arpa
+    Args:
+        output: write the ARPA file to this file (written atomically); default, or -: standard output
+
+    Examples:
+        syntaxlm ngram to-arpa MODEL -o model.arpa
     """
     from syntaxlm.storage.arpa import write_arpa
     from syntaxlm.storage.folder import read_model
@@ -221,10 +240,13 @@ def from_arpa(
     Make a model folder from an ARPA file of any program, so that every command can use the model. Text is read
     unchanged, or with the normaliser of another model (--like).
 
-    file: ARPA file, optionally .gz, .xz or .zst; - for standard input
-    output: new folder for the model
-    like: use the normaliser of this model folder, which made the text that the file was estimated from
-    example: syntaxlm ngram from-arpa model.arpa -o runs/kenlm
+    Args:
+        file: ARPA file, optionally .gz, .xz or .zst; - for standard input
+        output: new folder for the model
+        like: use the normaliser of this model folder, which made the text that the file was estimated from
+
+    Examples:
+        syntaxlm ngram from-arpa model.arpa -o runs/kenlm
     """
     from syntaxlm.storage.arpa import NGramSummary, read_arpa
     from syntaxlm.storage.folder import read_model, write_model
@@ -251,10 +273,14 @@ def average(
     Average the trees of several parsers (models, seeds or layers). For each sentence, write the binary tree that shares
     the most spans with all of them, and print the agreement of the parsers.
 
-    predictions: two or more bracket files, with the same sentences in the same order
-    output: the averaged trees, one per line,
-    weights: weight of each file's spans, such as 2,1,1; default: equal weights
-    example: syntaxlm average seed-1.mrg seed-2.mrg seed-3.mrg -o average.mrg
+    Args:
+        predictions: two or more bracket files, with the same sentences in the same order
+        output: write the averaged trees, one per line, to this file (written atomically); default, or -: standard
+            output
+        weights: weight of each file's spans, such as 2,1,1; default: equal weights
+
+    Examples:
+        syntaxlm average seed-1.mrg seed-2.mrg seed-3.mrg -o average.mrg
     """
     from syntaxlm.comparison.averages import average_files
 
@@ -278,12 +304,15 @@ def combine(
     parsers, and takes probabilities of words from the language model, if there is one. All must have the same
     normaliser, but the language model may read punctuation that the parsers drop.
 
-    parsers: model folders of neural PCFGs or span parsers
-    scorer: model folder of an lstm, on-lstm, prpn or palm; default: none, the result only parses
-    output: new or empty folder
-    precision: type of the stored weights: float32 (default), or bfloat16, which takes half the space. Models are
-        computed in float32
-    example: syntaxlm combine pcfg-1 pcfg-2 --scorer lstm -o combined
+    Args:
+        parsers: model folders of neural PCFGs or span parsers
+        scorer: model folder of an lstm, on-lstm, prpn or palm; default: none, the result only parses
+        output: new or empty folder
+        precision: type of the stored weights: float32 (default), or bfloat16, which takes half the space. Models are
+            computed in float32
+
+    Examples:
+        syntaxlm combine pcfg-1 pcfg-2 --scorer lstm -o combined
     """
     import torch
 
@@ -320,14 +349,17 @@ def rerank(
     Writes the selected trees. With --gold, prints their attachment scores, UAS and LAS, beside those of the first
     candidates.
 
-    candidates: CoNLL-U file, optionally compressed, with k trees per sentence; - for standard input
-    gold: gold trees, one per sentence, to score against
-    weight: weight of the model, 0 to 1; the parser's score has the weight 1 - W; default 1: the model alone
-    tune: choose the weight with the highest UAS without punctuation on these trees, which are not scored
-    score: name of the comment with the parser's score, # NAME = -12.3; higher is better; default score
-    output: write the selected trees to this file (written atomically); default: standard output, or, with --gold, no
-        output of trees
-    example: syntaxlm rerank MODEL k-best.conllu --gold test.conllu --tune dev-best.conllu dev.conllu
+    Args:
+        candidates: CoNLL-U file, optionally compressed, with k trees per sentence; - for standard input
+        gold: gold trees, one per sentence, to score against
+        weight: weight of the model, 0 to 1; the parser's score has the weight 1 - W; default 1: the model alone
+        tune: choose the weight with the highest UAS without punctuation on these trees, which are not scored
+        score: name of the comment with the parser's score, # NAME = -12.3; higher is better; default score
+        output: write the selected trees to this file (written atomically); default: standard output, or, with --gold,
+            no output of trees
+
+    Examples:
+        syntaxlm rerank MODEL k-best.conllu --gold test.conllu --tune dev-best.conllu dev.conllu
     """
     from syntaxlm.evaluation.reranking import evaluate_reranking
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
+from syntaxlm.core.declarations import LARGEST_COUNT, Argument, Bounds, Count, Form, InputFile, Name, Needs, Shown
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.options import LARGEST_COUNT, Argument, Bounds, Count, Form, InputFile, Name, Needs, Shown
 from syntaxlm.parsing.options import Ties
 
 if TYPE_CHECKING:
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from syntaxlm.trees.f1 import Protocol
 
 PARSES = Needs("a model that parses, such as en")
-ModelFolder = Annotated[Path, Argument("MODEL", help="model folder, written by train{}"), Needs("a model folder")]
-AlsoModels = Annotated[Sequence[Path], Shown("MODEL", use="input", help="another model; may be repeated: {}")]
+ModelFolder = Annotated[Path, Argument("MODEL", help="model folder, written by train"), Needs("a model folder")]
+AlsoModels = Annotated[Sequence[Path], Shown("MODEL", use="input", help="another model; may be repeated")]
 DeviceName = Annotated[str, Form(r"auto|cpu|mps|cuda(:\d+)?", "cpu, cuda, cuda:N, mps or auto")]
 Device = Annotated[
     DeviceName,
@@ -37,8 +37,7 @@ TrainingDevice = Annotated[
 ]
 
 SentencesFile = Annotated[str, Argument("TEXT", help="UTF-8 file, one sentence per line; - for standard input")]
-TREEBANK_HELP = "bracket file, folder of bracket files, or quoted pattern"
-Treebank = Annotated[str, Argument("TREEBANK", help=TREEBANK_HELP)]
+Treebank = Annotated[str, Argument("TREEBANK", help="bracket file, folder of bracket files, or quoted pattern")]
 
 MaxWords = Annotated[Count, Shown("N", help="omit longer sentences (measured after preprocessing)")]
 Preprocessing = Annotated[
@@ -56,7 +55,7 @@ Brackets = Annotated[
     Shown(help="whether brackets start with a label, as in (NP the cat); default: decided from the whole file"),
 ]
 Theme = Annotated[
-    Literal["auto", "light", "dark"], Shown(help="colour theme; auto (default) follows the reader's system{}")
+    Literal["auto", "light", "dark"], Shown(help="colour theme; auto (default) follows the reader's system")
 ]
 Size = Annotated[int, Bounds(ge=0, le=LARGEST_COUNT), Shown("N")]
 Share = Annotated[float, Bounds(ge=0, le=1), Shown("W")]
@@ -72,8 +71,9 @@ def has_labels(brackets: Brackets | None) -> bool | None:
 class ModelOptions:
     """A model, and where it runs.
 
-    model: model folder, written by train; a bundled model, such as en; or a repository of the Hugging Face hub,
-        user/name
+    Attributes:
+        model: model folder, written by train; a bundled model, such as en; or a repository of the Hugging Face hub,
+            user/name
     """
 
     model: Annotated[Path, Argument("MODEL")]
@@ -171,10 +171,11 @@ def training_device(device: str | None) -> list[tuple[str, str]]:
 class TextSource:
     """A text: files or a sentence.
 
-    text: UTF-8 text file (.gz, .xz and .zst are decompressed), or a sentence: an argument that contains white space and
-        does not name a file is read as a sentence. - or no argument: standard input. A job (--workers) reads one file
-        or more, which may also be Parquet files
-    sentence: read this sentence, even if a file has this name
+    Attributes:
+        text: UTF-8 text file (.gz, .xz and .zst are decompressed), or a sentence: an argument that contains white space
+            and does not name a file is read as a sentence. - or no argument: standard input. A job (--workers) reads
+            one file or more, which may also be Parquet files
+        sentence: read this sentence, even if a file has this name
     """
 
     text: Annotated[tuple[str, ...], Argument("TEXT")] = ()
@@ -213,8 +214,9 @@ class TextSource:
 class PictureOutput:
     """Where a picture is written.
 
-    picture: draw a picture into this file: .svg, .png (requires the extra draw) or .html
-    theme: , for --picture
+    Attributes:
+        picture: draw a picture into this file: .svg, .png (requires the extra draw) or .html
+        theme: colour theme of the picture; auto (default) follows the reader's system
     """
 
     picture: Annotated[Path, Shown("FILE", use="output")] | None = None
@@ -239,11 +241,12 @@ class PictureOutput:
 class RequiredFrequencies:
     """Where the frequencies of words are from.
 
-    frequencies: word frequencies: a list with a word and its count on each line (columns separated by tabs, commas,
-        semicolons or spaces, with or without a header); a text whose words are counted, such as the models' training
-        text; or wordfreq:en, the package wordfreq (extra frequencies)
-    frequency_column: column of the list with the counts; default: the only column of numbers that is no rank, or one
-        with a usual name, such as count, freq or FREQcount
+    Attributes:
+        frequencies: word frequencies: a list with a word and its count on each line (columns separated by tabs, commas,
+            semicolons or spaces, with or without a header); a text whose words are counted, such as the models'
+            training text; or wordfreq:en, the package wordfreq (extra frequencies)
+        frequency_column: column of the list with the counts; default: the only column of numbers that is no rank, or
+            one with a usual name, such as count, freq or FREQcount
     """
 
     frequencies: InputFile
@@ -275,12 +278,14 @@ class OptionalFrequencies(RequiredFrequencies):
 class DisplayedWordColumns:
     """Columns of a table of displayed words.
 
-    word_column: column of the displayed words; default: word
-    group: column that names the passage of each row, such as a story; may be repeated. The model's state and the values
-        of previous words are carried at most within a passage; default: all rows are one passage
-    sentence_column: column whose value changes where a sentence starts; default: sentences are found from punctuation
-    order: column of numbers by which the rows of each passage are sorted; default: they are in the order of reading
-    spillover: number of previous words whose surprisal, length and frequency are included
+    Attributes:
+        word_column: column of the displayed words; default: word
+        group: column that names the passage of each row, such as a story; may be repeated. The model's state and the
+            values of previous words are carried at most within a passage; default: all rows are one passage
+        sentence_column: column whose value changes where a sentence starts; default: sentences are found from
+            punctuation
+        order: column of numbers by which the rows of each passage are sorted; default: they are in the order of reading
+        spillover: number of previous words whose surprisal, length and frequency are included
     """
 
     word_column: Name = "word"

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+from syntaxlm.core.declarations import ReportFormat, Shown
 from syntaxlm.core.errors import escaped, printable
 from syntaxlm.core.files import text_output, to_json
-from syntaxlm.core.options import ReportFormat, Shown
 from syntaxlm.core.progress import error_console, is_quiet, print_above_bars
 from syntaxlm.core.reading import ReadingReport, readings
 from syntaxlm.core.run_head import run_head
@@ -21,15 +21,7 @@ if TYPE_CHECKING:
 
 WRONG_INPUT = 2  # exit code
 ROW_FORMATS = ("tsv", "csv", "parquet")  # without JSON, of which some results have more than their rows
-OutputFile = Annotated[
-    Path,
-    Shown(
-        "FILE",
-        ("-o", "--output"),
-        "output",
-        help="write {} to this file (written atomically); default, or -: standard output",
-    ),
-]
+OutputFile = Annotated[Path, Shown("FILE", ("-o", "--output"), "output")]
 SummaryFormat = Annotated[Literal["text", "json"], Shown(help="output format")]
 
 
@@ -37,7 +29,9 @@ SummaryFormat = Annotated[Literal["text", "json"], Shown(help="output format")]
 class ReportOutput:
     """Where a report is written, and how.
 
-    output: the results
+    Attributes:
+        output: write the results to this file (written atomically); default, or -: standard output
+        format: output format
     """
 
     output: OutputFile | None = None
@@ -65,9 +59,13 @@ class ReportOutput:
 
 @dataclass(frozen=True, kw_only=True)
 class DetailedOutput(ReportOutput):
-    """Where a report is written, how, and where its items are written."""
+    """Where a report is written, how, and where its items are written.
 
-    details: Annotated[Path, Shown("FILE", use="output", help="write {} to this file, as JSON lines")] | None = None
+    Attributes:
+        details: write each item to this file, as JSON lines
+    """
+
+    details: Annotated[Path, Shown("FILE", use="output")] | None = None
 
     def write(self, result: HasReport) -> None:  # type: ignore[override]
         """Write a result in the format that is asked for, and its items."""
@@ -95,7 +93,9 @@ def output_path(path: Path | None, suffix: str = ".txt") -> Iterator[Path]:
 def print_summary(result: Any, format: str, output: Path | None, head: str = "") -> None:
     """Print figures that accompany data: on standard output if the data went to a file, otherwise on stderr.
 
-    output: where the data went.  head: put before the figures if they are text.
+    Args:
+        output: where the data went.
+        head: put before the figures if they are text.
     """
     text = (head if format == "text" else "") + formatted(result, format)
     if output is not None:

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from syntaxlm.cli.options import PARSES, ComparedModels, TextSource, by_distinct_names
+from syntaxlm.core.declarations import Count, Name, OutputFile, Shown
 from syntaxlm.core.errors import InputError, escaped
 from syntaxlm.core.files import text_output
-from syntaxlm.core.options import Count, Name, OutputFile, Shown
 from syntaxlm.core.progress import is_quiet
 from syntaxlm.parsing.options import ParseOptions
 
@@ -31,18 +31,19 @@ ParseFormat = Annotated[
 class JobOptions:
     """Very large jobs.
 
-    workers: run a job: N workers parse or score the text in shards and write Parquet files into the folder -o; run the
-        same command again to continue an interrupted job. Default with --engine: one per processor core, or one on a
-        GPU
-    engine: what starts the workers of a job: processes (default), on this machine; ray, which is an optional
-        dependency, on this machine or a cluster
-    ray_address: address of a Ray cluster; default: Ray is started on this machine
-    lines_per_shard: lines that a worker does together in a job; default 20000
-    bad_lines: lines of a job that are not UTF-8, too long, or refused by the model: stop (default): list those that are
-        not UTF-8 or too long before anything is done, and do not write shards with lines that the model refuses; skip:
-        leave them out and list them
-    max_line_bytes: length above which a line of a job is bad; default 65536
-    id_column: column of Parquet files with an id of each sentence, copied to the rows
+    Attributes:
+        workers: run a job: N workers parse or score the text in shards and write Parquet files into the folder -o; run
+            the same command again to continue an interrupted job. Default with --engine: one per processor core, or one
+            on a GPU
+        engine: what starts the workers of a job: processes (default), on this machine; ray, which is an optional
+            dependency, on this machine or a cluster
+        ray_address: address of a Ray cluster; default: Ray is started on this machine
+        lines_per_shard: lines that a worker does together in a job; default 20000
+        bad_lines: lines of a job that are not UTF-8, too long, or refused by the model: stop (default): list those that
+            are not UTF-8 or too long before anything is done, and do not write shards with lines that the model
+            refuses; skip: leave them out and list them
+        max_line_bytes: length above which a line of a job is bad; default 65536
+        id_column: column of Parquet files with an id of each sentence, copied to the rows
     """
 
     workers: Count | None = None
@@ -75,7 +76,8 @@ class JobOptions:
     ) -> int:
         """Run a job, print its report, and return the exit code. Raises InputError.
 
-        work: returns what the workers do with models, by their names.
+        Args:
+            work: returns what the workers do with models, by their names.
         """
         from syntaxlm.jobs.job import Job, run_job
         from syntaxlm.jobs.workers import ProcessEngine, Ray
@@ -127,12 +129,16 @@ def parse(
     tsv, csv and parquet have one row per constituent of two words or more. With --workers, a job parses very large
     texts into a folder of Parquet files.
 
-    also: the trees are the average of all models' trees
-    output: write the trees to this file (written atomically); default, or -: standard output. Or the folder of a job
-    format: Otherwise brackets, or tree for a sentence on the command line
-    show_unread: restore punctuation that was not read in brackets and LaTeX, with the tag UNREAD
-    column: column with the sentences, if a job reads Parquet files; default text
-    example: syntaxlm parse MODEL "the old cat sleeps"
+    Args:
+        also: another model; may be repeated: the trees are the average of all models' trees
+        output: write the trees to this file (written atomically); default, or -: standard output. Or the folder of a
+            job
+        format: output format. By default brackets, or tree for a sentence on the command line
+        show_unread: restore punctuation that was not read in brackets and LaTeX, with the tag UNREAD
+        column: column with the sentences, if a job reads Parquet files; default text
+
+    Examples:
+        syntaxlm parse MODEL "the old cat sleeps"
     """
     if options.labels and models.also:
         raise InputError("--labels: averaged trees have no labels; omit either --labels or --also")

@@ -36,9 +36,10 @@ DRAWN_WORDS = range(6, 13)  # words per drawn sentence: enough for structure, fe
 class Quickstart:
     """Results of the quickstart.
 
-    floor: the lowest possible perplexity on the test text; None for a model that reads the trees. parsing: None for a
-    model that does not parse, or if training was interrupted. report: path of the report; None if training was
-    interrupted.
+    Attributes:
+        floor: the lowest possible perplexity on the test text; None for a model that reads the trees.
+        parsing: None for a model that does not parse, or if training was interrupted.
+        report: path of the report; None if training was interrupted.
     """
 
     training: TrainingResult
@@ -84,8 +85,9 @@ def run_quickstart(
     """Parse a sentence with the bundled model; then writes the corpus, trains the toy recipe of `model` on it,
     evaluates and draws. Raises InputError.
 
-    folder: a new folder; `corpus/`, `model/` and `report.html` are created in it.
-    settings: overrides of the recipe, such as ("run.accelerator", "cpu").
+    Args:
+        folder: a new folder; `corpus/`, `model/` and `report.html` are created in it.
+        settings: overrides of the recipe, such as ("run.accelerator", "cpu").
     """
     check_name(folder)
     refuse_run(folder / "model")

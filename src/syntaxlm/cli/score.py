@@ -17,8 +17,8 @@ from syntaxlm.cli.options import (
 )
 from syntaxlm.cli.output import ReportOutput, print_note
 from syntaxlm.cli.parse import JobOptions
+from syntaxlm.core.declarations import Argument, InputFile, Name, OutputFile, Shown
 from syntaxlm.core.errors import InputError, shortened
-from syntaxlm.core.options import Argument, InputFile, Name, OutputFile, Shown
 from syntaxlm.core.progress import progress_bar
 from syntaxlm.scoring.options import ScoreOptions
 from syntaxlm.text.options import TextOptions
@@ -63,15 +63,19 @@ def score(
     Columns: sentence, position, word, begin, end, token, in_vocabulary, surprisal, those of --measure and --next-words,
     those of the table, and with --also, model as the first. For sums by region and means by condition, see items.
 
-    also: its rows follow those of the first model, which then have a column with the name of the model
-    column: column with the sentences, if TEXT is a table (a header line, and cells separated by tabs, commas or
-        semicolons); in a job, column of Parquet files, default text
-    words: table with one displayed word per row, read instead of TEXT; print one row per displayed word
-    format: Otherwise tsv; a job always writes Parquet. json: JSON lines
-    output: write the rows to this file (written atomically); default, or -: standard output. Or the folder of a job
-    picture: draw the surprisals as bars, or, with one --also, those of the two models as a scatter plot: .svg, .png
-        (requires the extra draw) or .html
-    example: syntaxlm score MODEL items.tsv --column sentence -o surprisals.tsv
+    Args:
+        also: another model; may be repeated: its rows follow those of the first model, which then have a column with
+            the name of the model
+        column: column with the sentences, if TEXT is a table (a header line, and cells separated by tabs, commas or
+            semicolons); in a job, column of Parquet files, default text
+        words: table with one displayed word per row, read instead of TEXT; print one row per displayed word
+        format: output format. By default tsv; a job always writes Parquet. json: JSON lines
+        output: write the rows to this file (written atomically); default, or -: standard output. Or the folder of a job
+        picture: draw the surprisals as bars, or, with one --also, those of the two models as a scatter plot: .svg, .png
+            (requires the extra draw) or .html
+
+    Examples:
+        syntaxlm score MODEL items.tsv --column sentence -o surprisals.tsv
     """
     asked = _asks_for_displayed_words(text, displayed, column, words, frequencies.frequencies)
     if job.is_asked:
@@ -186,8 +190,10 @@ def _scored(
 ) -> tuple[Iterator[tuple[Row, list[WordSurprisal]]], Columns]:
     """Return the words of each sentence with the other cells of its row, and the columns of both.
 
-    most: largest number of sentences; None: any.
     After the last sentence, the number of unknown words is printed. Raises InputError for a text without sentences.
+
+    Args:
+        most: largest number of sentences; None: any.
     """
     from syntaxlm.core.text_files import no_sentence, source_name
     from syntaxlm.data import tables
@@ -286,19 +292,24 @@ def items(
     bits, length, log_frequency; values of words before the region; and all columns of the table. Each sentence is read
     by itself.
 
-    table: table with a header line, and cells separated by tabs, commas or semicolons
-    also: another model, scored on the same stimuli
-    column: column with the sentences, default sentence; regions are separated by --separator, and without it each word
-        is a region
-    item: column that names the item of each row
-    condition: column that names the condition of each row; may be repeated, then values are joined; default: condition
-    regions: column with a region of the sentence, instead of --column; repeated in order
-    separator: sign between regions in --column; default: |
-    critical: the region whose unknown words are reported: the name of its column, or its number; default: all regions
-    spillover: number of words before each region whose surprisal, length and frequency are in its row
-    picture: draw the mean surprisals by region and condition, with intervals: .svg, .png (requires the extra draw) or
-        .html
-    example: syntaxlm items en stimuli.csv --critical 3 --picture regions.svg -o regions.csv
+    Args:
+        table: table with a header line, and cells separated by tabs, commas or semicolons
+        also: another model; may be repeated: another model, scored on the same stimuli
+        column: column with the sentences, default sentence; regions are separated by --separator, and without it each
+            word is a region
+        item: column that names the item of each row
+        condition: column that names the condition of each row; may be repeated, then values are joined; default:
+            condition
+        regions: column with a region of the sentence, instead of --column; repeated in order
+        separator: sign between regions in --column; default: |
+        critical: the region whose unknown words are reported: the name of its column, or its number; default: all
+            regions
+        spillover: number of words before each region whose surprisal, length and frequency are in its row
+        picture: draw the mean surprisals by region and condition, with intervals: .svg, .png (requires the extra draw)
+            or .html
+
+    Examples:
+        syntaxlm items en stimuli.csv --critical 3 --picture regions.svg -o regions.csv
     """
     from syntaxlm.data.stimuli import Stimuli
     from syntaxlm.evaluation.items import evaluate_items

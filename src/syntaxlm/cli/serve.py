@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 from syntaxlm.cli.options import Device, by_distinct_names
 from syntaxlm.cli.output import print_note
+from syntaxlm.core.declarations import Argument, Bounds, Count, Name, Needs, Shown
 from syntaxlm.core.errors import InputError, escaped
-from syntaxlm.core.options import Argument, Bounds, Count, Name, Needs, Shown
 from syntaxlm.core.progress import status
 from syntaxlm.storage.bundled import check_folder, find_model
 
@@ -39,14 +39,17 @@ def serve(
     are sampled, by one or more models. It also answers JSON requests under /api/. Requests can only use the models
     given here. Stop it with Ctrl-C.
 
-    models: model folder, written by train; may be repeated. Default: en and en-fast
-    host: address to listen on; default: 127.0.0.1, only this machine; 0.0.0.0: all networks
-    port: port to listen on; default 8000; 0: any free port
-    allow_host: also answer requests for this host name, such as that of a proxy in front; may be repeated. localhost
-        and addresses are always allowed
-    max_words: maximum number of words of a sentence
-    max_sentences: maximum number of sentences of a request
-    example: syntaxlm serve runs/prpn runs/pcfg --port 8080
+    Args:
+        models: model folder, written by train; may be repeated. Default: en and en-fast
+        host: address to listen on; default: 127.0.0.1, only this machine; 0.0.0.0: all networks
+        port: port to listen on; default 8000; 0: any free port
+        allow_host: also answer requests for this host name, such as that of a proxy in front; may be repeated.
+            localhost and addresses are always allowed
+        max_words: maximum number of words of a sentence
+        max_sentences: maximum number of sentences of a request
+
+    Examples:
+        syntaxlm serve runs/prpn runs/pcfg --port 8080
     """
     for library in ("fastapi", "starlette", "uvicorn"):
         if find_spec(library) is None:

@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+from syntaxlm.cli.command import Folder
 from syntaxlm.cli.options import (
     PARSES,
-    TREEBANK_HELP,
     AlsoModels,
     ModelFolder,
     ModelOptions,
@@ -25,9 +25,8 @@ from syntaxlm.cli.options import (
     training_device,
 )
 from syntaxlm.cli.output import ReportOutput, SummaryFormat, formatted, print_note
-from syntaxlm.cli.parser import Folder
+from syntaxlm.core.declarations import Argument, Bounds, Count, InputFile, Name, Needs, Seed, Shown
 from syntaxlm.core.errors import InputError, escaped
-from syntaxlm.core.options import Argument, Bounds, Count, InputFile, Name, Needs, Seed, Shown
 from syntaxlm.core.progress import error_console, status
 from syntaxlm.core.run_head import run_head, training_recipe
 from syntaxlm.scoring.options import PerplexityOptions
@@ -81,11 +80,14 @@ def train(
     --model.hidden_size 400 --text.train my.txt. Ctrl-C saves and stops (exit code 130). --resume produces the same
     weights as an uninterrupted run. With --seeds, the same command resumes; finished runs are not repeated.
 
-    recipe: recipe file, or name of a bundled recipe (see recipes list)
-    output: new folder for the model
-    resume: resume the run in this folder
-    seeds: train N times, with seeds run.seed, run.seed + 1 and so on
-    example: syntaxlm train prpn-toy -o runs/toy --schedule.epochs 3
+    Args:
+        recipe: recipe file, or name of a bundled recipe (see recipes list)
+        output: new folder for the model
+        resume: resume the run in this folder
+        seeds: train N times, with seeds run.seed, run.seed + 1 and so on
+
+    Examples:
+        syntaxlm train prpn-toy -o runs/toy --schedule.epochs 3
     """
     from syntaxlm.comparison.runs import train_seeds
     from syntaxlm.training import run
@@ -115,7 +117,8 @@ def train(
 def _ended(result: Any, stopped: bool, format: str) -> int:
     """Print the result of training, in only one of several processes, and return the exit code.
 
-    stopped: whether a signal stopped training after it saved.
+    Args:
+        stopped: whether a signal stopped training after it saved.
     """
     from syntaxlm.training.processes import rank_and_count, received_signal
 
@@ -131,7 +134,7 @@ def compare(
     protocol: ProtocolOptions,
     minutes: Minutes | None = None,
     seeds: Count = 1,
-    treebank: Annotated[str, Shown("TREEBANK", use="input", help="{}: " + TREEBANK_HELP)] | None = None,
+    treebank: Annotated[str, Shown("TREEBANK", use="input")] | None = None,
     preprocessing: Preprocessing = "ptb-keep",
     tagged_train: InputFile | None = None,
     tagged_valid: InputFile | None = None,
@@ -146,15 +149,19 @@ def compare(
     recipes. The same command resumes a stopped comparison; finished runs are not repeated. DIR/comparison.json has all
     figures.
 
-    recipes: recipe files or names of bundled recipes; their names must differ
-    output: folder for all runs
-    minutes: training time per run; default: as in the recipe
-    seeds: train each recipe N times, with seeds run.seed, run.seed + 1 and so on
-    treebank: evaluate the models that parse on these gold trees, each by its default decoder
-    tagged_train: text.train of the recipes that read tags: tagged text, word_TAG
-    tagged_valid: text.valid of the recipes that read tags: tagged text, word_TAG
-    tagged_test: text.test of the recipes that read tags: tagged text, word_TAG; default: none
-    example: syntaxlm compare prpn-toy lstm-toy -o runs/toys --minutes 2 --seeds 3 --treebank toy/test.mrg
+    Args:
+        recipes: recipe files or names of bundled recipes; their names must differ
+        output: folder for all runs
+        minutes: training time per run; default: as in the recipe
+        seeds: train each recipe N times, with seeds run.seed, run.seed + 1 and so on
+        treebank: evaluate the models that parse on these gold trees, each by its default decoder: bracket file, folder
+            of bracket files, or quoted pattern
+        tagged_train: text.train of the recipes that read tags: tagged text, word_TAG
+        tagged_valid: text.valid of the recipes that read tags: tagged text, word_TAG
+        tagged_test: text.test of the recipes that read tags: tagged text, word_TAG; default: none
+
+    Examples:
+        syntaxlm compare prpn-toy lstm-toy -o runs/toys --minutes 2 --seeds 3 --treebank toy/test.mrg
     """
     from syntaxlm.comparison.runs import compare, read_recipes
     from syntaxlm.comparison.treebank import TreebankEvaluation
@@ -199,21 +206,24 @@ def focus(
     model (of PCFGs), DIR/focused the single grammar, DIR/student the student, DIR/learned their average;
     DIR/agreement.json has the agreement of the parsers, DIR/trees the average's trees.
 
-    recipe: recipe of a parser: a file, or the name of a bundled recipe
-    output: folder for all runs and trees
-    seeds: train the recipe N times, with seeds run.seed, run.seed + 1 and so on
-    variant: settings that replace those of the recipe in further parsers, such as "model.end_bias=0 model.marks=1";
-        may be repeated. Parsers that differ make a better average
-    variant_seeds: train each variant N times; default: as many times as the recipe
-    also: it is one of the parsers, too
-    student: recipe of a model that is trained on the average's trees: a span parser, such as span-parser-text, or a
-        language model with model.supervision, such as transformer-trees-text; its files are those of the parsers
-    minutes: time for everything, shared equally by all trainings; default: the epochs of the recipe
-    jobs: train N parsers at the same time, which share the cores
-    keep_all: use all parsers; by default, a seed is omitted if its trees are nearly all right or left branching, or if
-        it agrees much less with the other seeds of its recipe or variant than these agree with each other
-    strength: penalty for a span that is not in the average's tree (model.focus of the focused grammar); default 5
-    example: syntaxlm focus simple-pcfg-text -o runs/focused --text.train my.txt --text.valid other.txt
+    Args:
+        recipe: recipe of a parser: a file, or the name of a bundled recipe
+        output: folder for all runs and trees
+        seeds: train the recipe N times, with seeds run.seed, run.seed + 1 and so on
+        variant: settings that replace those of the recipe in further parsers, such as "model.end_bias=0 model.marks=1";
+            may be repeated. Parsers that differ make a better average
+        variant_seeds: train each variant N times; default: as many times as the recipe
+        also: another model; may be repeated: it is one of the parsers, too
+        student: recipe of a model that is trained on the average's trees: a span parser, such as span-parser-text, or a
+            language model with model.supervision, such as transformer-trees-text; its files are those of the parsers
+        minutes: time for everything, shared equally by all trainings; default: the epochs of the recipe
+        jobs: train N parsers at the same time, which share the cores
+        keep_all: use all parsers; by default, a seed is omitted if its trees are nearly all right or left branching, or
+            if it agrees much less with the other seeds of its recipe or variant than these agree with each other
+        strength: penalty for a span that is not in the average's tree (model.focus of the focused grammar); default 5
+
+    Examples:
+        syntaxlm focus simple-pcfg-text -o runs/focused --text.train my.txt --text.valid other.txt
     """
     from syntaxlm.comparison.focus import FocusOptions, focus
     from syntaxlm.training.recipe import read_recipe
@@ -256,8 +266,11 @@ def tune_cache(
     once; then many pairs of values are tried. Prints their perplexities, the best pair, and the command for the
     evaluation.
 
-    cache_size: number of words in the cache; default 2000
-    example: syntaxlm tune cache MODEL valid.txt
+    Args:
+        cache_size: number of words in the cache; default 2000
+
+    Examples:
+        syntaxlm tune cache MODEL valid.txt
     """
     from syntaxlm.evaluation.cache_tuning import tune_cache
 
@@ -297,17 +310,20 @@ def tune_stops(
     edge. The classifiers of the epoch with the lowest validation loss are written to the model's folder, for generate.
     Prints the accuracy of each classifier beside that of always stopping.
 
-    trees: dependency trees: a file, a folder or a quoted pattern
-    valid: validation trees, used to select the epoch
-    test: trees for the final evaluation
-    reads: input of the classifiers: the state that a word was drawn from, as published, or also the word and its label
-        (default)
-    hidden_size: hidden size of the classifiers; default: size of the model's state
-    learning_rate: learning rate of Adam
-    epochs: maximum number of epochs
-    patience: stop after N epochs without a better validation loss
-    minutes: stop after M minutes of training; default: no limit
-    example: syntaxlm tune stops MODEL train.conllu --valid dev.conllu --test test.conllu
+    Args:
+        trees: dependency trees: a file, a folder or a quoted pattern
+        valid: validation trees, used to select the epoch
+        test: trees for the final evaluation
+        reads: input of the classifiers: the state that a word was drawn from, as published, or also the word and its
+            label (default)
+        hidden_size: hidden size of the classifiers; default: size of the model's state
+        learning_rate: learning rate of Adam
+        epochs: maximum number of epochs
+        patience: stop after N epochs without a better validation loss
+        minutes: stop after M minutes of training; default: no limit
+
+    Examples:
+        syntaxlm tune stops MODEL train.conllu --valid dev.conllu --test test.conllu
     """
     from syntaxlm.training.classifiers import StopRecipe, train_stops
 
@@ -335,10 +351,13 @@ def quickstart(
     Write the built-in corpus, train a small model on it, print perplexity, F1 and three parses, and write the report
     DIR/report.html.
 
-    output: new or empty folder; default: quickstart
-    model_type: model type, which selects the bundled recipe NAME-toy: holographic-pcfg (default), simple-pcfg, prpn,
-        on-lstm, palm, lstm, tree-rnn, kn5
-    example: syntaxlm quickstart -o first --model-type prpn
+    Args:
+        output: new or empty folder; default: quickstart
+        model_type: model type, which selects the bundled recipe NAME-toy: holographic-pcfg (default), simple-pcfg,
+            prpn, on-lstm, palm, lstm, tree-rnn, kn5
+
+    Examples:
+        syntaxlm quickstart -o first --model-type prpn
     """
     from syntaxlm.cli.quickstart import run_quickstart
     from syntaxlm.training.recipe import read_recipe

@@ -2,8 +2,15 @@
 
     @dataclass(frozen=True)
     class EncoderSettings(Settings, section="encoder"):
-        hidden_size: Size = 400  # features of the hidden state
-        dropout: Fraction = 0.2  # rate at the input of the first layer
+        '''Settings of the encoder.
+
+        Attributes:
+            hidden_size: features of the hidden state
+            dropout: rate at the input of the first layer
+        '''
+
+        hidden_size: Size = 400
+        dropout: Fraction = 0.2
 
         def contradictions(self) -> list[str]: ...
 
@@ -20,29 +27,35 @@ import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import pydantic
 import yaml
-from pydantic.fields import FieldInfo
 from pydantic_core import InitErrorDetails, ValidationError, core_schema
 
+from syntaxlm.core.declarations import (  # noqa: F401 - the types are for settings
+    LARGEST_COUNT,
+    LARGEST_SEED,
+    Bounds,
+    Count,
+    Finite,
+    Fraction,
+    Layers,
+    NonNegative,
+    Positive,
+    Seed,
+    Size,
+    limits_of,
+    members_of,
+    range_of,
+    validator_of,
+)
 from syntaxlm.core.errors import InputError, closest_match, shortened
 from syntaxlm.core.files import read_text
-from syntaxlm.core.options import LARGEST_COUNT, LARGEST_SEED, Bounds, Count, Layers, Seed  # noqa: F401 - for settings
 
 T = TypeVar("T")
 Overrides: TypeAlias = Mapping[str, Any] | Sequence[tuple[str, str]]
 """Settings that override those of a file: dicts, or pairs such as ("model.layers", "3") with values in YAML."""
-
-# Common limits. Upper limits are far above useful values: they reject a mistyped number before memory is allocated.
-# `Count`, `Layers` and `Seed` are those of the options.
-Size = Annotated[int, Bounds(ge=1, le=65_536)]  # one dimension of a tensor
-Fraction = Annotated[float, Bounds(ge=0, lt=1)]  # dropout rates, decay rates
-# Numbers outside these limits overflow in the computations, or vanish.
-Positive = Annotated[float, Bounds(ge=1e-30, le=1e9)]
-NonNegative = Annotated[float, Bounds(ge=0, le=1e9)]
-Finite = Annotated[float, Bounds(ge=-1e9, le=1e9)]
 
 _STRICT = pydantic.ConfigDict(strict=True)  # no conversion of types, such as "yes" to true
 _MOST_VALUES = 20_000  # in a file of settings
@@ -152,7 +165,7 @@ def _by_name(hint: Any) -> ByName | None:
 def _field_readers(settings: Any) -> dict[str, pydantic.TypeAdapter[Any]]:
     """Return a validator for each field of a dataclass, except nested dataclasses, which check themselves."""
     return {
-        name: pydantic.TypeAdapter(hint, config=_STRICT)
+        name: validator_of(hint)
         for name, hint in _hints(settings).items()
         if not any(map(dataclasses.is_dataclass, members_of(hint)))
     }
@@ -275,36 +288,6 @@ def _expected(fault: Any, hint: Any) -> str:
     return ", ".join(filter(None, ["an integer", range_of(hint)])) if reason.startswith("int_") else expected
 
 
-def range_of(hint: Any) -> str:
-    """Describe the range of a number: "1 to 65,536", "a number from 0 to under 1"; "" without limits."""
-    limits = {name: value for name, value in limits_of(hint).items() if name in ("gt", "ge", "lt", "le")}
-    if not limits:
-        return ""
-    if int in members_of(hint):
-        return f"{limits['ge']:,} to {limits['le']:,}" if "le" in limits else f"{limits['ge']:,} or more"
-    if limits == limits_of(Positive):
-        return "a positive number"
-    lower = f"from {limits['ge']:g}" if "ge" in limits else f"above {limits['gt']:g} and" if "gt" in limits else ""
-    upper = f"to {limits['le']:g}" if "le" in limits else f"under {limits['lt']:g}" if "lt" in limits else ""
-    between = " to" if "ge" in limits and "lt" in limits else " up" if "gt" in limits and "le" in limits else ""
-    return f"a number {lower}{between} {upper}".rstrip()
-
-
-def limits_of(hint: Any) -> dict[str, Any]:
-    """Return the limits in the `Field` of a setting, {"ge": 1, "le": 65536}; for a union, those of all its members."""
-    limits: dict[str, Any] = {}
-    for part in typing.get_args(hint):
-        if isinstance(part, FieldInfo | Bounds):
-            for mark in part.metadata if isinstance(part, FieldInfo) else [part]:
-                limits |= {name: value for name in _LIMITS if (value := getattr(mark, name, None)) is not None}
-        elif typing.get_origin(hint) in (typing.Union, types.UnionType, typing.Annotated):
-            limits |= limits_of(part)
-    return limits
-
-
-_LIMITS = ("gt", "ge", "lt", "le", "min_length", "max_length")
-
-
 def _dotted(*parts: str) -> str:
     return ".".join(filter(None, parts))
 
@@ -329,15 +312,6 @@ def _followed(hint: Any, place: Sequence[str | int]) -> tuple[str, Any]:
         path.append(str(part))
         hint = inner
     return ".".join(path), hint
-
-
-def members_of(hint: Any) -> list[Any]:
-    """Return a type, or the members of a union, without their limits."""
-    if typing.get_origin(hint) is typing.Annotated:
-        return members_of(typing.get_args(hint)[0])
-    if typing.get_origin(hint) in (typing.Union, types.UnionType):
-        return [member for argument in typing.get_args(hint) for member in members_of(argument)]
-    return [hint]
 
 
 @cache

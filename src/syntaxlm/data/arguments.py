@@ -200,17 +200,6 @@ def model_names(models: Sequence[ModelBundle]) -> list[str]:
     return [model.name if folder is None else str(folder) for model, folder in zip(models, folders, strict=True)]
 
 
-def options_of(declared: Callable[..., Chosen], options: Mapping[str, Any], method: Callable[..., Any]) -> Chosen:
-    """Return options of a method. Raises TypeError for one that it does not have, with the closest match."""
-    fields = list(inspect.signature(declared).parameters)
-    for name in options:
-        if name not in fields:
-            own = [one.name for one in inspect.signature(method).parameters.values() if one.kind != one.VAR_KEYWORD]
-            hint = closest_match(name, [*own, *fields], f"Its parameters: {', '.join([*own, *fields])}")
-            raise TypeError(f"{method.__name__}: found the unexpected parameter {name!r}. {hint}")
-    return declared(**options)
-
-
 def suggests_parameters(function: Callable[Parameters, Chosen]) -> Callable[Parameters, Chosen]:
     """Name the closest parameter in the TypeError for a keyword that a function does not have."""
     names = list(inspect.signature(function).parameters)

@@ -19,8 +19,9 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import BaseModel, BeforeValidator, Field, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, ValidationError, model_validator
 
+from syntaxlm.core.declarations import Bounds
 from syntaxlm.core.errors import InputError, closest_match, shortened
 from syntaxlm.core.files import parse_json
 from syntaxlm.core.reading import ReadingReport, announce
@@ -318,7 +319,7 @@ class _ConditionEntry(_Entry, strict=True):
 
 class _ItemEntry(_Entry, strict=True):
     item_number: _Name
-    conditions: Annotated[list[_ConditionEntry], Field(min_length=1)]
+    conditions: Annotated[list[_ConditionEntry], Bounds(min_length=1)]
 
 
 class _PredictionEntry(_Entry, strict=True):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from syntaxlm.core.options import LARGEST_COUNT, Bounds, Options, Seed, Shown
+from syntaxlm.core.declarations import LARGEST_COUNT, Bounds, Options, Seed, Shown
 from syntaxlm.scoring.options import MOST_SPILLOVER
 
 FoldUnit = Literal["sentence", "group"]
@@ -19,17 +19,20 @@ MOST_KNOTS = 20
 class RegressionSettings(Options):
     """The settings of regressions of reading times.
 
-    log: predict the natural logarithm of the time; default: the time itself
-    spillover: number of previous words whose surprisal, length and frequency are predictors
-    smooth: number of knots of the natural cubic splines of length and log frequency, of the word and of previous words,
-        in the baseline; fewer than 3: linear terms only
-    unknown: treatment of words that a model does not know: exclude (default), leave them and the following --spillover
-        words out for all models; keep, with indicators of unknown words in each model's baseline and regression
-    keep_last: keep the last word of each passage; by default it is left out, because its time often includes a pause
-    predictors: numeric column of the table of words that is added to the baseline; may be repeated
-    folds: number of folds of the cross-validation
-    fold_unit: what is never split between folds: sentence (default) or group
-    seed: of the assignment to folds and of the bootstrap
+    Attributes:
+        log: predict the natural logarithm of the time; default: the time itself
+        spillover: number of previous words whose surprisal, length and frequency are predictors
+        smooth: number of knots of the natural cubic splines of length and log frequency, of the word and of previous
+            words, in the baseline; fewer than 3: linear terms only
+        unknown: treatment of words that a model does not know: exclude (default), leave them and the following
+            --spillover words out for all models; keep, with indicators of unknown words in each model's baseline and
+            regression
+        keep_last: keep the last word of each passage; by default it is left out, because its time often includes a
+            pause
+        predictors: numeric column of the table of words that is added to the baseline; may be repeated
+        folds: number of folds of the cross-validation
+        fold_unit: what is never split between folds: sentence (default) or group
+        seed: random seed of the assignment to folds and of the bootstrap
 
     >>> settings = syntaxlm.RegressionSettings()
     """

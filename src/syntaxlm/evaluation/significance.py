@@ -16,8 +16,9 @@ from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import BaseModel, Field, NonNegativeInt
+from pydantic import BaseModel, NonNegativeInt
 
+from syntaxlm.core.declarations import Bounds
 from syntaxlm.core.errors import InputError, shortened
 from syntaxlm.core.files import parse_json
 from syntaxlm.core.reading import ReadingReport, announce
@@ -119,7 +120,7 @@ class TreeDetails(BaseModel):
     number: int
     words: tuple[str, ...]
     gold: str
-    f1: Annotated[float, Field(ge=0, le=1)]
+    f1: Annotated[float, Bounds(ge=0, le=1)]
     matched_spans: NonNegativeInt
     predicted_spans: NonNegativeInt
     gold_spans: NonNegativeInt

@@ -11,9 +11,9 @@ from itertools import chain, groupby, islice
 from pathlib import Path
 from typing import Any, Literal
 
+from syntaxlm.core.declarations import LARGEST_COUNT
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import remove_unfinished
-from syntaxlm.core.options import LARGEST_COUNT
 from syntaxlm.core.progress import Progress, working
 from syntaxlm.core.text_files import LINES_TOGETHER, no_sentence
 from syntaxlm.core.version import VERSION

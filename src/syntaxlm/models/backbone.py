@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 import torch
-from pydantic import Field
 from torch import Tensor, nn
 from torch.nn.functional import pad, rms_norm
 
@@ -272,10 +271,10 @@ def _lacking(backbone: Backbone | type[Backbone]) -> list[type]:
 
 # ---- AWD-LSTM's regularisation: dropout before and after the layers, activation penalties
 
-LayerSizes = Annotated[tuple[Size, ...], Field(min_length=1, max_length=100)]
+LayerSizes = Annotated[tuple[Size, ...], Bounds(min_length=1, max_length=100)]
 
 
-Cutoffs = Annotated[tuple[Size, ...], Field(max_length=10)]
+Cutoffs = Annotated[tuple[Size, ...], Bounds(max_length=10)]
 Mixture = Annotated[int, Bounds(ge=1, le=100)]
 
 
@@ -291,26 +290,42 @@ def softmax_faults(cutoffs: Sequence[int], tied: bool, mixture: int) -> list[str
 
 @dataclass(frozen=True)
 class AWDConfig(Settings, section="model"):
-    """Settings of models with AWD-LSTM's regularisation (Merity, Keskar, Socher 2018)."""
+    """Settings of models with AWD-LSTM's regularisation (Merity, Keskar, Socher 2018).
+
+    Attributes:
+        embedding_size: features of a token's embedding
+        layer_sizes: neurons of each layer; if tied, the last equals embedding_size, except with mixture
+        tied: the decoder shares the embedding's weight
+        dropout: rate on the decoder's input; this and the next two use one mask for all steps
+        layer_dropout: rate between layers, before and after span attention
+        input_dropout: rate on the embeddings that the first layer reads
+        embedding_dropout: rate of word types whose embedding is 0 for a batch
+        weight_drop: rate on the recurrent weights
+        ar: activation regularisation, alpha: weight of the mean square of the last layer's states
+        tar: temporal AR, beta: weight of the mean square of their change per step
+        init_range: initial weights of embedding and decoder: uniform in (-init_range, init_range)
+        cutoffs: ids of words from which embeddings are a quarter as large, for an adaptive softmax
+        mixture: softmaxes of a mixture, each of a projection of the last layer's states; 1: a plain softmax
+    """
 
     name: str = ""
-    embedding_size: Size = 200  # features of a token's embedding
+    embedding_size: Size = 200
     layer_sizes: LayerSizes = (
         400,
         400,
         200,
-    )  # neurons of each layer; if tied, the last equals embedding_size, except with mixture
-    tied: bool = True  # the decoder shares the embedding's weight
-    dropout: Fraction = 0.3  # rate on the decoder's input; this and the next two use one mask for all steps
-    layer_dropout: Fraction = 0.2  # rate between layers, before and after span attention
-    input_dropout: Fraction = 0.3  # rate on the embeddings that the first layer reads
-    embedding_dropout: Fraction = 0.05  # rate of word types whose embedding is 0 for a batch
-    weight_drop: Fraction = 0.2  # rate on the recurrent weights
-    ar: NonNegative = 2.0  # activation regularisation, alpha: weight of the mean square of the last layer's states
-    tar: NonNegative = 1.0  # temporal AR, beta: weight of the mean square of their change per step
-    init_range: Positive = 0.1  # initial weights of embedding and decoder: uniform in (-init_range, init_range)
-    cutoffs: Cutoffs = ()  # ids of words from which embeddings are a quarter as large, for an adaptive softmax
-    mixture: Mixture = 1  # softmaxes of a mixture, each of a projection of the last layer's states; 1: a plain softmax
+    )
+    tied: bool = True
+    dropout: Fraction = 0.3
+    layer_dropout: Fraction = 0.2
+    input_dropout: Fraction = 0.3
+    embedding_dropout: Fraction = 0.05
+    weight_drop: Fraction = 0.2
+    ar: NonNegative = 2.0
+    tar: NonNegative = 1.0
+    init_range: Positive = 0.1
+    cutoffs: Cutoffs = ()
+    mixture: Mixture = 1
 
     def contradictions(self) -> list[str]:
         last, size = self.layer_sizes[-1], self.embedding_size

@@ -44,21 +44,36 @@ _QUERIES = 128  # that attend together in long texts, or `window` if that is mor
 
 @dataclass(frozen=True)
 class CausalTransformerConfig(Settings, section="model"):
-    """Settings of the Transformer language model."""
+    """Settings of the Transformer language model.
+
+    Attributes:
+        embedding_size: features of a token, in all blocks
+        layers: blocks
+        heads: attention heads of a block; embedding_size must be a multiple of twice as many
+        feedforward_size: inner features; null: 8/3 of embedding_size, to the next multiple of 16
+        window: preceding tokens that a token attends to, besides itself
+        tied: the decoder shares the embedding's weight
+        dropout: rate on embeddings and on the output of attention and feed-forward layers
+        attention_dropout: rate on attention weights
+        supervision: weight of the loss of TreeReg on the states of a block, with text.trees
+        init_range: initial weights: uniform in (-init_range, init_range), so 0.02 is their std
+        cutoffs: ids of words from which embeddings are a quarter as large, for an adaptive softmax
+        mixture: softmaxes of a mixture, each of a projection of the last states; 1: a plain softmax
+    """
 
     name: Literal["transformer"] = "transformer"
-    embedding_size: Size = 256  # features of a token, in all blocks
-    layers: Layers = 6  # blocks
-    heads: Size = 8  # attention heads of a block; embedding_size must be a multiple of twice as many
-    feedforward_size: Size | None = None  # inner features; null: 8/3 of embedding_size, to the next multiple of 16
-    window: Size = 256  # preceding tokens that a token attends to, besides itself
-    tied: bool = True  # the decoder shares the embedding's weight
-    dropout: Fraction = 0.1  # rate on embeddings and on the output of attention and feed-forward layers
-    attention_dropout: Fraction = 0.0  # rate on attention weights
-    supervision: NonNegative = 0.0  # weight of the loss of TreeReg on the states of a block, with text.trees
-    init_range: Positive = 0.035  # initial weights: uniform in (-init_range, init_range), so 0.02 is their std
-    cutoffs: Cutoffs = ()  # ids of words from which embeddings are a quarter as large, for an adaptive softmax
-    mixture: Mixture = 1  # softmaxes of a mixture, each of a projection of the last states; 1: a plain softmax
+    embedding_size: Size = 256
+    layers: Layers = 6
+    heads: Size = 8
+    feedforward_size: Size | None = None
+    window: Size = 256
+    tied: bool = True
+    dropout: Fraction = 0.1
+    attention_dropout: Fraction = 0.0
+    supervision: NonNegative = 0.0
+    init_range: Positive = 0.035
+    cutoffs: Cutoffs = ()
+    mixture: Mixture = 1
 
     @property
     def tree_loss(self) -> TreeLoss:

@@ -35,11 +35,16 @@ _SPANS = 1 << 22  # in the charts of a group of sentences
 
 @dataclass(frozen=True)
 class CCMConfig(Settings, section="model"):
-    """Settings of the constituent-context model (Klein & Manning 2002)."""
+    """Settings of the constituent-context model (Klein & Manning 2002).
+
+    Attributes:
+        constituent_smoothing: added to the count of every yield and context as a constituent
+        distituent_smoothing: added to the count of every yield and context as a distituent
+    """
 
     name: Literal["ccm"] = "ccm"
-    constituent_smoothing: Positive = 2.0  # added to the count of every yield and context as a constituent
-    distituent_smoothing: Positive = 8.0  # added to the count of every yield and context as a distituent
+    constituent_smoothing: Positive = 2.0
+    distituent_smoothing: Positive = 8.0
 
 
 class SpanTypes(NamedTuple):

@@ -20,11 +20,10 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import torch
-from pydantic import Field
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
-from syntaxlm.core.settings import Count, Fraction, Settings, Size
+from syntaxlm.core.settings import Bounds, Count, Fraction, Settings, Size
 from syntaxlm.models.abilities import Criterion, Encoding, LearnsFromRewards, Loss, Model, TrainsByGradient
 from syntaxlm.models.batches import State, TokenBatch
 from syntaxlm.models.registry import ModelConfig, build_encoder
@@ -38,10 +37,15 @@ StopInputs = Literal["states", "states-and-words"]
 
 @dataclass(frozen=True)
 class ClassifierSettings(Settings, section="classifier"):
-    """The layers above the encoder."""
+    """The layers above the encoder.
 
-    hidden_size: Size = 400  # neurons of the hidden layer
-    dropout: Fraction = 0.2  # rate on the input and output of the hidden layer
+    Attributes:
+        hidden_size: neurons of the hidden layer
+        dropout: rate on the input and output of the hidden layer
+    """
+
+    hidden_size: Size = 400
+    dropout: Fraction = 0.2
 
 
 @dataclass(frozen=True)
@@ -122,14 +126,23 @@ class PairClassifier(Model, TrainsByGradient):
 
 @dataclass(frozen=True)
 class StopSettings(Settings):
-    """Sizes and inputs of the classifiers. The sizes D, E and so on must match the model's."""
+    """Sizes and inputs of the classifiers. The sizes D, E and so on must match the model's.
 
-    state_size: Size  # features of a state, D
-    word_size: Size  # features of a word's embedding
-    input_size: Count  # features of the model's input for a word, E: embeddings of the word and, if labelled, the label
-    hidden_size: Size  # neurons of the classifiers' hidden layer
-    labels: Annotated[int, Field(ge=0, le=65_536)] = 0  # number of edge labels; 0: the model reads no labels
-    reads: StopInputs = "states-and-words"  # the word's state; or also the word and its label
+    Attributes:
+        state_size: features of a state, D
+        word_size: features of a word's embedding
+        input_size: features of the model's input for a word, E: embeddings of the word and, if labelled, the label
+        hidden_size: neurons of the classifiers' hidden layer
+        labels: number of edge labels; 0: the model reads no labels
+        reads: the word's state; or also the word and its label
+    """
+
+    state_size: Size
+    word_size: Size
+    input_size: Count
+    hidden_size: Size
+    labels: Annotated[int, Bounds(ge=0, le=65_536)] = 0
+    reads: StopInputs = "states-and-words"
     format: int = STOPS_FORMAT
 
 

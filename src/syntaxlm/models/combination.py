@@ -10,10 +10,9 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 import torch
-from pydantic import Field
 from torch import Tensor, nn
 
-from syntaxlm.core.settings import Count, Settings
+from syntaxlm.core.settings import Bounds, Count, Settings
 from syntaxlm.models.abilities import HasHiddenStates, Model, PredictsNextToken, ScoresTrees, TokenScores
 from syntaxlm.models.batches import State, TokenBatch
 from syntaxlm.models.registry import MODELS, NamedConfig, config_among, model
@@ -26,13 +25,18 @@ SCORER_TYPES = "lstm", "on-lstm", "prpn", "palm"
 
 @dataclass(frozen=True)
 class ParserCombinationConfig(Settings, section="model"):
-    """Settings of a combination of trained parsers, which `syntaxlm combine` writes."""
+    """Settings of a combination of trained parsers, which `syntaxlm combine` writes.
+
+    Attributes:
+        parsers: span probabilities are averaged
+        vocabulary_sizes: of the parsers
+    """
 
     name: Literal["parser-combination"] = "parser-combination"
     parsers: Annotated[
-        tuple[Annotated[NamedConfig, config_among(PARSER_TYPES)], ...], Field(min_length=1, max_length=100)
-    ] = field(default_factory=lambda: (MODELS["simple-pcfg"].config(),))  # span probabilities are averaged
-    vocabulary_sizes: Annotated[tuple[Count, ...], Field(min_length=1, max_length=100)] = (10_000,)  # of the parsers
+        tuple[Annotated[NamedConfig, config_among(PARSER_TYPES)], ...], Bounds(min_length=1, max_length=100)
+    ] = field(default_factory=lambda: (MODELS["simple-pcfg"].config(),))
+    vocabulary_sizes: Annotated[tuple[Count, ...], Bounds(min_length=1, max_length=100)] = (10_000,)
 
     def contradictions(self) -> list[str]:
         sizes, parsers = len(self.vocabulary_sizes), len(self.parsers)
@@ -41,13 +45,16 @@ class ParserCombinationConfig(Settings, section="model"):
 
 @dataclass(frozen=True)
 class CombinationConfig(ParserCombinationConfig, section="model"):
-    """Settings of a combination of trained models, which `syntaxlm combine` writes. Its vocabulary is the scorer's."""
+    """Settings of a combination of trained models, which `syntaxlm combine` writes. Its vocabulary is the scorer's.
+
+    Attributes:
+        scorer: the language model
+        drop_punctuation: whether the parsers do not read the punctuation marks that the scorer reads
+    """
 
     name: Literal["combination"] = "combination"  # type: ignore[assignment]
-    scorer: Annotated[NamedConfig, config_among(SCORER_TYPES)] = field(
-        default_factory=lambda: MODELS["lstm"].config()
-    )  # the language model
-    drop_punctuation: bool = False  # whether the parsers do not read the punctuation marks that the scorer reads
+    scorer: Annotated[NamedConfig, config_among(SCORER_TYPES)] = field(default_factory=lambda: MODELS["lstm"].config())
+    drop_punctuation: bool = False
 
 
 @model("parser-combination", ParserCombinationConfig)

@@ -14,11 +14,10 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
 import torch
-from pydantic import Field
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from syntaxlm.core.settings import Fraction, Settings, Size
+from syntaxlm.core.settings import Bounds, Fraction, Settings, Size
 from syntaxlm.models.abilities import (
     KEPT,
     Criterion,
@@ -41,14 +40,22 @@ _GROUP = 1 << 23  # most features of the pairs of one width, of sentences that a
 
 @dataclass(frozen=True)
 class DIORAConfig(Settings, section="model"):
-    """Settings of DIORA (Drozdov et al. 2019)."""
+    """Settings of DIORA (Drozdov et al. 2019).
+
+    Attributes:
+        embedding_size: features of a word's embedding
+        hidden_size: D, features of a span's vector and of the hidden layer that composes two
+        dropout: of the features of words, and of the outside vectors from which words are predicted
+        shared: the outside pass composes with the weights of the inside pass
+        negatives: words drawn per batch for the loss; 0: full softmax
+    """
 
     name: Literal["diora"] = "diora"
-    embedding_size: Size = 400  # features of a word's embedding
-    hidden_size: Size = 400  # D, features of a span's vector and of the hidden layer that composes two
-    dropout: Fraction = 0.0  # of the features of words, and of the outside vectors from which words are predicted
-    shared: bool = True  # the outside pass composes with the weights of the inside pass
-    negatives: Annotated[int, Field(ge=0, le=1_000_000)] = 100  # words drawn per batch for the loss; 0: full softmax
+    embedding_size: Size = 400
+    hidden_size: Size = 400
+    dropout: Fraction = 0.0
+    shared: bool = True
+    negatives: Annotated[int, Bounds(ge=0, le=1_000_000)] = 100
 
 
 class _Composition(nn.Module):

@@ -46,11 +46,16 @@ _BYTES = 16  # in all charts of a sentence of n words, for each of n^3
 
 @dataclass(frozen=True)
 class DMVConfig(Settings, section="model"):
-    """Settings of the dependency model with valence (Klein & Manning 2004)."""
+    """Settings of the dependency model with valence (Klein & Manning 2004).
+
+    Attributes:
+        valence: whether stopping depends on the presence of a dependent on the side; false: DEP-PCFG
+        smoothing: added to the expected count of every decision in each round; 0: none
+    """
 
     name: Literal["dmv"] = "dmv"
-    valence: bool = True  # whether stopping depends on the presence of a dependent on the side; false: DEP-PCFG
-    smoothing: NonNegative = 0.0  # added to the expected count of every decision in each round; 0: none
+    valence: bool = True
+    smoothing: NonNegative = 0.0
 
 
 class ProjectiveParser(ParsesDependencies):

@@ -33,13 +33,20 @@ _BYTES = 64  # in all charts, for each of them
 
 @dataclass(frozen=True)
 class DMVCCMConfig(Settings, section="model"):
-    """Settings of DMV+CCM (Klein & Manning 2004): those of both models."""
+    """Settings of DMV+CCM (Klein & Manning 2004): those of both models.
+
+    Attributes:
+        valence: DMV: whether stopping depends on the presence of a dependent on the side
+        smoothing: DMV: added to the expected count of every decision in each round; 0: none
+        constituent_smoothing: CCM: added to the count of every yield and context as a constituent
+        distituent_smoothing: CCM: added to the count of every yield and context as a distituent
+    """
 
     name: Literal["dmv-ccm"] = "dmv-ccm"
-    valence: bool = True  # DMV: whether stopping depends on the presence of a dependent on the side
-    smoothing: NonNegative = 0.0  # DMV: added to the expected count of every decision in each round; 0: none
-    constituent_smoothing: Positive = 2.0  # CCM: added to the count of every yield and context as a constituent
-    distituent_smoothing: Positive = 8.0  # CCM: added to the count of every yield and context as a distituent
+    valence: bool = True
+    smoothing: NonNegative = 0.0
+    constituent_smoothing: Positive = 2.0
+    distituent_smoothing: Positive = 8.0
 
 
 @model("dmv-ccm", DMVCCMConfig)

@@ -25,20 +25,34 @@ from syntaxlm.models.structures import SplitScores
 
 @dataclass(frozen=True)
 class LSTMConfig(Settings, section="model"):
-    """Settings of the LSTM language model (Hochreiter & Schmidhuber 1997) and the simple RNN (Elman 1990)."""
+    """Settings of the LSTM language model (Hochreiter & Schmidhuber 1997) and the simple RNN (Elman 1990).
+
+    Attributes:
+        cell: rnn: the tanh network of Elman 1990
+        embedding_size: features of a token's embedding
+        hidden_size: features of each layer's state
+        layers: stacked layers
+        tied: the decoder shares the embedding's weight; a projection is added if sizes differ
+        dropout: rate on embeddings and on the decoder's input
+        layer_dropout: rate between layers
+        supervision: weight of the loss of TreeReg on the last layer's states, with text.trees
+        init_range: initial weights of embedding and decoder: uniform in (-init_range, init_range)
+        cutoffs: ids of words from which embeddings are a quarter as large, for an adaptive softmax
+        mixture: softmaxes of a mixture, each of a projection of the last states; 1: a plain softmax
+    """
 
     name: Literal["lstm"] = "lstm"
-    cell: Literal["lstm", "rnn"] = "lstm"  # rnn: the tanh network of Elman 1990
-    embedding_size: Size = 200  # features of a token's embedding
-    hidden_size: Size = 400  # features of each layer's state
-    layers: Layers = 2  # stacked layers
-    tied: bool = True  # the decoder shares the embedding's weight; a projection is added if sizes differ
-    dropout: Fraction = 0.2  # rate on embeddings and on the decoder's input
-    layer_dropout: Fraction = 0.2  # rate between layers
-    supervision: NonNegative = 0.0  # weight of the loss of TreeReg on the last layer's states, with text.trees
-    init_range: Positive = 0.1  # initial weights of embedding and decoder: uniform in (-init_range, init_range)
-    cutoffs: Cutoffs = ()  # ids of words from which embeddings are a quarter as large, for an adaptive softmax
-    mixture: Mixture = 1  # softmaxes of a mixture, each of a projection of the last states; 1: a plain softmax
+    cell: Literal["lstm", "rnn"] = "lstm"
+    embedding_size: Size = 200
+    hidden_size: Size = 400
+    layers: Layers = 2
+    tied: bool = True
+    dropout: Fraction = 0.2
+    layer_dropout: Fraction = 0.2
+    supervision: NonNegative = 0.0
+    init_range: Positive = 0.1
+    cutoffs: Cutoffs = ()
+    mixture: Mixture = 1
 
     @property
     def tree_loss(self) -> TreeLoss:

@@ -13,11 +13,10 @@ from typing import Annotated, Any, ClassVar, Literal, cast
 
 import numpy as np
 import torch
-from pydantic import Field
 from torch import Tensor, nn
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.settings import Count, Settings
+from syntaxlm.core.settings import Bounds, Count, Settings
 from syntaxlm.models.abilities import Model, PredictsNextToken, TokenScores, TrainsByCounting
 from syntaxlm.models.batches import State, TokenBatch
 from syntaxlm.models.layers import LOG_PROBS
@@ -25,18 +24,23 @@ from syntaxlm.models.registry import model
 from syntaxlm.ops import kneser_ney
 from syntaxlm.ops.kneser_ney import Grams, Integers
 
-MinimumCounts = Annotated[tuple[Count, ...], Field(min_length=1, max_length=20)]
+MinimumCounts = Annotated[tuple[Count, ...], Bounds(min_length=1, max_length=20)]
 
 NEVER = -99.0  # log10 of the probability of a word that is never predicted, as in ARPA files
 
 
 @dataclass(frozen=True)
 class NGramConfig(Settings, section="model"):
-    """Settings of the n-gram model (Chen & Goodman 1998)."""
+    """Settings of the n-gram model (Chen & Goodman 1998).
+
+    Attributes:
+        order: longest n-grams, in words: a word is predicted from order - 1 words
+        minimum_counts: least count of n-grams kept, for 1, 2, ... words; the last for longer ones
+    """
 
     name: Literal["ngram"] = "ngram"
-    order: Annotated[int, Field(ge=1, le=20)] = 5  # longest n-grams, in words: a word is predicted from order - 1 words
-    minimum_counts: MinimumCounts = (1,)  # least count of n-grams kept, for 1, 2, ... words; the last for longer ones
+    order: Annotated[int, Bounds(ge=1, le=20)] = 5
+    minimum_counts: MinimumCounts = (1,)
 
     def contradictions(self) -> list[str]:
         counts = list(self.minimum_counts)

@@ -36,17 +36,28 @@ from syntaxlm.models.structures import Distances, SplitScores
 
 @dataclass(frozen=True)
 class ONLSTMConfig(AWDConfig, section="model"):
-    """Settings of ON-LSTM (Shen et al. 2019, tables 1 and 2) and the other recurrent models of its table 1."""
+    """Settings of ON-LSTM (Shen et al. 2019, tables 1 and 2) and the other recurrent models of its table 1.
+
+    Attributes:
+        cell: only on-lstm has distances; lstm: AWD-LSTM
+        highway_depth: highway layers that a state passes at each step, with cell highway
+        skip: true: the output is the sum of all layers' states; needs equal layer_sizes
+        chunk_size: neurons that share one master gate; divides every layer's size
+        weight_drop_rescaled: true: kept weights are divided by 1 - rate, as in AWD-LSTM
+        supervision: weight of the loss of text.trees: a ranking of distances; TreeReg with other cells
+        margin: by which a distance must exceed those within the constituents beside it, with supervision
+        ar_after_dropout: true: the AR penalty applies after the output dropout, as in AWD-LSTM
+    """
 
     name: Literal["on-lstm"] = "on-lstm"
-    cell: Literal["on-lstm", "lstm", "highway", "nas"] = "on-lstm"  # only on-lstm has distances; lstm: AWD-LSTM
-    highway_depth: Layers = 5  # highway layers that a state passes at each step, with cell highway
-    skip: bool = False  # true: the output is the sum of all layers' states; needs equal layer_sizes
-    chunk_size: Size = 10  # neurons that share one master gate; divides every layer's size
-    weight_drop_rescaled: bool = False  # true: kept weights are divided by 1 - rate, as in AWD-LSTM
-    supervision: NonNegative = 0.0  # weight of the loss of text.trees: a ranking of distances; TreeReg with other cells
-    margin: Positive = 0.1  # by which a distance must exceed those within the constituents beside it, with supervision
-    ar_after_dropout: bool = False  # true: the AR penalty applies after the output dropout, as in AWD-LSTM
+    cell: Literal["on-lstm", "lstm", "highway", "nas"] = "on-lstm"
+    highway_depth: Layers = 5
+    skip: bool = False
+    chunk_size: Size = 10
+    weight_drop_rescaled: bool = False
+    supervision: NonNegative = 0.0
+    margin: Positive = 0.1
+    ar_after_dropout: bool = False
 
     @property
     def tree_loss(self) -> TreeLoss:

@@ -16,10 +16,9 @@ from itertools import accumulate
 from typing import Annotated, Literal
 
 import torch
-from pydantic import Field
 from torch import Tensor, nn
 
-from syntaxlm.core.settings import Layers, NonNegative, Size
+from syntaxlm.core.settings import Bounds, Layers, NonNegative, Size
 from syntaxlm.models.abilities import Maps
 from syntaxlm.models.backbone import AWDBackbone, AWDConfig, BackboneOutput, Embedding, neural_model
 from syntaxlm.models.batches import State, TokenBatch
@@ -93,16 +92,26 @@ def supervision_loss(scores: Tensor, spans: Tensor, rows: Rows) -> Tensor:
 
 @dataclass(frozen=True)
 class PaLMConfig(AWDConfig, section="model"):
-    """Settings of PaLM (Peng, Schwartz, Smith 2019): PaLM-U, PaLM-S and PaLM-RB."""
+    """Settings of PaLM (Peng, Schwartz, Smith 2019): PaLM-U, PaLM-S and PaLM-RB.
+
+    Attributes:
+        attention_after: LSTM layers below the span attention; the others read its output
+        span_size: features of a span, half for each direction; even
+        scorer_size: hidden units of the network that scores a span for a word
+        maximum_span: longest span attended to, in words; no limit in parsing
+        scores: right-branching: a span's score is its length (PaLM-RB)
+        supervision: lambda: weight of the cross-entropy of gold spans, with text.trees
+        form: of span updates, span gates, and the mixing of attention into the state
+    """
 
     name: Literal["palm"] = "palm"
-    attention_after: Layers = 2  # LSTM layers below the span attention; the others read its output
-    span_size: Annotated[int, Field(ge=2, le=65_536)] = 200  # features of a span, half for each direction; even
-    scorer_size: Size = 100  # hidden units of the network that scores a span for a word
-    maximum_span: Annotated[int, Field(ge=1, le=1024)] = 20  # longest span attended to, in words; no limit in parsing
-    scores: Literal["learned", "right-branching"] = "learned"  # right-branching: a span's score is its length (PaLM-RB)
-    supervision: NonNegative = 0.0  # lambda: weight of the cross-entropy of gold spans, with text.trees
-    form: Form = "released"  # of span updates, span gates, and the mixing of attention into the state
+    attention_after: Layers = 2
+    span_size: Annotated[int, Bounds(ge=2, le=65_536)] = 200
+    scorer_size: Size = 100
+    maximum_span: Annotated[int, Bounds(ge=1, le=1024)] = 20
+    scores: Literal["learned", "right-branching"] = "learned"
+    supervision: NonNegative = 0.0
+    form: Form = "released"
 
     def contradictions(self) -> list[str]:
         faults, layers = super().contradictions(), len(self.layer_sizes)

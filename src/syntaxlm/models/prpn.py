@@ -13,11 +13,10 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import torch
-from pydantic import Field
 from torch import Tensor, nn
 from torch.nn.functional import embedding_bag, linear
 
-from syntaxlm.core.settings import Fraction, Layers, NonNegative, Positive, Settings, Size
+from syntaxlm.core.settings import Bounds, Fraction, Layers, NonNegative, Positive, Settings, Size
 from syntaxlm.models.abilities import Maps
 from syntaxlm.models.backbone import (
     Backbone,
@@ -40,30 +39,54 @@ _CACHED_ROWS = 4096  # rows that fit in the processor's cache
 
 @dataclass(frozen=True)
 class PRPNConfig(Settings, section="model"):
-    """Settings of PRPN: Shen et al. 2018, tables 1 (characters), 2 (words) and 3 (ablations)."""
+    """Settings of PRPN: Shen et al. 2018, tables 1 (characters), 2 (words) and 3 (ablations).
+
+    Attributes:
+        embedding_size: features of a token's embedding
+        hidden_size: features of each reading layer's state, and of the parsing network's convolution
+        layers: layers of the reading network
+        parsing: false: no distances; all gates are 1, so attention reaches all memory slots
+        reading_attention: false: the reading network is a plain layer-normalised LSTM
+        predict_attention: false: the decoder reads the top layer's state alone
+        memory_slots: earlier steps that attention can reach
+        look_back: earlier tokens that the parsing network reads
+        residual_blocks: residual blocks of the predict network
+        tied: the decoder shares the embedding's weight
+        dropout: rate on embeddings and on the decoder's input
+        layer_dropout: rate between layers, on keys, and before each convolution
+        recurrent_dropout: rate on the attended hidden state, one mask per layer and chunk
+        form: distances, their comparison, gates
+        comparison: hardtanh (equation 6) or, in the released form only, a sigmoid
+        resolution: difference at which two distances count as distinct (released form)
+        temperature: tau of equation 6 (paper form); infinite in evaluation
+        supervision: weight of the ranking loss of distances, with text.trees
+        margin: by which a distance must exceed those within the constituents beside it, with supervision
+        init_range: initial weights of embedding and decoder: uniform in (-init_range, init_range)
+        mixture: softmaxes of a mixture, each of a projection of the output; 1: a plain softmax
+    """
 
     name: Literal["prpn"] = "prpn"
-    embedding_size: Size = 200  # features of a token's embedding
-    hidden_size: Size = 400  # features of each reading layer's state, and of the parsing network's convolution
-    layers: Layers = 2  # layers of the reading network
-    parsing: bool = True  # false: no distances; all gates are 1, so attention reaches all memory slots
-    reading_attention: bool = True  # false: the reading network is a plain layer-normalised LSTM
-    predict_attention: bool = True  # false: the decoder reads the top layer's state alone
-    memory_slots: Annotated[int, Field(ge=1, le=1024)] = 15  # earlier steps that attention can reach
-    look_back: Annotated[int, Field(ge=0, le=1024)] = 5  # earlier tokens that the parsing network reads
-    residual_blocks: Annotated[int, Field(ge=0, le=100)] = 1  # residual blocks of the predict network
-    tied: bool = True  # the decoder shares the embedding's weight
-    dropout: Fraction = 0.2  # rate on embeddings and on the decoder's input
-    layer_dropout: Fraction = 0.2  # rate between layers, on keys, and before each convolution
-    recurrent_dropout: Fraction = 0.0  # rate on the attended hidden state, one mask per layer and chunk
-    form: Literal["released", "paper"] = "released"  # distances, their comparison, gates
-    comparison: Literal["hard", "soft"] = "hard"  # hardtanh (equation 6) or, in the released form only, a sigmoid
-    resolution: Positive = 0.1  # difference at which two distances count as distinct (released form)
-    temperature: Positive = 10.0  # tau of equation 6 (paper form); infinite in evaluation
-    supervision: NonNegative = 0.0  # weight of the ranking loss of distances, with text.trees
-    margin: Positive = 0.1  # by which a distance must exceed those within the constituents beside it, with supervision
-    init_range: Positive = 0.01  # initial weights of embedding and decoder: uniform in (-init_range, init_range)
-    mixture: Mixture = 1  # softmaxes of a mixture, each of a projection of the output; 1: a plain softmax
+    embedding_size: Size = 200
+    hidden_size: Size = 400
+    layers: Layers = 2
+    parsing: bool = True
+    reading_attention: bool = True
+    predict_attention: bool = True
+    memory_slots: Annotated[int, Bounds(ge=1, le=1024)] = 15
+    look_back: Annotated[int, Bounds(ge=0, le=1024)] = 5
+    residual_blocks: Annotated[int, Bounds(ge=0, le=100)] = 1
+    tied: bool = True
+    dropout: Fraction = 0.2
+    layer_dropout: Fraction = 0.2
+    recurrent_dropout: Fraction = 0.0
+    form: Literal["released", "paper"] = "released"
+    comparison: Literal["hard", "soft"] = "hard"
+    resolution: Positive = 0.1
+    temperature: Positive = 10.0
+    supervision: NonNegative = 0.0
+    margin: Positive = 0.1
+    init_range: Positive = 0.01
+    mixture: Mixture = 1
 
     @property
     def tree_loss(self) -> TreeLoss:

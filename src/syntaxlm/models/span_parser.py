@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import torch
-from pydantic import Field
 from torch import Tensor, nn
 
-from syntaxlm.core.settings import Fraction, Settings, Size
+from syntaxlm.core.settings import Bounds, Fraction, Settings, Size
 from syntaxlm.models.abilities import Criterion, LearnsFromTrees, Loss, Model, NeedsTextCounts, TextCounts
 from syntaxlm.models.batches import State, TokenBatch
 from syntaxlm.models.layers import dropout
@@ -28,15 +27,24 @@ _FEATURES = 1 << 23  # most hidden features of spans of sentences that are score
 
 @dataclass(frozen=True)
 class SpanParserConfig(Settings, section="model"):
-    """Settings of a span parser (Stern et al. 2017, without labels), which learns from the trees of text.focus."""
+    """Settings of a span parser (Stern et al. 2017, without labels), which learns from the trees of text.focus.
+
+    Attributes:
+        embedding_size: features of a word's embedding
+        hidden_size: features of the LSTM in each direction, and of a span
+        layers: of the LSTM
+        dropout: of embeddings, between layers, and of the features of spans
+        marks: whether its teachers used punctuation marks: then parsing uses them, too
+        marks_side: the side of a span at which parsing expects a mark
+    """
 
     name: Literal["span-parser"] = "span-parser"
-    embedding_size: Size = 128  # features of a word's embedding
-    hidden_size: Size = 128  # features of the LSTM in each direction, and of a span
-    layers: Annotated[int, Field(ge=1, le=16)] = 2  # of the LSTM
-    dropout: Fraction = 0.3  # of embeddings, between layers, and of the features of spans
-    marks: bool = False  # whether its teachers used punctuation marks: then parsing uses them, too
-    marks_side: MarkSide = "both"  # the side of a span at which parsing expects a mark
+    embedding_size: Size = 128
+    hidden_size: Size = 128
+    layers: Annotated[int, Bounds(ge=1, le=16)] = 2
+    dropout: Fraction = 0.3
+    marks: bool = False
+    marks_side: MarkSide = "both"
 
 
 @model("span-parser", SpanParserConfig)

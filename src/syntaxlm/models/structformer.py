@@ -14,11 +14,10 @@ from math import sqrt
 from typing import Annotated, ClassVar, Literal
 
 import torch
-from pydantic import Field
 from torch import Tensor, nn
 from torch.nn.functional import layer_norm, leaky_relu, pad
 
-from syntaxlm.core.settings import Fraction, Layers, Settings, Size
+from syntaxlm.core.settings import Bounds, Fraction, Layers, Settings, Size
 from syntaxlm.models.abilities import (
     Criterion,
     Loss,
@@ -42,19 +41,32 @@ _LOWEST = -40.0  # exponents are limited: in float32, the square of a larger wei
 
 @dataclass(frozen=True)
 class StructFormerConfig(Settings, section="model"):
-    """Settings of StructFormer (Shen et al. 2021)."""
+    """Settings of StructFormer (Shen et al. 2021).
+
+    Attributes:
+        embedding_size: D, features of a word in all layers
+        layers: of the Transformer encoder
+        heads: attention heads of a layer; embedding_size must be a multiple
+        parser_layers: convolutions of the parser
+        parser_width: words that a convolution reads; odd
+        positions: learned position embeddings; later words have the last one
+        margin: what calibrates distances: a sentence, or as released a batch
+        mask_rate: share of known words that are masked and predicted
+        dropout: rate on the output of attention, in and after feed-forward layers, and at the end
+        attention_dropout: rate on attention weights
+    """
 
     name: Literal["structformer"] = "structformer"
-    embedding_size: Size = 512  # D, features of a word in all layers
-    layers: Layers = 8  # of the Transformer encoder
-    heads: Size = 8  # attention heads of a layer; embedding_size must be a multiple
-    parser_layers: Layers = 3  # convolutions of the parser
-    parser_width: Annotated[int, Field(ge=1, le=99)] = 9  # words that a convolution reads; odd
-    positions: Size = 500  # learned position embeddings; later words have the last one
-    margin: Literal["sentence", "batch"] = "sentence"  # what calibrates distances: a sentence, or as released a batch
-    mask_rate: Annotated[float, Field(gt=0, lt=1)] = 0.3  # share of known words that are masked and predicted
-    dropout: Fraction = 0.1  # rate on the output of attention, in and after feed-forward layers, and at the end
-    attention_dropout: Fraction = 0.0  # rate on attention weights
+    embedding_size: Size = 512
+    layers: Layers = 8
+    heads: Size = 8
+    parser_layers: Layers = 3
+    parser_width: Annotated[int, Bounds(ge=1, le=99)] = 9
+    positions: Size = 500
+    margin: Literal["sentence", "batch"] = "sentence"
+    mask_rate: Annotated[float, Bounds(gt=0, lt=1)] = 0.3
+    dropout: Fraction = 0.1
+    attention_dropout: Fraction = 0.0
 
     def contradictions(self) -> list[str]:
         faults = []

@@ -36,12 +36,18 @@ _NOTHING = -1  # padding of contexts
 
 @dataclass(frozen=True)
 class TransformersConfig(Settings, section="model"):
-    """Settings of a transformers model."""
+    """Settings of a transformers model.
+
+    Attributes:
+        source: name of its repository, or its folder
+        architecture: class of the network
+        window: sub-tokens that are read at a time
+    """
 
     name: Literal["transformers"] = "transformers"
-    source: str = ""  # name of its repository, or its folder
-    architecture: str = ""  # class of the network
-    window: Count = 1024  # sub-tokens that are read at a time
+    source: str = ""
+    architecture: str = ""
+    window: Count = 1024
 
 
 class WordTokenizer:

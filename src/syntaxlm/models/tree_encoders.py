@@ -53,15 +53,24 @@ class TreeLSTMCell(nn.Module):
 
 @dataclass(frozen=True)
 class GumbelTreeLSTMConfig(Settings, section="model"):
-    """Settings of Gumbel Tree-LSTM (Choi, Yoo, Lee 2018)."""
+    """Settings of Gumbel Tree-LSTM (Choi, Yoo, Lee 2018).
+
+    Attributes:
+        embedding_size: features of a token's embedding
+        hidden_size: features of a node's hidden state, and of its memory
+        leaf_lstm: an LSTM over the words gives the states of the leaves; false: an affine layer
+        temperature: of the Gumbel-softmax in training: the gradient's; samples do not depend on it
+        dropout: rate on embeddings
+        init_range: initial embeddings: uniform in (-init_range, init_range)
+    """
 
     name: Literal["gumbel-tree-lstm"] = "gumbel-tree-lstm"
-    embedding_size: Size = 300  # features of a token's embedding
-    hidden_size: Size = 300  # features of a node's hidden state, and of its memory
-    leaf_lstm: bool = True  # an LSTM over the words gives the states of the leaves; false: an affine layer
-    temperature: Positive = 1.0  # of the Gumbel-softmax in training: the gradient's; samples do not depend on it
-    dropout: Fraction = 0.1  # rate on embeddings
-    init_range: Positive = 0.1  # initial embeddings: uniform in (-init_range, init_range)
+    embedding_size: Size = 300
+    hidden_size: Size = 300
+    leaf_lstm: bool = True
+    temperature: Positive = 1.0
+    dropout: Fraction = 0.1
+    init_range: Positive = 0.1
 
 
 @model("gumbel-tree-lstm", GumbelTreeLSTMConfig)
@@ -163,17 +172,28 @@ def _without(values: Tensor, place: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class RLSPINNConfig(Settings, section="model"):
-    """Settings of RL-SPINN (Yogatama et al. 2017)."""
+    """Settings of RL-SPINN (Yogatama et al. 2017).
+
+    Attributes:
+        embedding_size: features of a token's embedding
+        hidden_size: features of a node's hidden state, and of its memory
+        tracking_size: features of the tracking LSTM, which chooses the actions
+        policy_weight: weight of the REINFORCE term in the training loss
+        entropy_weight: weight of the entropy bonus, per nat of a sentence
+        baseline_decay: of the moving average of rewards, which is subtracted from each reward
+        dropout: rate on embeddings
+        init_range: initial embeddings: uniform in (-init_range, init_range)
+    """
 
     name: Literal["rl-spinn"] = "rl-spinn"
-    embedding_size: Size = 100  # features of a token's embedding
-    hidden_size: Size = 100  # features of a node's hidden state, and of its memory
-    tracking_size: Size = 50  # features of the tracking LSTM, which chooses the actions
-    policy_weight: NonNegative = 1.0  # weight of the REINFORCE term in the training loss
-    entropy_weight: NonNegative = 0.01  # weight of the entropy bonus, per nat of a sentence
-    baseline_decay: Fraction = 0.99  # of the moving average of rewards, which is subtracted from each reward
-    dropout: Fraction = 0.1  # rate on embeddings
-    init_range: Positive = 0.1  # initial embeddings: uniform in (-init_range, init_range)
+    embedding_size: Size = 100
+    hidden_size: Size = 100
+    tracking_size: Size = 50
+    policy_weight: NonNegative = 1.0
+    entropy_weight: NonNegative = 0.01
+    baseline_decay: Fraction = 0.99
+    dropout: Fraction = 0.1
+    init_range: Positive = 0.1
 
 
 @model("rl-spinn", RLSPINNConfig)

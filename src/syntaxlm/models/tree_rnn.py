@@ -121,21 +121,36 @@ _LABELS = "label_embedding.weight"
 
 @dataclass(frozen=True)
 class TreeRNNConfig(Settings, section="model"):
-    """Settings of TreeRNN (Zhang, Lu, Lapata 2016); with labels it is LTreeRNN, with LSTM cells TreeLSTM."""
+    """Settings of TreeRNN (Zhang, Lu, Lapata 2016); with labels it is LTreeRNN, with LSTM cells TreeLSTM.
+
+    Attributes:
+        cell: the cell of each edge: one tanh layer, or an LSTM with biases
+        labelled: whether the model also reads the label of the edge above each word
+        embedding_size: features of a word's embedding
+        label_size: features of a label's embedding, if labelled
+        hidden_size: features of a state
+        output: one softmax per edge type, or one; null: by-edge for tanh
+        loss: training loss; perplexity always uses the softmax
+        noise_words: nce: noise words per step
+        shared_noise: nce: all steps with the same softmax share a batch's noise words, which is faster
+        log_normaliser: nce: ln Z, fixed
+        dropout: rate on embeddings and on the decoder's input
+        init_range: initial weights: uniform in (-init_range, init_range); biases: 0
+    """
 
     name: Literal["tree-rnn"] = "tree-rnn"
-    cell: Literal["tanh", "lstm"] = "tanh"  # the cell of each edge: one tanh layer, or an LSTM with biases
-    labelled: bool = False  # whether the model also reads the label of the edge above each word
-    embedding_size: Size = 100  # features of a word's embedding
-    label_size: Size = 30  # features of a label's embedding, if labelled
-    hidden_size: Size = 200  # features of a state
-    output: Literal["by-edge", "shared"] | None = None  # one softmax per edge type, or one; null: by-edge for tanh
-    loss: Literal["softmax", "nce"] = "softmax"  # training loss; perplexity always uses the softmax
-    noise_words: Size = 20  # nce: noise words per step
-    shared_noise: bool = False  # nce: all steps with the same softmax share a batch's noise words, which is faster
-    log_normaliser: Finite = 9.5  # nce: ln Z, fixed
-    dropout: Fraction = 0.0  # rate on embeddings and on the decoder's input
-    init_range: Positive = 0.2  # initial weights: uniform in (-init_range, init_range); biases: 0
+    cell: Literal["tanh", "lstm"] = "tanh"
+    labelled: bool = False
+    embedding_size: Size = 100
+    label_size: Size = 30
+    hidden_size: Size = 200
+    output: Literal["by-edge", "shared"] | None = None
+    loss: Literal["softmax", "nce"] = "softmax"
+    noise_words: Size = 20
+    shared_noise: bool = False
+    log_normaliser: Finite = 9.5
+    dropout: Fraction = 0.0
+    init_range: Positive = 0.2
 
 
 @model("tree-rnn", TreeRNNConfig)

@@ -19,9 +19,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple, cast, get_args
 
+from syntaxlm.core.declarations import ReportFormat
 from syntaxlm.core.errors import InputError, printable
 from syntaxlm.core.files import replaced, text_output, to_json
-from syntaxlm.core.options import ReportFormat
 from syntaxlm.core.reading import ReadingReport
 from syntaxlm.core.run_head import RunHead
 

@@ -35,13 +35,18 @@ ROWS = 128  # rows whose products are computed at once; with 2,000 cached words,
 class CacheSettings(Settings, section="cache"):
     """Settings of the neural cache. Raises InputError for values out of range.
 
+    Attributes:
+        weight: lambda, the weight of the cache in the mixture
+        theta: 0: all cached words have equal weight; larger: more weight for those after similar states
+        size: N, number of words in the cache
+
     >>> print(syntaxlm.CacheSettings(weight=0.1, theta=0.5))
     cache of 2,000 words, weight 0.1, theta 0.5
     """
 
-    weight: Fraction  # lambda, the weight of the cache in the mixture
-    theta: NonNegative  # 0: all cached words have equal weight; larger: more weight for those after similar states
-    size: Count = CACHE_SIZE  # N, number of words in the cache
+    weight: Fraction
+    theta: NonNegative
+    size: Count = CACHE_SIZE
 
     def __str__(self) -> str:
         return f"cache of {self.size:,} words, weight {self.weight:g}, theta {self.theta:g}"

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Literal
 
+from syntaxlm.core.declarations import Bounds, Options, Shown
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.options import Bounds, Options, Shown
-from syntaxlm.text.options import Contractions, Punctuation, TextKeywords, TextOptions
+from syntaxlm.text.options import Contractions, Punctuation, TextOptions
 
 if TYPE_CHECKING:
     from syntaxlm.models.batches import TextMode
@@ -24,8 +24,9 @@ MOST_SPILLOVER = 10  # previous words in a table of displayed words
 class ReadingOptions(Options):
     """How a text of several sentences is read.
 
-    context: read each sentence by itself (reset), or the text as one stream whose state is carried from sentence to
-        sentence (carry); default: as in training
+    Attributes:
+        context: read each sentence by itself (reset), or the text as one stream whose state is carried from sentence to
+            sentence (carry); default: as in training
     """
 
     context: Context | None = None
@@ -40,16 +41,17 @@ class ReadingOptions(Options):
 class ScoreOptions(ReadingOptions, TextOptions):
     """How the words of a text are scored.
 
-    context: read each sentence by itself (reset, the default), or the text as one stream whose state is carried from
-        sentence to sentence (carry), for running text. A model that was trained on a stream reads a sentence by itself
-        after the end of a sentence
-    given: the beginning of the sentence, which every text continues; its words are read, but have no rows
-    measures: a further column; may be repeated. entropy: of the next token before the word, in bits; entropy_reduction:
-        by how much the word lowers it; rank: of the word among all, 1 for the most probable; prefix_surprisal: -log2 of
-        the probability of the sentence up to the word; constituents_ended: constituents of the best tree whose last
-        word it is; depth: constituents around the word; distance: height in the tree where the word and the one before
-        it meet
-    next_words: add a column with the N most probable next words before each word, with their probabilities
+    Attributes:
+        context: read each sentence by itself (reset, the default), or the text as one stream whose state is carried
+            from sentence to sentence (carry), for running text. A model that was trained on a stream reads a sentence
+            by itself after the end of a sentence
+        given: the beginning of the sentence, which every text continues; its words are read, but have no rows
+        measures: a further column; may be repeated. entropy: of the next token before the word, in bits;
+            entropy_reduction: by how much the word lowers it; rank: of the word among all, 1 for the most probable;
+            prefix_surprisal: -log2 of the probability of the sentence up to the word; constituents_ended: constituents
+            of the best tree whose last word it is; depth: constituents around the word; distance: height in the tree
+            where the word and the one before it meet
+        next_words: add a column with the N most probable next words before each word, with their probabilities
     """
 
     context: Context = "reset"
@@ -74,12 +76,13 @@ class ScoreOptions(ReadingOptions, TextOptions):
 class PerplexityOptions(ReadingOptions, TextOptions):
     """How the perplexity of a text is measured.
 
-    predict_eos: count the ends of sentences (--no-predict-eos: omit them); default: as in training
-    punctuation: treatment of English punctuation marks at the ends of words, before the model's normaliser: keep
-        (default), for text that is tokenised like the training text; auto, as the model's vocabulary requires; split,
-        each mark becomes a word; drop
-    contractions: treatment of n't, 's, 'll and similar: keep (default); auto, as the model's vocabulary requires;
-        split, they become separate words, as in treebanks
+    Attributes:
+        predict_eos: count the ends of sentences (--no-predict-eos: omit them); default: as in training
+        punctuation: treatment of English punctuation marks at the ends of words, before the model's normaliser: keep
+            (default), for text that is tokenised like the training text; auto, as the model's vocabulary requires;
+            split, each mark becomes a word; drop
+        contractions: treatment of n't, 's, 'll and similar: keep (default); auto, as the model's vocabulary requires;
+            split, they become separate words, as in treebanks
     """
 
     predict_eos: bool | None = None
@@ -89,12 +92,3 @@ class PerplexityOptions(ReadingOptions, TextOptions):
     def mode(self, trained: TextMode) -> TextMode:
         mode = super().mode(trained)
         return mode if self.predict_eos is None else replace(mode, predict_eos=self.predict_eos)
-
-
-class ScoreKeywords(TextKeywords, total=False):
-    """The fields of `ScoreOptions` as keyword arguments."""
-
-    context: Context
-    given: str | None
-    measures: Sequence[Measure]
-    next_words: int

@@ -13,13 +13,21 @@ CHARACTERS_PER_WORD = 20  # most characters of a sentence, per word of the limit
 
 @dataclass(frozen=True)
 class Limits(Settings):
-    """The largest requests that the server answers."""
+    """The largest requests that the server answers.
 
-    max_words: Count = 100  # words of a sentence, also of a generated one; time grows with up to the cube of it
-    max_sentences: Count = 50  # sentences of a request, also generated ones
-    max_body: Count = 262_144  # bytes of a request
-    max_waiting: Count = 100  # requests that wait for one model
-    max_seconds: Count = 60  # time until an answer, with the time of waiting
+    Attributes:
+        max_words: words of a sentence, also of a generated one; time grows with up to the cube of it
+        max_sentences: sentences of a request, also generated ones
+        max_body: bytes of a request
+        max_waiting: requests that wait for one model
+        max_seconds: time until an answer, with the time of waiting
+    """
+
+    max_words: Count = 100
+    max_sentences: Count = 50
+    max_body: Count = 262_144
+    max_waiting: Count = 100
+    max_seconds: Count = 60
 
     @property
     def max_characters(self) -> int:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
 import typing
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, create_model
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from syntaxlm.core.options import options_of
+from syntaxlm.core.declarations import options_of
 from syntaxlm.core.text_files import check_encodable
 from syntaxlm.generation.options import SamplingOptions
 from syntaxlm.parsing.options import ParseOptions
@@ -31,14 +33,26 @@ def _fields_of(declared: type, *names: str) -> dict[str, Any]:
     return {name: (hints[name], Field(options[name].default, description=options[name].help)) for name in names}
 
 
-def _row_model(row: type, meanings: dict[str, str], **further: Any) -> type[BaseModel]:
-    """Return the model of a named tuple. meanings: of its fields, if only some belong to it.  further: other fields."""
-    fields: dict[str, Any] = {
-        name: (hint, Field(description=meanings.get(name)))
-        for name, hint in typing.get_type_hints(row).items()
-        if not meanings or name in meanings
-    }
-    return create_model(row.__name__, **fields, **further)
+def _fields_of_row(row: type, meanings: Mapping[str, str | None]) -> dict[str, Any]:
+    """Return fields of a named tuple, with their types.
+
+    Args:
+        row: the named tuple.
+        meanings: descriptions of the fields that belong to the model.
+    """
+    hints = typing.get_type_hints(row)
+    return {name: (hints[name], Field(description=meaning)) for name, meaning in meanings.items()}
+
+
+class Declared(BaseModel):
+    """A model whose further fields are declared elsewhere: a subclass gives their types and descriptions by name."""
+
+    def __init_subclass__(cls, fields: Mapping[str, tuple[Any, Any]] | None = None, **settings: Any) -> None:
+        super().__init_subclass__(**settings)
+        cls.__annotations__ = dict(inspect.get_annotations(cls))
+        for name, (hint, field) in (fields or {}).items():
+            cls.__annotations__[name] = hint
+            setattr(cls, name, field)
 
 
 Text = Annotated[str, AfterValidator(_check_text)]
@@ -46,7 +60,7 @@ ModelName = Annotated[str | None, Field(description="Name of a model of this ser
 Pictures = Annotated[bool, Field(description="Add SVG pictures.")]
 
 
-class Request(BaseModel):
+class Request(Declared):
     """Fields that are not listed are refused."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
@@ -70,27 +84,35 @@ class SampleRequest(Request):
     pictures: Pictures = True
 
 
-if TYPE_CHECKING:
-    GenerateRequest = SampleRequest
-    ParseRequest = SentencesRequest
-    AnalyseRequest = SentencesRequest
-    SurprisalRequest = SentencesRequest
-    UnreadPart = BaseModel
-    ScoredWord = BaseModel
-else:
-    _PARSING = _fields_of(ParseOptions, "decoder", "layer", "labels", "best")
-    ParseRequest = create_model("ParseRequest", __base__=SentencesRequest, **_PARSING)
-    AnalyseRequest = create_model("AnalyseRequest", __base__=ParseRequest, pictures=(Pictures, True))
-    _SAMPLING = _fields_of(SamplingOptions, "temperature", "top_k", "seed")
-    GenerateRequest = create_model("GenerateRequest", __base__=SampleRequest, **_SAMPLING)
-    UnreadPart = _row_model(NotRead, {})
-    _SCORING = _fields_of(ScoreOptions, "given", "measures", "next_words")
-    SurprisalRequest = create_model("SurprisalRequest", __base__=SentencesRequest, **_SCORING)
-    _MEASURES = {
-        name: ((str if column.type == "text" else float) | None, Field(None, description=column.meaning))
-        for name, column in MEASURES.items()
-    }
-    ScoredWord = _row_model(WordSurprisal, {name: column.meaning for name, column in SURPRISALS.items()}, **_MEASURES)
+class ParseRequest(SentencesRequest, fields=_fields_of(ParseOptions, "decoder", "layer", "labels", "best")):
+    pass
+
+
+class AnalyseRequest(ParseRequest):
+    pictures: Pictures = True
+
+
+class GenerateRequest(SampleRequest, fields=_fields_of(SamplingOptions, "temperature", "top_k", "seed")):
+    pass
+
+
+class SurprisalRequest(SentencesRequest, fields=_fields_of(ScoreOptions, "given", "measures", "next_words")):
+    pass
+
+
+class UnreadPart(Declared, fields=_fields_of_row(NotRead, dict.fromkeys(NotRead._fields))):
+    pass
+
+
+_MEASURES = {
+    name: ((str if column.type == "text" else float) | None, Field(None, description=column.meaning))
+    for name, column in MEASURES.items()
+}
+_SURPRISALS = _fields_of_row(WordSurprisal, {name: column.meaning for name, column in SURPRISALS.items()})
+
+
+class ScoredWord(Declared, fields={**_SURPRISALS, **_MEASURES}):
+    pass
 
 
 class PairRequest(Request):

@@ -11,12 +11,11 @@ from pathlib import Path
 from typing import Annotated, Literal, TypeVar
 
 import torch
-from pydantic import Field
 from torch import Tensor, nn
 
 from syntaxlm.core.errors import InputError, shortened
 from syntaxlm.core.files import check_name, make_folder, parse_json, read_stored, to_json, write_text
-from syntaxlm.core.settings import Settings, T, read_settings
+from syntaxlm.core.settings import Bounds, Settings, T, read_settings
 from syntaxlm.core.tensor_files import TensorFile, read_tensors, refuse, tensor_faults, write_tensors
 from syntaxlm.models.abilities import GeneratesTrees, Model, ParsesSentences
 from syntaxlm.models.batches import TextMode
@@ -334,8 +333,8 @@ def distinct_tensors(model: nn.Module) -> dict[str, Tensor]:
 
 # ---- pair classifiers
 
-Operators = Annotated[int, Field(ge=0, le=1000)]  # number of operators of a formula
-Labels = Annotated[tuple[str, ...], Field(min_length=1, max_length=10_000)]
+Operators = Annotated[int, Bounds(ge=0, le=1000)]  # number of operators of a formula
+Labels = Annotated[tuple[str, ...], Bounds(min_length=1, max_length=10_000)]
 PairTask = Literal["logic", "sentences"]
 """The format of files of pairs: formulas as written by `syntaxlm data logic`; or sentence1, sentence2, label."""
 

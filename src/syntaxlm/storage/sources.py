@@ -6,9 +6,9 @@ from pathlib import Path
 
 import torch
 
+from syntaxlm.core.declarations import TRANSFORMERS
 from syntaxlm.core.errors import InputError, shortened
 from syntaxlm.core.files import named_path, system_error
-from syntaxlm.core.options import TRANSFORMERS
 from syntaxlm.storage.folder import ModelBundle, find_device, read_model
 from syntaxlm.storage.hub import is_repository_name
 

@@ -9,8 +9,8 @@ from typing import Any, cast
 
 import torch
 
+from syntaxlm.core.declarations import TRANSFORMERS as PREFIX
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.options import TRANSFORMERS as PREFIX
 from syntaxlm.core.progress import error_console, status
 from syntaxlm.core.tensor_files import refuse
 from syntaxlm.core.threads import torch_globals

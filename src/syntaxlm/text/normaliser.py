@@ -15,17 +15,15 @@ from functools import partial
 from itertools import chain, pairwise
 from typing import Annotated, Any, Generic, Literal, NamedTuple, TypeVar
 
-from pydantic import Field
-
 from syntaxlm.core.errors import InputError, closest_match, shortened
-from syntaxlm.core.settings import Settings
+from syntaxlm.core.settings import Bounds, Settings
 from syntaxlm.trees.marks import is_mark
 
 Units = Literal["words", "characters", "tags"]
 UnicodeForm = Literal["NFC", "NFD", "NFKC", "NFKD", "keep"]
 Splitting = Literal["whitespace", "punctuation"]
 Numbers = Literal["keep", "whole", "runs"]
-Token = Annotated[str, Field(min_length=1)]
+Token = Annotated[str, Bounds(min_length=1)]
 Result = TypeVar("Result")
 
 REMEMBERED_PIECES = 2**19  # pieces in the cache before it is cleared: under 150 MB of words
@@ -123,16 +121,26 @@ class Normaliser(Settings, section="normaliser"):
 
     With units `tags`, text is `word_TAG` tokens separated by white space, and a model reads the tags (the text after
     the last underscore) unchanged: rules 1 to 3 do not apply, rule 5 does. The word may be empty: `_DT`.
+
+    Attributes:
+        units: what a token is; tags: the part-of-speech tags of tagged text, word_TAG, and of treebanks
+        unicode_form: normal form of the Unicode standard, annex 15; keep: as written
+        splitting: where words end; see rule 1
+        lower_case: whether capitals are lowered
+        numbers: which numbers become N; see rule 3
+        drop_words: tokens left out, compared after normalisation: ("$", "#")
+        drop_punctuation: whether tokens without letter, digit or combining mark are left out
+        space: units characters: what stands for white space; null: nothing
     """
 
-    units: Units = "words"  # what a token is; tags: the part-of-speech tags of tagged text, word_TAG, and of treebanks
-    unicode_form: UnicodeForm = "NFC"  # normal form of the Unicode standard, annex 15; keep: as written
-    splitting: Splitting = "whitespace"  # where words end; see rule 1
-    lower_case: bool = False  # whether capitals are lowered
-    numbers: Numbers = "keep"  # which numbers become N; see rule 3
-    drop_words: tuple[str, ...] = ()  # tokens left out, compared after normalisation: ("$", "#")
-    drop_punctuation: bool = False  # whether tokens without letter, digit or combining mark are left out
-    space: Token | None = "_"  # units characters: what stands for white space; null: nothing
+    units: Units = "words"
+    unicode_form: UnicodeForm = "NFC"
+    splitting: Splitting = "whitespace"
+    lower_case: bool = False
+    numbers: Numbers = "keep"
+    drop_words: tuple[str, ...] = ()
+    drop_punctuation: bool = False
+    space: Token | None = "_"
 
     def __post_init__(self) -> None:
         if isinstance(self.drop_words, list):  # JSON and YAML give lists; tuples keep the settings hashable

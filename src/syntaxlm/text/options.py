@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, TypedDict
+from typing import Any, Literal
 
-from syntaxlm.core.options import Options
+from syntaxlm.core.declarations import Options
 
 Punctuation = Literal["auto", "keep", "split", "drop"]
 Contractions = Literal["auto", "keep", "split"]
@@ -17,11 +17,13 @@ class TextOptions(Options):
 
     See `TextReader.of` for `auto`, and `TreebankStyle` for the other choices.
 
-    punctuation: treatment of English punctuation marks at the ends of words, before the model's normaliser: auto
-        (default), as the model's vocabulary requires; keep; split, each mark becomes a word; drop
-    contractions: treatment of n't, 's, 'll and similar: auto (default), as the model's vocabulary requires; keep;
-        split, they become separate words, as in treebanks
     Raises InputError for other choices.
+
+    Attributes:
+        punctuation: treatment of English punctuation marks at the ends of words, before the model's normaliser: auto
+            (default), as the model's vocabulary requires; keep; split, each mark becomes a word; drop
+        contractions: treatment of n't, 's, 'll and similar: auto (default), as the model's vocabulary requires; keep;
+            split, they become separate words, as in treebanks
     """
 
     punctuation: Punctuation = "auto"
@@ -32,12 +34,5 @@ class TextOptions(Options):
         return f"punctuation {shown[self.punctuation]}, contractions {shown[self.contractions]}"
 
 
-class TextKeywords(TypedDict, total=False):
-    """The fields of `TextOptions` as keyword arguments."""
-
-    punctuation: Punctuation
-    contractions: Contractions
-
-
-AS_WRITTEN: TextKeywords = {"punctuation": "keep", "contractions": "keep"}
+AS_WRITTEN: dict[str, Any] = {"punctuation": "keep", "contractions": "keep"}
 """Options for text that is tokenised like the model's training text."""

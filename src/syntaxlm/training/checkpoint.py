@@ -15,12 +15,11 @@ from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
 import torch
-from pydantic import Field
 from torch import Tensor
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import to_json
-from syntaxlm.core.settings import Finite, NonNegative, read_settings
+from syntaxlm.core.settings import Bounds, Finite, NonNegative, read_settings
 from syntaxlm.core.tensor_files import (
     StoredTensor,
     TensorFile,
@@ -37,7 +36,7 @@ from syntaxlm.storage.folder import distinct_tensors, load_weights
 from syntaxlm.training.recipe import OptimiserSettings, ScheduleSettings
 from syntaxlm.training.result import CHECKPOINT, Numbers
 
-Number = Annotated[int, Field(ge=0, le=2**62)]
+Number = Annotated[int, Bounds(ge=0, le=2**62)]
 
 _ADAM = {"step", "exp_avg", "exp_avg_sq"}  # Adam's state of each parameter
 

@@ -145,11 +145,17 @@ def _read_for_training(files: PairSettings, path: str, labels: Sequence[str] | N
 
 @dataclass(frozen=True)
 class StopRecipe(Settings):
-    """Settings of training stop classifiers: Adam at a constant rate, until the validation loss stops improving."""
+    """Settings of training stop classifiers: Adam at a constant rate, until the validation loss stops improving.
 
-    reads: StopInputs = StopSettings.reads  # input of the classifiers for each word
-    hidden_size: Size | None = None  # neurons of the hidden layer; None: the size of the model's state
-    batch_words: Count = 512  # words per batch of whole trees
+    Attributes:
+        reads: input of the classifiers for each word
+        hidden_size: neurons of the hidden layer; None: the size of the model's state
+        batch_words: words per batch of whole trees
+    """
+
+    reads: StopInputs = StopSettings.reads
+    hidden_size: Size | None = None
+    batch_words: Count = 512
     optimiser: OptimiserSettings = field(
         default_factory=partial(OptimiserSettings, learning_rate=1e-3, weight_decay=0.0, gradient_clip=1e9)
     )

@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 import yaml
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.settings import (
+    Bounds,
     ByName,
     Count,
     Fraction,
@@ -45,25 +46,37 @@ from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.training.recipe_files import find_recipe
 from syntaxlm.trees.preprocessing import PREPROCESSINGS
 
-ClassCount = Annotated[int, Field(ge=0, le=1000)]
+ClassCount = Annotated[int, Bounds(ge=0, le=1000)]
 
 
 @dataclass(frozen=True)
 class VocabularySettings(Settings, section="vocabulary"):
-    """The vocabulary, which is built from the training data."""
+    """The vocabulary, which is built from the training data.
 
-    minimum_count: Count = 1  # occurrences; rarer words are unknown
-    maximum_size: Count | None = None  # words, special tokens included; the most frequent are kept; null: no limit
-    unknown_classes: ClassCount = 0  # suffixes whose unknown words form classes, such as <unk:ing>; 0: no classes
+    Attributes:
+        minimum_count: occurrences; rarer words are unknown
+        maximum_size: words, special tokens included; the most frequent are kept; null: no limit
+        unknown_classes: suffixes whose unknown words form classes, such as <unk:ing>; 0: no classes
+    """
+
+    minimum_count: Count = 1
+    maximum_size: Count | None = None
+    unknown_classes: ClassCount = 0
 
 
 @dataclass(frozen=True)
 class DataSettings(Settings):
-    """The files of a run and how their words are read. Paths are relative to the working directory."""
+    """The files of a run and how their words are read. Paths are relative to the working directory.
 
-    train: str  # file
-    valid: str | None  # file; the weights with the lowest loss (of pairs: the highest accuracy) on it are kept
-    test: str | None = None  # file; evaluated once, at the end
+    Attributes:
+        train: file
+        valid: file; the weights with the lowest loss (of pairs: the highest accuracy) on it are kept
+        test: file; evaluated once, at the end
+    """
+
+    train: str
+    valid: str | None
+    test: str | None = None
     normaliser: Normaliser = field(default_factory=Normaliser)
     vocabulary: VocabularySettings = field(default_factory=VocabularySettings)
 
@@ -83,18 +96,27 @@ class DataSettings(Settings):
 
 @dataclass(frozen=True)
 class TextSettings(DataSettings, section="text"):
-    """Text: UTF-8 files with one sentence per line. Paths are relative to the working directory."""
+    """Text: UTF-8 files with one sentence per line. Paths are relative to the working directory.
 
-    valid: str | None  # file; the weights with the lowest loss on it are kept; null: none, for n-gram models
-    trees: str | None = None  # file, folder or pattern; trees of `train`, for models with `supervision`
-    trees_share: Annotated[float, Field(gt=0, le=1)] = 1.0  # share of the sentences, from the first, with trees
-    trees_interval: Count = 1  # one batch in so many has trees
-    focus: tuple[
-        str, ...
-    ] = ()  # files of trees of `train`, one per parser; for grammars that are focused on their spans, and span parsers
-    focus_valid: tuple[str, ...] = ()  # their trees of `valid`, for span parsers
-    trees_preprocessing: str = "ptb-keep"  # name or file of the gold-tree preprocessing that gives the words of `train`
-    embeddings: str | None = None  # folder of a trained model of text whose embeddings of words training begins with
+    Attributes:
+        valid: file; the weights with the lowest loss on it are kept; null: none, for n-gram models
+        trees: file, folder or pattern; trees of `train`, for models with `supervision`
+        trees_share: share of the sentences, from the first, with trees
+        trees_interval: one batch in so many has trees
+        focus: files of trees of `train`, one per parser; for grammars that are focused on their spans, and span parsers
+        focus_valid: their trees of `valid`, for span parsers
+        trees_preprocessing: name or file of the gold-tree preprocessing that gives the words of `train`
+        embeddings: folder of a trained model of text whose embeddings of words training begins with
+    """
+
+    valid: str | None
+    trees: str | None = None
+    trees_share: Annotated[float, Bounds(gt=0, le=1)] = 1.0
+    trees_interval: Count = 1
+    focus: tuple[str, ...] = ()
+    focus_valid: tuple[str, ...] = ()
+    trees_preprocessing: str = "ptb-keep"
+    embeddings: str | None = None
 
     _treebanks = ("trees", "focus", "focus_valid")
 
@@ -128,11 +150,16 @@ class TreeSettings(DataSettings, section="trees"):
 
 @dataclass(frozen=True)
 class PairSettings(DataSettings, section="pairs"):
-    """Files of pairs. Labels and vocabulary are those of the training file; for formulas they are fixed."""
+    """Files of pairs. Labels and vocabulary are those of the training file; for formulas they are fixed.
+
+    Attributes:
+        task: format: logic: as written by data logic; sentences: sentence1, sentence2, label
+        maximum_operators: logic: longer pairs of train and valid are left out
+    """
 
     valid: str
-    task: PairTask = "logic"  # format: logic: as written by data logic; sentences: sentence1, sentence2, label
-    maximum_operators: Operators = TRAINED_OPERATORS  # logic: longer pairs of train and valid are left out
+    task: PairTask = "logic"
+    maximum_operators: Operators = TRAINED_OPERATORS
 
     def contradictions(self) -> list[str]:
         if self.task == "logic" and self.normaliser != Normaliser():
@@ -142,23 +169,38 @@ class PairSettings(DataSettings, section="pairs"):
 
 @dataclass(frozen=True)
 class SentenceBatchSettings(Settings, section="batches"):
-    """Batches of sentences, each read from an empty state."""
+    """Batches of sentences, each read from an empty state.
 
-    context: Literal["reset"] = "reset"  # each sentence is read from an empty state
-    predict_eos: bool = True  # whether ends of sentences are predicted
-    token_budget: Count = 2048  # tokens per batch
-    maximum_words: Count | None = 150  # longer sentences are left out of training, and counted; null: no limit
-    curriculum: tuple[Count, ...] = ()  # maximum words in epochs 1, 2, ...; after these, `maximum_words`
+    Attributes:
+        context: each sentence is read from an empty state
+        predict_eos: whether ends of sentences are predicted
+        token_budget: tokens per batch
+        maximum_words: longer sentences are left out of training, and counted; null: no limit
+        curriculum: maximum words in epochs 1, 2, ...; after these, `maximum_words`
+    """
+
+    context: Literal["reset"] = "reset"
+    predict_eos: bool = True
+    token_budget: Count = 2048
+    maximum_words: Count | None = 150
+    curriculum: tuple[Count, ...] = ()
 
 
 @dataclass(frozen=True)
 class StreamBatchSettings(Settings, section="batches"):
-    """Batches of one stream of text, whose state is carried from batch to batch."""
+    """Batches of one stream of text, whose state is carried from batch to batch.
 
-    context: Literal["carry"] = "carry"  # the text is read as one stream
-    batch_size: Size = 64  # parallel columns
-    bptt: Size = 35  # tokens per column and batch, the length of back-propagation through time
-    variable_bptt: bool = False  # each batch's length is drawn around `bptt`; the rate changes in proportion
+    Attributes:
+        context: the text is read as one stream
+        batch_size: parallel columns
+        bptt: tokens per column and batch, the length of back-propagation through time
+        variable_bptt: each batch's length is drawn around `bptt`; the rate changes in proportion
+    """
+
+    context: Literal["carry"] = "carry"
+    batch_size: Size = 64
+    bptt: Size = 35
+    variable_bptt: bool = False
 
 
 TEXT_BATCHES: dict[str, Callable[..., Any]] = {"reset": SentenceBatchSettings, "carry": StreamBatchSettings}
@@ -170,18 +212,28 @@ TextBatchSettings = Annotated[
 
 @dataclass(frozen=True)
 class TreeBatchSettings(Settings, section="batches"):
-    """Batches of dependency trees."""
+    """Batches of dependency trees.
 
-    token_budget: Count = 2048  # words per batch
-    maximum_words: Count | None = 150  # longer sentences are left out of training, and counted; null: no limit
-    batch_size: Size = 64  # trees per batch, at most
+    Attributes:
+        token_budget: words per batch
+        maximum_words: longer sentences are left out of training, and counted; null: no limit
+        batch_size: trees per batch, at most
+    """
+
+    token_budget: Count = 2048
+    maximum_words: Count | None = 150
+    batch_size: Size = 64
 
 
 @dataclass(frozen=True)
 class PairBatchSettings(Settings, section="batches"):
-    """Batches of pairs."""
+    """Batches of pairs.
 
-    batch_size: Size = 128  # pairs per batch
+    Attributes:
+        batch_size: pairs per batch
+    """
+
+    batch_size: Size = 128
 
 
 @dataclass(frozen=True)
@@ -189,21 +241,36 @@ class OptimiserSettings(Settings, section="optimiser"):
     """Adam, AdamW or SGD; then averaged SGD, if `average_patience`, `average_from_epoch` or `finetune_epoch` is set.
 
     Averaged SGD is plain SGD; the mean of its weights over all steps since averaging began is validated and kept.
+
+    Attributes:
+        kind: the algorithm, until weights are averaged
+        learning_rate: at the first step, or after the warm-up
+        warmup_steps: steps in which the rate rises linearly from 0
+        beta1: adam, adamw: decay rate of the mean of the gradient
+        beta2: adam, adamw: decay rate of the mean of the squared gradient
+        epsilon: adam, adamw: added to the square root of that mean
+        weight_decay: L2, added to the gradient; adamw: apart from it, of matrices but not embeddings
+        loss_normalisation: the loss is a mean per token, or per sentence
+        gradient_clip: largest norm of the gradient; larger ones are scaled down to it
+        average_patience: averaging starts if the loss exceeds the best before the last n validations
+        average_from_epoch: epochs after which averaging starts at the latest; null: by patience only
+        average_learning_rate: learning rate after averaging has started; null: unchanged
+        finetune_epoch: epochs; then averaging restarts from the average until the loss rises again
     """
 
-    kind: Literal["adam", "adamw", "sgd"] = "adam"  # the algorithm, until weights are averaged
-    learning_rate: Positive = 3e-3  # at the first step, or after the warm-up
-    warmup_steps: Annotated[int, Field(ge=0, le=2**31 - 1)] = 0  # steps in which the rate rises linearly from 0
-    beta1: Fraction = 0.9  # adam, adamw: decay rate of the mean of the gradient
-    beta2: Fraction = 0.999  # adam, adamw: decay rate of the mean of the squared gradient
-    epsilon: Positive = 1e-8  # adam, adamw: added to the square root of that mean
-    weight_decay: NonNegative = 1e-6  # L2, added to the gradient; adamw: apart from it, of matrices but not embeddings
-    loss_normalisation: Literal["tokens", "sentences"] = "tokens"  # the loss is a mean per token, or per sentence
-    gradient_clip: Positive = 1.0  # largest norm of the gradient; larger ones are scaled down to it
-    average_patience: Count | None = None  # averaging starts if the loss exceeds the best before the last n validations
-    average_from_epoch: Count | None = None  # epochs after which averaging starts at the latest; null: by patience only
-    average_learning_rate: Positive | None = None  # learning rate after averaging has started; null: unchanged
-    finetune_epoch: Count | None = None  # epochs; then averaging restarts from the average until the loss rises again
+    kind: Literal["adam", "adamw", "sgd"] = "adam"
+    learning_rate: Positive = 3e-3
+    warmup_steps: Annotated[int, Bounds(ge=0, le=2**31 - 1)] = 0
+    beta1: Fraction = 0.9
+    beta2: Fraction = 0.999
+    epsilon: Positive = 1e-8
+    weight_decay: NonNegative = 1e-6
+    loss_normalisation: Literal["tokens", "sentences"] = "tokens"
+    gradient_clip: Positive = 1.0
+    average_patience: Count | None = None
+    average_from_epoch: Count | None = None
+    average_learning_rate: Positive | None = None
+    finetune_epoch: Count | None = None
 
     @property
     def averages(self) -> bool:
@@ -227,20 +294,35 @@ class OptimiserSettings(Settings, section="optimiser"):
 
 @dataclass(frozen=True)
 class ScheduleSettings(Settings, section="schedule"):
-    """When the learning rate is reduced, and when training ends."""
+    """When the learning rate is reduced, and when training ends.
 
-    plateau_loss: Literal["valid", "train"] = "valid"  # the loss that must improve
-    plateau_patience: Count = 2  # validations without a better loss before the rate is reduced
-    plateau_factor: Annotated[float, Field(gt=0, le=1)] = 0.5  # the rate is multiplied by this; 1: it is not reduced
-    plateau_threshold: NonNegative = 0.0  # share of the best loss by which a loss must be lower to count as better
-    plateau_repeats: bool = False  # after the first reduction, the rate is reduced after every validation
-    decay: Literal["none", "linear", "cosine"] = "none"  # the rate also falls: linearly to 0, or by a cosine to a tenth
-    decay_from: Fraction = 0.0  # decay: fraction of all epochs after which the rate starts to decrease
-    keep: Literal["best", "last"] = "best"  # the weights kept: of the lowest validation loss, or of the last validation
-    epochs: Count = 20  # passes over the training data
-    minutes: Positive | None = None  # time of the whole run, with evaluation of what fits into it; null: no limit
-    stop_patience: Count | None = None  # validations without a better loss before training ends; null: no limit
-    validations_per_epoch: Count = 1  # the last one at the end of the epoch
+    Attributes:
+        plateau_loss: the loss that must improve
+        plateau_patience: validations without a better loss before the rate is reduced
+        plateau_factor: the rate is multiplied by this; 1: it is not reduced
+        plateau_threshold: share of the best loss by which a loss must be lower to count as better
+        plateau_repeats: after the first reduction, the rate is reduced after every validation
+        decay: the rate also falls: linearly to 0, or by a cosine to a tenth
+        decay_from: decay: fraction of all epochs after which the rate starts to decrease
+        keep: the weights kept: of the lowest validation loss, or of the last validation
+        epochs: passes over the training data
+        minutes: time of the whole run, with evaluation of what fits into it; null: no limit
+        stop_patience: validations without a better loss before training ends; null: no limit
+        validations_per_epoch: the last one at the end of the epoch
+    """
+
+    plateau_loss: Literal["valid", "train"] = "valid"
+    plateau_patience: Count = 2
+    plateau_factor: Annotated[float, Bounds(gt=0, le=1)] = 0.5
+    plateau_threshold: NonNegative = 0.0
+    plateau_repeats: bool = False
+    decay: Literal["none", "linear", "cosine"] = "none"
+    decay_from: Fraction = 0.0
+    keep: Literal["best", "last"] = "best"
+    epochs: Count = 20
+    minutes: Positive | None = None
+    stop_patience: Count | None = None
+    validations_per_epoch: Count = 1
 
 
 def _as_text(value: object) -> object:
@@ -253,14 +335,23 @@ Precision = Annotated[Literal["32", "bf16-mixed"], BeforeValidator(_as_text)]
 
 @dataclass(frozen=True)
 class RunSettings(Settings, section="run"):
-    """Settings of the run itself."""
+    """Settings of the run itself.
 
-    seed: Seed = 1  # random seed of initial weights, dropout and order of batches
-    precision: Precision = "32"  # bf16-mixed: products in bfloat16 where the device is fast at it; the rest in float32
-    accelerator: Literal["auto", "cpu", "cuda", "mps"] = "auto"  # auto: the fastest one available
-    checkpoint_seconds: NonNegative = 120.0  # time between checkpoints; a killed run loses the steps since the last one
-    log_steps: Count = 100  # steps between lines of metrics.jsonl
-    process_timeout: Positive = 1800.0  # seconds that a process of several waits for the others before the run ends
+    Attributes:
+        seed: random seed of initial weights, dropout and order of batches
+        precision: bf16-mixed: products in bfloat16 where the device is fast at it; the rest in float32
+        accelerator: auto: the fastest one available
+        checkpoint_seconds: time between checkpoints; a killed run loses the steps since the last one
+        log_steps: steps between lines of metrics.jsonl
+        process_timeout: seconds that a process of several waits for the others before the run ends
+    """
+
+    seed: Seed = 1
+    precision: Precision = "32"
+    accelerator: Literal["auto", "cpu", "cuda", "mps"] = "auto"
+    checkpoint_seconds: NonNegative = 120.0
+    log_steps: Count = 100
+    process_timeout: Positive = 1800.0
 
 
 @dataclass(frozen=True, kw_only=True)

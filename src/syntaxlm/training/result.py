@@ -12,9 +12,9 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import AfterValidator, BaseModel
 
+from syntaxlm.core.declarations import Bounds
 from syntaxlm.core.errors import InputError, amount
 from syntaxlm.core.files import parse_json, read_stored
-from syntaxlm.core.options import Bounds
 from syntaxlm.core.settings import read_settings
 from syntaxlm.evaluation.collapse import TreeFigures
 from syntaxlm.evaluation.pair_classification import ClassificationReport, InferenceReport

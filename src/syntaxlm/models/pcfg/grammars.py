@@ -336,20 +336,31 @@ class PCFGConfig(Settings, ABC, section="model"):
     """Settings that all neural PCFGs share.
 
     factors: the setting with the number of rows of a rule table.  full_table: whether a row has all pairs of symbols.
+
+    Attributes:
+        nonterminals: number of constituent symbols
+        preterminals: number of word symbols (preterminals)
+        embedding_size: features of a symbol's embedding
+        end_bias: weight of the end bias at the start of training; 0: none
+        start_bias: the same for first words, for languages that branch to the left; 0: none
+        end_bias_epochs: epochs in which both fall linearly to 0
+        focus: penalty in training, in nats, of a span in no tree of text.focus; 0: none
+        marks: penalty in training, in nats, of a span with a dropped mark inside but none at its side
+        marks_side: the side of a span at which it needs a mark or an edge of the sentence
     """
 
     factors = "nonterminals"
     full_table = False
     name: str = ""
-    nonterminals: Size = 512  # number of constituent symbols
-    preterminals: Size = 1024  # number of word symbols (preterminals)
-    embedding_size: Size = 256  # features of a symbol's embedding
-    end_bias: NonNegative = 0.0  # weight of the end bias at the start of training; 0: none
-    start_bias: NonNegative = 0.0  # the same for first words, for languages that branch to the left; 0: none
-    end_bias_epochs: Positive = 1.0  # epochs in which both fall linearly to 0
-    focus: NonNegative = 0.0  # penalty in training, in nats, of a span in no tree of text.focus; 0: none
-    marks: NonNegative = 0.0  # penalty in training, in nats, of a span with a dropped mark inside but none at its side
-    marks_side: MarkSide = "either"  # the side of a span at which it needs a mark or an edge of the sentence
+    nonterminals: Size = 512
+    preterminals: Size = 1024
+    embedding_size: Size = 256
+    end_bias: NonNegative = 0.0
+    start_bias: NonNegative = 0.0
+    end_bias_epochs: Positive = 1.0
+    focus: NonNegative = 0.0
+    marks: NonNegative = 0.0
+    marks_side: MarkSide = "either"
 
     @abstractmethod
     def grammar(self, words: int) -> Grammar:
@@ -383,12 +394,17 @@ class HolographicPCFGConfig(PCFGConfig, section="model"):
     """Settings of Hol-PCFG (Yamaki et al. 2026): rules scored by circular correlation of vectors on a torus.
 
     The default temperatures are the published ones, from a search by F1 on trees.
+
+    Attributes:
+        root_temperature: factor of the scores of start rules, at the start of training
+        rule_temperature: factor of the scores of binary rules, at the start of training
+        emission_temperature: factor of the scores of words, at the start of training
     """
 
     name: Literal["holographic-pcfg"] = "holographic-pcfg"
-    root_temperature: Positive = 1.966  # factor of the scores of start rules, at the start of training
-    rule_temperature: Positive = 12.74  # factor of the scores of binary rules, at the start of training
-    emission_temperature: Positive = 9.242  # factor of the scores of words, at the start of training
+    root_temperature: Positive = 1.966
+    rule_temperature: Positive = 12.74
+    emission_temperature: Positive = 9.242
 
     def grammar(self, words: int) -> HolographicGrammar:
         return HolographicGrammar(self, words)
@@ -396,13 +412,19 @@ class HolographicPCFGConfig(PCFGConfig, section="model"):
 
 @dataclass(frozen=True)
 class TensorPCFGConfig(PCFGConfig, section="model"):
-    """Settings of TN-PCFG (Yang et al. 2021): the binary rule table has low rank."""
+    """Settings of TN-PCFG (Yang et al. 2021): the binary rule table has low rank.
+
+    Attributes:
+        nonterminals: number of constituent symbols
+        preterminals: number of word symbols (preterminals)
+        rank: rank of the binary rule table
+    """
 
     factors = "rank"
     name: Literal["tensor-pcfg"] = "tensor-pcfg"
-    nonterminals: Size = 250  # number of constituent symbols
-    preterminals: Size = 500  # number of word symbols (preterminals)
-    rank: Size = 500  # rank of the binary rule table
+    nonterminals: Size = 250
+    preterminals: Size = 500
+    rank: Size = 500
 
     def grammar(self, words: int) -> Grammar:
         return TensorGrammar(self, words)
@@ -410,12 +432,17 @@ class TensorPCFGConfig(PCFGConfig, section="model"):
 
 @dataclass(frozen=True)
 class NeuralPCFGConfig(PCFGConfig, section="model"):
-    """Settings of N-PCFG (Kim et al. 2019): a full binary rule table."""
+    """Settings of N-PCFG (Kim et al. 2019): a full binary rule table.
+
+    Attributes:
+        nonterminals: number of constituent symbols
+        preterminals: number of word symbols (preterminals)
+    """
 
     full_table = True
     name: Literal["neural-pcfg"] = "neural-pcfg"
-    nonterminals: Size = 30  # number of constituent symbols
-    preterminals: Size = 60  # number of word symbols (preterminals)
+    nonterminals: Size = 30
+    preterminals: Size = 60
 
     def grammar(self, words: int) -> Grammar:
         return NeuralGrammar(self, words)
@@ -423,14 +450,21 @@ class NeuralPCFGConfig(PCFGConfig, section="model"):
 
 @dataclass(frozen=True)
 class CompoundPCFGConfig(PCFGConfig, section="model"):
-    """Settings of C-PCFG (Kim et al. 2019): an N-PCFG whose rules also depend on a sentence vector."""
+    """Settings of C-PCFG (Kim et al. 2019): an N-PCFG whose rules also depend on a sentence vector.
+
+    Attributes:
+        nonterminals: number of constituent symbols
+        preterminals: number of word symbols (preterminals)
+        latent_size: features of the sentence vector
+        encoder_size: features of each direction of the BiLSTM that infers the vector, and of its embeddings
+    """
 
     full_table = True
     name: Literal["compound-pcfg"] = "compound-pcfg"
-    nonterminals: Size = 30  # number of constituent symbols
-    preterminals: Size = 60  # number of word symbols (preterminals)
-    latent_size: Size = 64  # features of the sentence vector
-    encoder_size: Size = 512  # features of each direction of the BiLSTM that infers the vector, and of its embeddings
+    nonterminals: Size = 30
+    preterminals: Size = 60
+    latent_size: Size = 64
+    encoder_size: Size = 512
 
     def grammar(self, words: int) -> Grammar:
         return CompoundGrammar(self, words)

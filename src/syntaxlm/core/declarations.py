@@ -1,34 +1,39 @@
-"""Options declared once: dataclasses from which commands, the API, the page and jobs take names, defaults and limits.
+"""Declarations: dataclasses from which recipes, commands, the API, the page and jobs take names, defaults and limits.
 
     @dataclass(frozen=True, kw_only=True)
-    class DecodingOptions:
+    class DecodingOptions(Options):
         '''How trees are decoded.
 
-        layer: layer whose distances are used, from 1
+        Attributes:
+            layer: layer whose distances are used, from 1
         '''
 
         layer: Layers | None = None
 
-The line "name: help" of the docstring is the help of the command line and the description in the page's schema. The
-parameters of a command are declared in the same way; see docs/explanation/command-line.md.
+A field has a type with limits, a default, and a sentence in the docstring, which is the help of the command line, the
+description in the page's schema and the meaning in the reference. Settings of recipes are declared in the same way
+(`core/settings.py`), and so are the parameters of a command, with `Args:` (docs/explanation/command-line.md).
 This module imports neither torch, pydantic nor annotated_types, so `--help` is quick.
 """
 
 from __future__ import annotations
 
 import inspect
-import math
 import re
+import types
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
 from functools import cache
-from numbers import Integral, Real
+from numbers import Number
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, TypeVar
 
 from syntaxlm.core.errors import LONGEST_NAME, InputError, shortened
 from syntaxlm.core.files import named_path
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 T = TypeVar("T")
 TRANSFORMERS = "hf:"  # before the name of a model of the library transformers
@@ -40,12 +45,14 @@ LARGEST_COUNT, LARGEST_SEED = 2**31 - 1, 2**32 - 1
 class Shown:
     """How an option is written on the command line, where its name and type do not say it.
 
-    metavar: name of the value in help.  flags: instead of the field's name with two hyphens.
-    use: what the value is, for checks before the command starts and for completion. "input", "output": a file that is
-        read or written.  "format": the format of the output file, which its extension also chooses.  "overrides":
-        settings of a recipe, given by their dotted names.
-    suffixes: extensions of the output file that keep the usual format, in addition to .txt.
-    help: the help, without a line in a docstring or around it, at the place of "{}".
+    Attributes:
+        metavar: name of the value in help.
+        flags: instead of the field's name with two hyphens.
+        use: what the value is, for checks before the command starts and for completion. "input", "output": a file that
+            is read or written. "format": the format of the output file, which its extension also chooses. "overrides":
+            settings of a recipe, given by their dotted names.
+        suffixes: extensions of the output file that keep the usual format, in addition to .txt.
+        help: the help of options that no docstring describes.
     """
 
     metavar: str | None = None
@@ -53,7 +60,7 @@ class Shown:
     use: Literal["value", "input", "output", "format", "overrides"] = "value"
     suffixes: tuple[str, ...] = ()
     is_positional: bool = False
-    help: str = "{}"
+    help: str = ""
 
 
 @dataclass(frozen=True)
@@ -74,20 +81,30 @@ class Form:
 
 @dataclass(frozen=True)
 class Bounds:
-    """The smallest and the largest number: `ge` and `le` are allowed, `lt` is not. pydantic understands it too."""
+    """Limits of a number, or of the number of entries: `gt` and `lt` are not allowed themselves, the others are.
 
+    pydantic understands them, too.
+    """
+
+    gt: float | None = None
     ge: float | None = None
-    le: float | None = None
     lt: float | None = None
+    le: float | None = None
+    min_length: int | None = None
+    max_length: int | None = None
     __is_annotated_types_grouped_metadata__: ClassVar[Literal[True]] = True
 
     def __iter__(self) -> Iterator[Any]:
         """Yield the limits as pydantic knows them."""
-        from annotated_types import Ge, Le, Lt
+        from annotated_types import Ge, Gt, Le, Lt, MaxLen, MinLen
 
-        for limit, value in ((Ge, self.ge), (Le, self.le), (Lt, self.lt)):
-            if value is not None:
-                yield limit(value)
+        kinds = {"gt": Gt, "ge": Ge, "lt": Lt, "le": Le, "min_length": MinLen, "max_length": MaxLen}
+        return (kinds[name](value) for name, value in self.given.items())
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The limits that there are, by name."""
+        return {name: value for name, value in vars(self).items() if value is not None}
 
 
 @dataclass(frozen=True)
@@ -115,9 +132,17 @@ class Needs:
             )
 
 
+# Common limits. Upper limits are far above useful values: they reject a mistyped number before memory is allocated.
 Count = Annotated[int, Bounds(ge=1, le=LARGEST_COUNT), Shown("N")]
 Layers = Annotated[int, Bounds(ge=1, le=100), Shown("L")]
 Seed = Annotated[int, Bounds(ge=0, le=LARGEST_SEED), Shown("S", help="random seed")]
+Size = Annotated[int, Bounds(ge=1, le=65_536)]  # one dimension of a tensor
+Fraction = Annotated[float, Bounds(ge=0, lt=1)]  # dropout rates, decay rates
+# Numbers outside these limits overflow in the computations, or vanish.
+Positive = Annotated[float, Bounds(ge=1e-30, le=1e9)]
+NonNegative = Annotated[float, Bounds(ge=0, le=1e9)]
+Finite = Annotated[float, Bounds(ge=-1e9, le=1e9)]
+
 Name = Annotated[str, Shown("NAME")]
 Prose = Annotated[str, Shown("STRING")]
 InputFile = Annotated[str, Shown("FILE", use="input")]
@@ -128,12 +153,18 @@ OutputFile = Annotated[Path, Shown("FILE", ("-o", "--output"), "output")]
 class Option:
     """An option: its plain type, default, choices, limits and help.
 
-    type: of a value; of one value, if there are several (`is_list`).  default: `dataclasses.MISSING` if required.
-    count: number of values that are given together.  text: of a docstring.  marks: all annotations of the type.
+    Attributes:
+        type: of a value; of one value, if there are several (`is_list`).
+        hint: the type with its limits or choices.
+        default: `dataclasses.MISSING` if required.
+        count: number of values that are given together.
+        text: of a docstring.
+        marks: all annotations of the type.
     """
 
     name: str
     type: type
+    hint: Any
     default: Any
     choices: tuple[str, ...]
     shown: Shown
@@ -145,10 +176,24 @@ class Option:
     @property
     def help(self) -> str:
         """The text, with what the type says about it and the default."""
-        text, default = self.shown.help.replace("{}", self.text), self.default
-        if type(default) in (int, float, str) and "default" not in text and self.shown.use != "format":
+        text, default = self.text or self.shown.help, self.default
+        if type(default) in (int, float, str) and "default" not in text:
             text += f"; default {default if isinstance(default, str) else format(default, ',')}"
         return text
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names on the command line: ("-o", "--output"); those of a positional argument are its metavar."""
+        if self.shown.is_positional:
+            return (str(self.shown.metavar),)
+        return self.shown.flags or ("--" + self.name.replace("_", "-"),)
+
+    @property
+    def value_name(self) -> str:
+        """The name of the value in help; "" for a switch."""
+        if self.type is bool:
+            return ""
+        return self.shown.metavar or "{" + ",".join(self.choices) + "}"
 
     def mark(self, kind: Any) -> Any:
         """Return the annotation of a type, such as `Bounds`."""
@@ -160,7 +205,7 @@ class Option:
             return named_path(text)
         form = self.mark(Form) or _NUMBERS.get(self.type)
         value = self.type(text) if form is None or re.fullmatch(form.pattern, text) else None
-        if not self.accepts(value):
+        if value is None or (self.type in _NUMBERS and not self.accepts(value)):
             limits = self.mark(Bounds) or Bounds()
             is_large = type(value) is int and limits.le == LARGEST_COUNT < value
             expected = f"at most {LARGEST_COUNT:,}" if is_large else self.expected
@@ -169,17 +214,14 @@ class Option:
 
     def accepts(self, value: Any) -> bool:
         """Return whether a value has the type, and is within the limits or among the choices."""
-        if self.choices:
-            return value in self.choices
-        if self.type not in _NUMBERS:
-            return isinstance(value, self.type)
-        number = Integral if self.type is int else Real
-        if not isinstance(value, number) or isinstance(value, bool):
+        from pydantic import ValidationError
+
+        is_of_numpy = isinstance(value, Number) and not isinstance(value, bool | int | float)
+        try:
+            validator_of(self.hint).validate_python(value.item() if is_of_numpy else value)
+        except ValidationError:
             return False
-        if not isinstance(value, Integral) and not math.isfinite(value):
-            return False
-        limits = self.mark(Bounds) or Bounds()
-        return (limits.ge is None or value >= limits.ge) and (limits.le is None or value <= limits.le)  # type: ignore[operator]
+        return True
 
     @property
     def expected(self) -> str:
@@ -199,6 +241,14 @@ _NUMBERS: Mapping[type, Form] = {
     int: Form(r"(?a)[-+]?\d{1,1000}", "an integer"),  # Python converts at most 4,300 digits
     float: Form(r"(?ai)[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?", "a number"),
 }
+
+
+@cache
+def validator_of(hint: Any) -> TypeAdapter[Any]:
+    """Return pydantic's validator of a type, which converts no types, such as "yes" to true."""
+    from pydantic import ConfigDict, TypeAdapter
+
+    return TypeAdapter(hint, config=ConfigDict(strict=True, allow_inf_nan=False))
 
 
 @dataclass(frozen=True)
@@ -248,17 +298,28 @@ def options_from(declared: Callable[..., T], values: Mapping[str, Any]) -> T:
     return declared(**arguments)
 
 
-def help_texts(documented: Any) -> dict[str, str]:
-    """Return the lines "name: help" of docstrings, each joined with the indented lines below it.
+class Docstring(NamedTuple):
+    """A docstring in the style of Google: a line, paragraphs, and sections such as `Args:` by their titles."""
 
-    Those of a class are in its docstring and those of its base classes, those of a function in the third paragraph.
-    Empty if Python removed docstrings (-OO).
-    """
-    if isinstance(documented, type):
-        texts = [inspect.cleandoc(base.__doc__ or "") for base in reversed(documented.__mro__)]
-    else:
-        texts = (inspect.getdoc(documented) or "").split("\n\n")[2:]
-    lines = [line for text in texts for line in re.findall(r"^(\w+): (.+(?:\n +.+)*)", text, re.MULTILINE)]
+    summary: str
+    description: str
+    sections: Mapping[str, str]
+
+
+def docstring_of(documented: Any) -> Docstring:
+    """Return the parts of a docstring, which are empty if Python removed docstrings (-OO)."""
+    text = inspect.cleandoc(documented.__doc__ or "")
+    prose, *parts = re.split(r"^(Args|Attributes|Examples|Returns|Raises|Yields):\n", text, flags=re.MULTILINE)
+    summary, _, description = (re.sub(r"\s+", " ", part) for part in prose.strip().partition("\n\n"))
+    return Docstring(summary, description, dict(zip(parts[::2], parts[1::2], strict=True)))
+
+
+def help_texts(documented: Any) -> dict[str, str]:
+    """Return the sentences of `Attributes:` of a class and its base classes, or of `Args:` of a function, by name."""
+    bases = reversed(documented.__mro__) if isinstance(documented, type) else [documented]
+    sections = [docstring_of(base).sections for base in bases]
+    texts = [section.get("Attributes") or section.get("Args", "") for section in sections]
+    lines = [line for text in texts for line in re.findall(r"^ {4}(\w+): (.+(?:\n {5,}.+)*)", text, re.MULTILINE)]
     return {name: re.sub(r"\s+", " ", line) for name, line in lines}
 
 
@@ -301,4 +362,41 @@ def _option(name: str, hint: Any, default: Any, text: str) -> Option:
             marks += reversed(parts[1:])  # the outermost one first
         hint = parts[0]
     shown = next((mark for mark in marks if isinstance(mark, Shown)), Shown())
-    return Option(name, hint, default, choices, shown, is_list, count, text, tuple(marks))
+    limits = next((mark for mark in marks if isinstance(mark, Bounds)), Bounds())
+    value_hint = Literal[choices] if choices else Annotated[hint, limits]
+    return Option(name, hint, value_hint, default, choices, shown, is_list, count, text, tuple(marks))
+
+
+def members_of(hint: Any) -> list[Any]:
+    """Return a type, or the members of a union, without their limits."""
+    if typing.get_origin(hint) is typing.Annotated:
+        return members_of(typing.get_args(hint)[0])
+    if typing.get_origin(hint) in (typing.Union, types.UnionType):
+        return [member for argument in typing.get_args(hint) for member in members_of(argument)]
+    return [hint]
+
+
+def limits_of(hint: Any) -> dict[str, Any]:
+    """Return the limits of a setting, {"ge": 1, "le": 65536}; for a union, those of all its members."""
+    limits: dict[str, Any] = {}
+    for part in typing.get_args(hint):
+        if isinstance(part, Bounds):
+            limits |= part.given
+        elif typing.get_origin(hint) in (typing.Union, types.UnionType, typing.Annotated):
+            limits |= limits_of(part)
+    return limits
+
+
+def range_of(hint: Any) -> str:
+    """Describe the range of a number: "1 to 65,536", "a number from 0 to under 1"; "" without limits."""
+    limits = {name: value for name, value in limits_of(hint).items() if name in ("gt", "ge", "lt", "le")}
+    if not limits:
+        return ""
+    if int in members_of(hint):
+        return f"{limits['ge']:,} to {limits['le']:,}" if "le" in limits else f"{limits['ge']:,} or more"
+    if limits == limits_of(Positive):
+        return "a positive number"
+    lower = f"from {limits['ge']:g}" if "ge" in limits else f"above {limits['gt']:g} and" if "gt" in limits else ""
+    upper = f"to {limits['le']:g}" if "le" in limits else f"under {limits['lt']:g}" if "lt" in limits else ""
+    between = " to" if "ge" in limits and "lt" in limits else " up" if "gt" in limits and "le" in limits else ""
+    return f"a number {lower}{between} {upper}".rstrip()

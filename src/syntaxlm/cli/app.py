@@ -1,0 +1,223 @@
+"""The parser of the command line: cyclopts over the declared commands, with errors of one line."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import MISSING
+from functools import cached_property
+from pathlib import Path
+from types import GenericAlias
+from typing import Annotated, Any, Literal
+
+from cyclopts import (
+    App,
+    CycloptsError,
+    MissingArgumentError,
+    Parameter,
+    RepeatArgumentError,
+    Token,
+    UnknownCommandError,
+    UnknownOptionError,
+    UnusedCliTokensError,
+)
+from cyclopts.argument import Argument, ArgumentCollection
+
+from syntaxlm.cli.command import Command, Folder, Group, Run
+from syntaxlm.core.declarations import Option
+from syntaxlm.core.errors import InputError, closest_match, escaped, with_short_lines
+
+RECIPES = ("recipe", "recipes", "student")  # options that take the name of a bundled recipe
+OPTION = re.compile(r"--?[A-Za-z][^\s=]*(=|$)", re.DOTALL)
+VALUE = "\0"  # before a word that starts with a hyphen but is no option; words of a command line do not contain it
+
+
+class UsageError(Exception):
+    """A command line that cannot be read. Its text is the message, in one line."""
+
+    def __init__(self, program: str, message: str) -> None:
+        text = escaped(with_short_lines(message.replace(VALUE, "")))
+        super().__init__(f"{program}: error: {text} (see {program} --help)")
+
+
+class _Function:
+    """What cyclopts sees of a command: a function, whose signature is made when it is needed."""
+
+    def __init__(self, command: Command) -> None:
+        self.command = command
+        self.__name__, self.__doc__, self.__annotations__ = command.name, "", dict[str, Any]()
+
+    @cached_property
+    def __signature__(self) -> inspect.Signature:
+        parameters = map(_parameter, self.command.options.values())
+        return inspect.Signature(sorted(parameters, key=lambda parameter: parameter.kind))
+
+    def __call__(self, **values: Any) -> int:
+        return self.command.call(values)
+
+
+def app_of(name: str, commands: Mapping[str, Run | Group], above: str = "", **settings: Any) -> App:
+    """Return the app of commands.
+
+    Args:
+        above: the words before the name.
+        settings: settings of the app, such as its help.
+    """
+    app = App(
+        name=name, help_format="plaintext", version_flags="--version", print_error=False, exit_on_error=False,
+        default_parameter=Parameter(negative_iterable=(), show_default=False), **settings,
+    )  # fmt: skip
+    for place, (word, command) in enumerate(commands.items()):
+        if isinstance(command, Group):
+            texts = {"help": command.help, "help_epilogue": f"example: {command.example}"}
+            app.command(app_of(word, command.commands, f"{above}{word} ", sort_key=place, **texts))
+        else:
+            leaf = Command(above + word, command)
+            texts = {
+                "help": f"{leaf.docstring.summary}\n\n{leaf.docstring.description}",
+                "help_epilogue": f"example: {leaf.example}",
+            }
+            app.command(app_of(word, {}, default_command=_Function(leaf), sort_key=place, **texts))
+    return app
+
+
+def _parameter(option: Option) -> inspect.Parameter:
+    """Return an option as the parameter of a function that cyclopts reads.
+
+    cyclopts finds the words of each option; the option itself converts and checks them, so any type is allowed.
+    """
+    shown, is_required = option.shown, option.default is MISSING
+    hint: Any = _completed_by(option) | Any
+    settings: dict[str, Any] = {"converter": _texts}
+    if option.type is bool:
+        hint = bool | None
+        settings = {"negative": "", "allow_repeating": True} if option.default is False else {}
+    elif option.is_list and not shown.is_positional:
+        hint = GenericAlias(tuple, (hint, ...))
+        settings |= {"consume_multiple": (1, None)} if is_required else {}
+    elif option.count > 1:
+        hint = GenericAlias(tuple, (hint,) * option.count) | None
+    settings |= {"required": is_required, "show_choices": option.name not in RECIPES}
+    metavar = shown.metavar or ("CHOICE" if option.choices else None)
+    parameter = Parameter(name=option.names, help=option.help, metavar=metavar, **settings)
+    kind: Any = inspect.Parameter.KEYWORD_ONLY
+    if shown.is_positional:
+        kind = inspect.Parameter.VAR_POSITIONAL if option.is_list else inspect.Parameter.POSITIONAL_ONLY
+    has_default = not is_required and kind is not inspect.Parameter.VAR_POSITIONAL
+    default = option.default if has_default else inspect.Parameter.empty
+    return inspect.Parameter(option.name, kind, default=default, annotation=Annotated[hint, parameter])
+
+
+def _completed_by(option: Option) -> Any:
+    """Return the type from which cyclopts takes the choices of an option, and whether names of files complete it."""
+    if option.name in RECIPES:
+        from syntaxlm.training.recipe_files import recipe_names
+
+        return Literal[tuple(recipe_names())]
+    if option.choices:
+        return Literal[option.choices]
+    return Path if option.shown.use in ("input", "output") else str
+
+
+def _texts(_: Any, tokens: Sequence[Token]) -> list[str]:
+    return [token.value.removeprefix(VALUE) for token in tokens]
+
+
+def _value(option: Option, texts: Any) -> Any:
+    """Return the value of an option. Raises InputError."""
+    if option.type is bool:
+        return texts
+    if option.is_list and option.shown.is_positional:
+        texts = [text for each in texts for text in each]
+    values = [_read(option, text) for text in texts]
+    return values if option.is_list else tuple(values) if option.count > 1 else values[0]
+
+
+def _read(option: Option, text: str) -> Any:
+    if text == "-" and option.shown.use == "output" and option.mark(Folder) is None:  # standard output
+        return None
+    if not option.choices:
+        return option.read(text)
+    if text not in option.choices:
+        problem = _with_closest_match(repr(text), text, option.choices)
+        raise InputError(f"invalid choice: {problem} (choose from {', '.join(option.choices)})")
+    return text
+
+
+def parse(app: App, words: Sequence[str]) -> tuple[Command, dict[str, Any]] | None:
+    """Return the command that the words of a command line name, with the values of its options.
+
+    None: the words asked for help or for the version, which is printed. Raises UsageError.
+    """
+    marked = [VALUE + word if _is_value(word) else word for word in words]
+    for leaf in app.parse_commands(marked)[1]:
+        if isinstance(leaf.default_command, _Function):
+            leaf.usage = f"Usage: {leaf.default_command.command.usage}"
+    try:
+        function, bound, _ = app.parse_args(marked)
+    except CycloptsError as error:
+        raise UsageError(" ".join([*app.name, *(error.command_chain or ())]), _message(error)) from None
+    if not isinstance(function, _Function):
+        with bound.arguments["console"].capture() as printed:  # rich ends the program if the reader of a pipe has gone
+            function(*bound.args, **bound.kwargs)
+        sys.stdout.write(printed.get())
+        return None
+    command, values = function.command, dict[str, Any]()
+    for name, texts in bound.arguments.items():
+        option = command.options[name]
+        try:
+            values[name] = _value(option, texts)
+        except InputError as error:
+            raise UsageError(f"{app.name[0]} {command.name}", f"argument {'/'.join(option.names)}: {error}") from None
+    if values.pop("json", False):
+        if "format" in values:
+            raise UsageError(f"{app.name[0]} {command.name}", "--json and --format: expected one of them, once")
+        values["format"] = "json"
+    return command, values
+
+
+def _is_value(word: str) -> bool:
+    """Return whether a word that starts with a hyphen is a value: "-", or a sentence such as "- he said"."""
+    return word.startswith("-") and word != "--" and not OPTION.match(word) and not re.match(r"-[.\d]", word)
+
+
+def _message(error: CycloptsError) -> str:
+    """Return what is wrong with a command line."""
+    unused = error.unused_tokens or []
+    unknown = [word for word in unused if word.startswith("-")]
+    match error:
+        case UnknownOptionError():
+            return _unknown_option(error.token.keyword or error.token.value, error)
+        case UnknownCommandError() | MissingArgumentError(keyword=None) if unknown:
+            return _unknown_option(unknown[0], error)
+        case UnknownCommandError():
+            return f"unknown command {_with_closest_match(repr(unused[0]), unused[0], error.app or ())}"
+        case UnusedCliTokensError():
+            return f"unexpected argument {unused[0]!r}"
+        case RepeatArgumentError():
+            first = error.argument.tokens[0].keyword if error.argument else error.token.keyword
+            return f"{first} and {error.token.keyword}: expected one of them, once"
+        case MissingArgumentError(keyword=None):
+            return f"the following arguments are required: {_name(error.argument)}"
+        case MissingArgumentError():
+            return f"argument {_name(error.argument)}: expected a value"
+    return str(error)
+
+
+def _name(argument: Argument | None) -> str:
+    return "" if argument is None else "/".join(argument.names)
+
+
+def _unknown_option(word: str, error: CycloptsError) -> str:
+    name = word.partition("=")[0]
+    app = error.app
+    known = app.assemble_argument_collection() if app and app.default_command else ArgumentCollection()
+    return _with_closest_match(f"unrecognized option {name}", name, [name for each in known for name in each.names])
+
+
+def _with_closest_match(text: str, word: str, known: Iterable[str]) -> str:
+    """Return a text with the known word that is most similar to an unknown one."""
+    advice = closest_match(word, list(known))
+    return f"{text}; {advice[0].lower()}{advice[1:]}" if advice else text
