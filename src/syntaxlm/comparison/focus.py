@@ -369,7 +369,7 @@ def _parsers(
 
 def _write_average(bundles: Sequence[ModelBundle], folder: Path, say: Callable[[str], None]) -> Path | None:
     """Write the average of parsers as one model, if a combination can have them and they read text in the same way."""
-    if any(one.name not in PARSER_TYPES or one.normaliser != bundles[0].normaliser for one in bundles):
+    if any(bundle.name not in PARSER_TYPES or bundle.normaliser != bundles[0].normaliser for bundle in bundles):
         say(f"{folder}: not written, because not all parsers are PCFGs or span parsers that read text in the same way")
         return None
     if folder.exists():

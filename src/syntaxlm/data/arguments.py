@@ -138,11 +138,11 @@ def files_of(files: Any, name: str) -> list[str | Path]:
     )
     is_list = isinstance(files, Iterable) and not isinstance(files, bytes | bytearray | Mapping | Set) and not remedy
     paths = list(files) if is_list else []
-    wrong = next((one for one in paths if not isinstance(one, str | os.PathLike)), None)
+    wrong = next((path for path in paths if not isinstance(path, str | os.PathLike)), None)
     if not is_list or wrong is not None:
         found = _shown(files if wrong is None else wrong)
         raise TypeError(f"{name}: found {found}; expected the name of a file, or a list of names.{remedy}")
-    return [one if isinstance(one, str) else Path(one) for one in paths]
+    return [path if isinstance(path, str) else Path(path) for path in paths]
 
 
 def file_of(file: Any, name: str) -> str | Path:
@@ -158,7 +158,7 @@ def names_of(names: Any, name: str) -> list[str]:
     if not isinstance(given, Iterable) or isinstance(given, bytes | Mapping) or hasattr(given, "columns"):
         raise TypeError(f"{name}: found {_shown(names)}; expected str or a list of str")
     columns = list(given)
-    if wrong := [one for one in columns if not isinstance(one, str)]:
+    if wrong := [column for column in columns if not isinstance(column, str)]:
         raise TypeError(f"{name}: found {_shown(wrong[0])}; expected str or a list of str")
     return columns
 

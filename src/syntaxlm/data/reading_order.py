@@ -78,7 +78,7 @@ def check_order(table: InputTable, starts: npt.NDArray[np.bool_], words: str, gr
         name, row = next(iter(wrong.items()))
         repeated = [one for one in wrong if 2 * sum(map(str.__eq__, column[one], column[one][1:])) > len(table.rows)]
         orders = [one for one in wrong if one not in repeated]
-        advice = " ".join([*(f"--order {one}" for one in orders[-1:]), *(f"--group {one}" for one in repeated)])
+        advice = " ".join([*(f"--order {order}" for order in orders[-1:]), *(f"--group {one}" for one in repeated)])
         if orders and not repeated and not groups:
             advice += ", and --group for the columns that name the text or item of a row, if there are several"
         raise InputError(

@@ -186,7 +186,7 @@ class Stimuli:
 
     def _report(self, regions: Sequence[str], separator: str, remarks: Remarks) -> ReadingReport:
         """Return how the table was read."""
-        table, sample = self.words.table, [shortened(one, _SAMPLE_CHARACTERS) for one in self.sentences[:2]]
+        table, sample = self.words.table, [shortened(sentence, _SAMPLE_CHARACTERS) for sentence in self.sentences[:2]]
         if regions:
             form = f"stimuli, regions in the columns {listed(regions)}"
         elif self.are_words:

@@ -51,7 +51,7 @@ def check_separator(table: InputTable, cells: Sequence[str], sign: str, is_given
             )
         return
     in_all = [one for one in _SIGNS if one != sign and all(one in cell for cell in cells)]
-    in_all += [one for one in _SPACED_SIGNS if all(cell.count(one) > 1 for cell in cells)]
+    in_all += [spaced_sign for spaced_sign in _SPACED_SIGNS if all(cell.count(spaced_sign) > 1 for cell in cells)]
     if in_all:
         raise InputError(
             f"{table.source}: found no {sign!r} between regions, but {in_all[0].strip()!r} in every sentence, such as"
@@ -143,7 +143,7 @@ def _numbering(table: InputTable, cells: Sequence[Sequence[int]], used: Sequence
         if name in used:
             continue
         values = [[table.rows[row][place] for row in rows] for rows in cells]
-        unique = [tuple(own) for own in values if len(set(own)) == len(own)]
+        unique = [tuple(value) for value in values if len(set(value)) == len(value)]
         if unique and 2 * max(Counter(unique).values()) > len(cells) > 1:
             result.append(name)
     return result

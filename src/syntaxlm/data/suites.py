@@ -239,9 +239,11 @@ class Suite:
         distribution, by simulation.
         """
         generator = np.random.default_rng(0)
-        regions = {region for one in self.predictions for region in one.regions}
+        regions = {region for prediction in self.predictions for region in prediction.regions}
         bits = {region: generator.normal(10, 5, SIMULATED_ITEMS) for region in sorted(regions, key=str)}
-        return float(np.mean(np.logical_and.reduce([one.holds(bits.__getitem__) for one in self.predictions])))
+        return float(
+            np.mean(np.logical_and.reduce([prediction.holds(bits.__getitem__) for prediction in self.predictions]))
+        )
 
 
 def read_suites(paths: Sequence[str | Path], formulas: Sequence[str] = ()) -> list[Suite]:
@@ -362,10 +364,13 @@ def _read_json(path: str | Path) -> Suite:
         raise InputError(f"{source}, meta, metric: found {_shown(metric)}; expected sum")
     sentences = [
         _SentenceEntry(
-            item.item_number, one.condition_name, sorted((r.region_number, r.content) for r in one.regions), source
+            item.item_number,
+            condition.condition_name,
+            sorted((r.region_number, r.content) for r in condition.regions),
+            source,
         )
         for item in file.items
-        for one in item.conditions
+        for condition in item.conditions
     ]
     formulas = [entry.formula for entry in file.predictions]
     return _suite(file.meta.name or uncompressed_name(source).stem, sentences, formulas, source)

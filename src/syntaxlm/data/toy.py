@@ -191,8 +191,12 @@ class ToySentence:
             words.insert(place, COMMA)
             tags.insert(place, COMMA)
         first, *others = (
-            Constituent(one.label, one.start + self._commas(one.start + 1), one.end + self._commas(one.end))
-            for one in tree.constituents
+            Constituent(
+                constituent.label,
+                constituent.start + self._commas(constituent.start + 1),
+                constituent.end + self._commas(constituent.end),
+            )
+            for constituent in tree.constituents
         )
         whole = Constituent(first.label, 0, size)
         return Tree((*words, "."), (*tags, "."), (whole, *others))

@@ -259,23 +259,23 @@ def compare_details(
     else:
         raise InputError(f"{sides[0][0]}: found no trees; expected details of evaluate parse or evaluate trees")
     for model_files in (files, others):
-        for other in model_files:
-            if other.measure != files[0].measure:
+        for details in model_files:
+            if details.measure != files[0].measure:
                 raise InputError(
-                    f"{other.source}: {other.measure}; expected {files[0].measure}, as in {files[0].source}"
+                    f"{details.source}: {details.measure}; expected {files[0].measure}, as in {files[0].source}"
                 )
-            pairs = enumerate(zip_longest(files[0].items, other.items), 1)
+            pairs = enumerate(zip_longest(files[0].items, details.items), 1)
             differing = next(((number, *both) for number, both in pairs if both[0] != both[1]), None)
             if differing is not None:
                 line, item, its_item = differing
                 raise InputError(
-                    f"{other.source}, line {line}: found another item than in {files[0].source}"
-                    f" ({len(other.items):,} and {len(files[0].items):,} items); expected the same items in the same"
-                    f" order\n  {files[0].source}: {_shown(item)}\n  {other.source}: {_shown(its_item)}"
+                    f"{details.source}, line {line}: found another item than in {files[0].source}"
+                    f" ({len(details.items):,} and {len(files[0].items):,} items); expected the same items in the same"
+                    f" order\n  {files[0].source}: {_shown(item)}\n  {details.source}: {_shown(its_item)}"
                 )
-            if other.trees and other.names != model_files[0].names:
+            if details.trees and details.names != model_files[0].names:
                 raise InputError(
-                    f"{other.source}: found trees of the decoder {other.names[0]}; expected"
+                    f"{details.source}: found trees of the decoder {details.names[0]}; expected"
                     f" {model_files[0].names[0]}, as in {model_files[0].source}. F1 depends on the decoder"
                 )
     first_runs, second_runs = ModelRuns.of(files), ModelRuns.of(others, is_baseline)

@@ -113,8 +113,8 @@ class SuiteScores:
     def predictions(self) -> list[SuiteScores]:
         """The results of each prediction alone."""
         return [
-            SuiteScores(replace(self.suite, predictions=(one,)), self.regions, self.holds[[n]], self.known[[n]])
-            for n, one in enumerate(self.suite.predictions)
+            SuiteScores(replace(self.suite, predictions=(prediction,)), self.regions, self.holds[[n]], self.known[[n]])
+            for n, prediction in enumerate(self.suite.predictions)
         ]
 
     def accuracy(self, words: str) -> Accuracy:
@@ -245,30 +245,32 @@ class SuitesReport(HasReport):
         rows: list[list[Any]] = [
             [
                 f"{title}{'' if words == 'all' else ', words known'}",
-                *(format_value(one[words][key], PERCENT) for one in models),
+                *(format_value(model[words][key], PERCENT) for model in models),
             ]
             for key, title in _MEANS.items()
             for words in _ITEMS
         ]
-        totals = [[Accuracy(one[words]["correct"], one[words]["items"]) for one in models] for words in _ITEMS]
+        totals = [[Accuracy(model[words]["correct"], model[words]["items"]) for model in models] for words in _ITEMS]
         rows += [[title, *map(str, accuracies)] for title, accuracies in zip(_ITEMS.values(), totals, strict=True)]
-        rows.append(["mean over suites, by chance", *(format_value(one["chance"], PERCENT) for one in models)])
-        tables = [ReportTable({"accuracy (number of items)": "", **{one["model"]: RIGHT for one in models}}, rows)]
-        headings = {f"{one['model']}\n{title}": PERCENT for one in models for title in ("all", "known")}
+        rows.append(["mean over suites, by chance", *(format_value(model["chance"], PERCENT) for model in models)])
+        tables = [ReportTable({"accuracy (number of items)": "", **{model["model"]: RIGHT for model in models}}, rows)]
+        headings = {f"{model['model']}\n{title}": PERCENT for model in models for title in ("all", "known")}
 
         def row(title: str, figures: Sequence[Mapping[str, Any]]) -> list[Any]:
-            accuracies = (one[words]["accuracy"] for one in figures for words in _ITEMS)
+            accuracies = (figure[words]["accuracy"] for figure in figures for words in _ITEMS)
             return [title, figures[0]["all"]["items"], figures[0]["chance"], *accuracies]
 
         by_level: dict[str, list[list[Any]]] = {"circuit": [], "suite": [], "prediction": []}
         for circuit in self.circuits:
-            by_level["circuit"].append(row(circuit, [one["by_circuit"][circuit] for one in models]))
+            by_level["circuit"].append(row(circuit, [model["by_circuit"][circuit] for model in models]))
         for suite in self.suites:
-            suite_figures = [one["by_suite"][suite.name] for one in models]
+            suite_figures = [model["by_suite"][suite.name] for model in models]
             by_level["suite"].append(row(suite.name, suite_figures))
             for place, prediction in enumerate(suite.predictions if len(suite.predictions) > 1 else ()):
                 title = f"{suite.name}, {place + 1}: {shortened(prediction.formula, FORMULA_CHARACTERS)}"
-                by_level["prediction"].append(row(title, [one["predictions"][place] for one in suite_figures]))
+                by_level["prediction"].append(
+                    row(title, [suite_figure["predictions"][place] for suite_figure in suite_figures])
+                )
         headings = {"items": ",", "chance": PERCENT, **headings}
         return tables + [ReportTable({level: "", **headings}, rows) for level, rows in by_level.items()]
 
@@ -303,15 +305,17 @@ def _by_words(suites: Sequence[SuiteScores]) -> dict[str, Any]:
     figures: dict[str, Any] = {"chance": _mean(scores.suite.chance for scores in suites)}
     for words in _ITEMS:
         accuracies = [scores.accuracy(words) for scores in suites]
-        prediction_means = [_mean(one.accuracy(words).fraction for one in scores.predictions) for scores in suites]
+        prediction_means = [
+            _mean(prediction.accuracy(words).fraction for prediction in scores.predictions) for scores in suites
+        ]
         low, high = accuracies[0].interval or (None, None) if len(suites) == 1 else (None, None)
         figures[words] = {
-            "accuracy": _mean(one.fraction for one in accuracies),
+            "accuracy": _mean(accuracy.fraction for accuracy in accuracies),
             "low": low,
             "high": high,
             "mean_over_predictions": _mean(prediction_means),
-            "correct": sum(one.correct for one in accuracies),
-            "items": sum(one.items for one in accuracies),
+            "correct": sum(accuracy.correct for accuracy in accuracies),
+            "items": sum(accuracy.items for accuracy in accuracies),
         }
     return figures
 

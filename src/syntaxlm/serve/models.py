@@ -160,7 +160,9 @@ class ServedModel:
             if scored is not None:
                 values["surprisal"] = _surprisal_values(scored)
             if parse is not None and parse.alternatives:
-                values["readings"] = [self._reading(parse, one, scored, pictures) for one in parse.alternatives]
+                values["readings"] = [
+                    self._reading(parse, alternative, scored, pictures) for alternative in parse.alternatives
+                ]
             if pictures:
                 tree = sentence_picture(parse, scored, self.model.normaliser.units)
                 chart = None if parse is None else chart_picture(parse)
