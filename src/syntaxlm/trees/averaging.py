@@ -39,7 +39,9 @@ from syntaxlm.trees.spans import Integers, SpanSets, span_keys, spans_of_keys
 class AgreementMatrix:
     """Pairwise F1 of k predictions.
 
-    values: (k, k), 0 to 1, 1 on the diagonal.  sentences: number of scored sentences.
+    Attributes:
+        values: (k, k), 0 to 1, 1 on the diagonal.
+        sentences: number of scored sentences.
     """
 
     values: Fractions
@@ -64,7 +66,9 @@ class AgreementMatrix:
     def table(self, names: Sequence[str], columns: Mapping[str, Iterable[float]]) -> ReportTable:
         """Return a table for reading with one row per prediction.
 
-        names: of the predictions.  columns: additional values per prediction, by heading.
+        Args:
+            names: of the predictions.
+            columns: additional values per prediction, by heading.
         """
         numbers = range(1, len(names) + 1)
         titles = [*(f"with {number}" for number in numbers), "others", *columns]
@@ -79,7 +83,8 @@ class AgreementMatrix:
 def agreement(predictions: Sequence[SpanSets], protocol: Protocol) -> AgreementMatrix:
     """Return pairwise F1 of predictions, averaged by the protocol.
 
-    Raises InputError if the predictions' sentences differ in number or length, or no sentence is left to score.
+    Raises:
+        InputError: if the predictions' sentences differ in number or length, or no sentence is left to score.
     """
     check_same(predictions)
     matrix = np.eye(len(predictions))
@@ -91,7 +96,11 @@ def agreement(predictions: Sequence[SpanSets], protocol: Protocol) -> AgreementM
 
 
 class BranchingF1(NamedTuple):
-    """F1 of trees with right- and left-branching trees as gold, 0 to 1.  sentences: number of scored sentences."""
+    """F1 of trees with right- and left-branching trees as gold, 0 to 1.
+
+    Attributes:
+        sentences: number of scored sentences.
+    """
 
     right: float
     left: float
@@ -130,18 +139,22 @@ def average(
 ) -> SpanSets:
     """For each sentence, the binary tree that shares the most spans with the predictions.
 
-    predictions: for the same sentences in the same order. Each has trees, which may be n-ary, or the probability of
-    every span, 0 to 1; a span of a tree counts as probability 1. So the average of a single prediction of
-    probabilities is its minimum Bayes risk tree.
-    weights: one positive number per prediction; equal by default.
-    ties: if several splits of a span are equally good, `random` takes each with the same probability, by a fixed
-    pseudo-random choice that only depends on the spans of the sentence's trees: reproducible and unbiased. `first`
-    takes the first, so words that no prediction brackets become right branching, as in `binary_upper_bound`.
-    marks: of the sentences. Their violation, 0 to 1, is subtracted from the mean probability of each span.
-    The order of predictions and the other sentences have no influence.
-    Raises InputError if sentences differ in number or length, weights do not fit, a probability is not finite, or a
-    sentence has more than `charts.MAXIMUM_WORDS` words.
-    Goodman 1996, "Parsing algorithms and metrics".
+    The order of predictions and the other sentences have no influence. Goodman 1996, "Parsing algorithms and metrics".
+
+    Args:
+        predictions: for the same sentences in the same order. Each has trees, which may be n-ary, or the probability of
+            every span, 0 to 1; a span of a tree counts as probability 1. So the average of a single prediction of
+            probabilities is its minimum Bayes risk tree.
+        weights: one positive number per prediction; equal by default.
+        ties: if several splits of a span are equally good, `random` takes each with the same probability, by a fixed
+            pseudo-random choice that only depends on the spans of the sentence's trees: reproducible and unbiased.
+            `first` takes the first, so words that no prediction brackets become right branching, as in
+            `binary_upper_bound`.
+        marks: of the sentences. Their violation, 0 to 1, is subtracted from the mean probability of each span.
+
+    Raises:
+        InputError: if sentences differ in number or length, weights do not fit, a probability is not finite, or a
+            sentence has more than `charts.MAXIMUM_WORDS` words.
     """
     charts = _expected_spans(predictions, weights)
 
@@ -154,10 +167,11 @@ def average(
 class RankedTree(NamedTuple):
     """One of several trees of a sentence.
 
-    spans: start and end of each span of two words or more, in pre-order.
-    confidence: the mean probability of its spans without the whole sentence, which is the expected share of them that
-        is correct; 1 if there are none.
-    probability: of the tree given the sentence; None if unknown.
+    Attributes:
+        spans: start and end of each span of two words or more, in pre-order.
+        confidence: the mean probability of its spans without the whole sentence, which is the expected share of them
+            that is correct; 1 if there are none.
+        probability: of the tree given the sentence; None if unknown.
     """
 
     spans: list[tuple[int, int]]
@@ -166,7 +180,11 @@ class RankedTree(NamedTuple):
 
     @classmethod
     def of(cls, spans: Iterable[tuple[int, int]], probabilities: Scores) -> RankedTree:
-        """Return a binary tree. probabilities: (n, n), of spans by first and last word."""
+        """Return a binary tree.
+
+        Args:
+            probabilities: (n, n), of spans by first and last word.
+        """
         places = sorted(spans, key=lambda at: (at[0], -at[1]))
         inner = [float(probabilities[start, end - 1]) for start, end in places[1:]]
         return cls(places, float(np.mean(inner)) if inner else 1.0)
@@ -199,7 +217,11 @@ def best_averages(
 class _ExpectedSpans:
     """Charts of the weights of the predictions that have each span.
 
-    spans, shared: the distinct spans of trees, and their weights.  tables: with weights.  total: of all predictions.
+    Attributes:
+        spans: the distinct spans of trees.
+        shared: their weights.
+        tables: with weights.
+        total: of all predictions.
     """
 
     spans: SpanSets

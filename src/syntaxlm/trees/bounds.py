@@ -40,9 +40,11 @@ def balanced(lengths: Sequence[int] | Integers) -> SpanSets:
 def random_trees(lengths: Sequence[int] | Integers, seed: int, rule: DecodingRule = "unbiased") -> SpanSets:
     """Return the trees of random distances: independent and uniform in [0, 1).
 
-    rule: the decoder.  `unbiased`: every span splits at a uniformly random position, because the largest of identically
-    distributed distances is equally likely at each position: the usual random baseline, uniform over splits.
-    `biased`: what this decoder scores without any information about the sentence; it leans to the right.
+    Args:
+        rule: the decoder. `unbiased`: every span splits at a uniformly random position, because the largest of
+            identically distributed distances is equally likely at each position: the usual random baseline, uniform
+            over splits. `biased`: what this decoder scores without any information about the sentence; it leans to the
+            right.
     """
     lengths, _, _ = _binary(lengths)
     return decode(np.random.default_rng(seed).random(int(lengths.sum())), lengths, rule)
@@ -81,7 +83,10 @@ def binary_upper_bound(gold: SpanSets) -> SpanSets:
     """Return the best binary tree: all gold spans, right branching within those of more than two children.
 
     The fewer gold spans contain a position between two words, the earlier it splits, so each gold span is separated
-    from its context before it is split.  gold: nested spans.
+    from its context before it is split.
+
+    Args:
+        gold: nested spans.
     """
     offsets = offsets_of(gold.lengths)
     first = offsets[:-1][gold.sentences()]
@@ -94,7 +99,10 @@ def binary_upper_bound(gold: SpanSets) -> SpanSets:
 def biased_upper_bound(gold: SpanSets) -> SpanSets:
     """Return a tree that shares the most spans with gold, among the possible trees of the `biased` decoder.
 
-    gold: nested spans.  O(N log N) time for N words and spans.
+    O(N log N) time for N words and spans.
+
+    Args:
+        gold: nested spans.
     """
     spans = spans_of_keys(span_keys(gold, keep_whole=True)[0], gold.lengths)
     offsets = offsets_of(gold.lengths)
@@ -135,7 +143,12 @@ _CLOSED, _OPEN, _USED = range(3)
 
 
 def _open_positions(starts: Integers, ends: Integers, offsets: Integers) -> Flags:
-    """(W + 1,) which positions to open.  starts, ends: of the gold spans, in pre-order."""
+    """(W + 1,) which positions to open.
+
+    Args:
+        starts: starts of the gold spans, in pre-order.
+        ends: their ends.
+    """
     words = int(offsets[-1])
     starting, ending = np.bincount(starts, minlength=words + 1), np.bincount(ends, minlength=words + 1)
     is_open = ending == 0
@@ -156,7 +169,9 @@ def _open_positions(starts: Integers, ends: Integers, offsets: Integers) -> Flag
 def _distances(starts: Integers, ends: Integers, is_open: Flags, offsets: Integers) -> npt.NDArray[np.float64]:
     """Return distances whose `biased` trees have these open positions.
 
-    starts, ends: of the gold spans, in pre-order.
+    Args:
+        starts: starts of the gold spans, in pre-order.
+        ends: their ends.
     """
     is_start = np.zeros(len(is_open), np.bool_)
     is_start[offsets] = True
@@ -179,7 +194,12 @@ def _distances(starts: Integers, ends: Integers, is_open: Flags, offsets: Intege
 
 
 def _innermost(starts: Integers, ends: Integers, words: Integers) -> Integers:
-    """(W,) the index of the innermost span around each word, -1 for none. starts, ends: nested, in pre-order."""
+    """(W,) the index of the innermost span around each word, -1 for none.
+
+    Args:
+        starts: starts of nested spans, in pre-order.
+        ends: their ends.
+    """
     sorted_ends = np.sort(ends)
     number = np.arange(len(starts))
     depths = number - np.searchsorted(sorted_ends, starts, side="right")
@@ -197,7 +217,10 @@ def _innermost(starts: Integers, ends: Integers, words: Integers) -> Integers:
 class _Best(NamedTuple):
     """The choice with the most spans in the tree, of a span's children up to `child`.
 
-    before: the choice up to the child before; None before the first.  start, end: the states of the ends of `child`.
+    Attributes:
+        before: the choice up to the child before; None before the first.
+        start: the state of the start of `child`.
+        end: the state of its end.
     """
 
     spans: int = 0
@@ -210,8 +233,11 @@ class _Best(NamedTuple):
 def _opened(starts: list[int], ends: list[int], is_open: list[bool], contested: list[bool]) -> list[int]:
     """Return the contested positions of a sentence to open, by dynamic programming over the gold spans.
 
-    starts, ends: of the gold spans that start or end at a contested position, in pre-order.
-    is_open, contested: (n + 1,), of each position.
+    Args:
+        starts: starts of the gold spans that start or end at a contested position, in pre-order.
+        ends: their ends.
+        is_open: (n + 1,), whether each position is open.
+        contested: (n + 1,), whether each position is contested.
     """
     root = len(starts)  # a span over the whole sentence, above all others
     starts, ends = [*starts, 0], [*ends, len(is_open) - 1]
@@ -232,7 +258,12 @@ def _opened(starts: list[int], ends: list[int], is_open: list[bool], contested: 
         return (_OPEN if is_open[position] else _CLOSED,)
 
     def best_below(span: int, start: int, end: int) -> _Best:
-        """start, end: the states of the ends of the span, for the spans below it."""
+        """Return the best choice of spans below a span.
+
+        Args:
+            start: the state of the start of the span, for the spans below it.
+            end: the state of its end.
+        """
         reached: dict[int, _Best] = {start: _Best()}  # by the state of the current position
         position = starts[span]
         for child in children[span]:

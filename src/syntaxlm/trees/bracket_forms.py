@@ -47,9 +47,10 @@ def is_label_like(atom: str) -> bool:
 def has_labels(firsts: Counter[str], words: Counter[str], recurs: bool = True) -> tuple[bool, str]:
     """Return whether the first atoms of brackets are labels, and why. Used where not every word has a tag.
 
-    firsts: the first atoms of brackets
-    words: the other atoms
-    recurs: whether labels are recognised by their recurrence; not if many brackets start with a bracket
+    Args:
+        firsts: the first atoms of brackets.
+        words: the other atoms.
+        recurs: whether labels are recognised by their recurrence; not if many brackets start with a bracket.
     """
     total = firsts.total()
     if not total:

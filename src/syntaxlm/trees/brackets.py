@@ -58,7 +58,12 @@ TreeType = TypeVar("TreeType")
 
 
 class Place(NamedTuple):
-    """before: number of trees before it. line: line number, from 1."""
+    """A place in a bracket file.
+
+    Attributes:
+        before: number of trees before it.
+        line: line number, from 1.
+    """
 
     before: int
     line: int
@@ -68,12 +73,13 @@ class Place(NamedTuple):
 class ParsedBrackets(Generic[TreeType]):
     """The trees of a text.
 
-    trees: the trees. One without words stands for a failed parse.
-    labelled: whether brackets start with a label
-    evidence: why
-    failed: the places of the trees without words
-    blank_lines: blank lines, if each other line holds one tree
-    remarks: what was dropped or is odd
+    Attributes:
+        trees: the trees. One without words stands for a failed parse.
+        labelled: whether brackets start with a label.
+        evidence: why.
+        failed: the places of the trees without words.
+        blank_lines: blank lines, if each other line holds one tree.
+        remarks: what was dropped or is odd.
     """
 
     trees: list[TreeType]
@@ -87,9 +93,12 @@ class ParsedBrackets(Generic[TreeType]):
 def parse(text: str, labelled: bool | None, source: str, make: Callable[[Parts], TreeType]) -> ParsedBrackets[TreeType]:
     """Return the trees of a text.
 
-    labelled: the form; None: decided from the text
-    make: makes a tree of its parts
-    Raises InputError naming source and line.
+    Args:
+        labelled: the form; None: decided from the text.
+        make: makes a tree of its parts.
+
+    Raises:
+        InputError: the message names source and line.
     """
     plain = with_escaped_parentheses(text)
     if named := foreign_format(plain):
@@ -162,7 +171,11 @@ class _Parser(Generic[TreeType]):
         self.wide_roots = 0  # roots without label that contain several constituents
 
     def parse(self, labelled: bool | None) -> ParsedBrackets[TreeType]:
-        """Return the trees. labelled: the form; None: decided from all tokens."""
+        """Return the trees.
+
+        Args:
+            labelled: the form; None: decided from all tokens.
+        """
         self._check_order()
         try:
             evidence = "as asked"

@@ -44,10 +44,17 @@ def best_trees_of_charts(
 ) -> SpanSets:
     """Return the best trees of sentences of any lengths, whose charts are computed one group at a time.
 
-    lengths: (S,).  chart_of: maps the indices of sentences and their common length to their chart.
-    ties: see `best`.  seeds: (S,) a seed per sentence on which the choice of `random` also depends.
-    Returns all spans of two or more words, including the whole sentence: n - 1 for n words.
-    Raises InputError for a sentence of more than `MAXIMUM_WORDS` words, before any chart is computed.
+    Args:
+        lengths: (S,).
+        chart_of: maps the indices of sentences and their common length to their chart.
+        ties: see `best`.
+        seeds: (S,) a seed per sentence on which the choice of `random` also depends.
+
+    Returns:
+        All spans of two or more words, including the whole sentence: n - 1 for n words.
+
+    Raises:
+        InputError: for a sentence of more than `MAXIMUM_WORDS` words, before any chart is computed.
     """
     too_long = np.flatnonzero(lengths > MAXIMUM_WORDS)
     if len(too_long):
@@ -70,13 +77,18 @@ def best(
 ) -> tuple[Chart, npt.NDArray[np.bool_]]:
     """Return a binary tree of maximal weight for each sentence: the CYK algorithm.
 
-    weights: (n(n + 1)/2, B), finite or -inf, including those of one-word spans and of the whole sentence. Integers are
-    added exactly, so ties do not depend on rounding.
-    ties: if several splits of a span are equally good, `first` takes the one with the shortest left part. `random`
-    takes each with the same probability: a fixed pseudo-random choice that only depends on n, the span and the split,
-    and on seeds, (B,), if given, so results are reproducible and unbiased.
-    Returns (B,), the weights of the trees, and (n(n + 1)/2, B), whether each tree has each span.
-    Raises ValueError for wrong shapes, for weights of NaN or infinity, and for integers that overflow 64 bits.
+    Args:
+        weights: (n(n + 1)/2, B), finite or -inf, including those of one-word spans and of the whole sentence. Integers
+            are added exactly, so ties do not depend on rounding.
+        ties: if several splits of a span are equally good, `first` takes the one with the shortest left part. `random`
+            takes each with the same probability: a fixed pseudo-random choice that only depends on n, the span and the
+            split, and on seeds, (B,), if given, so results are reproducible and unbiased.
+
+    Returns:
+        (B,), the weights of the trees, and (n(n + 1)/2, B), whether each tree has each span.
+
+    Raises:
+        ValueError: for wrong shapes, for weights of NaN or infinity, and for integers that overflow 64 bits.
     """
     length = checked_length(weights)
     number_type: np.dtype[Any] = np.dtype(np.float64)
@@ -95,10 +107,14 @@ def best(
 def k_best(weights: Chart, count: int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
     """Return the `count` different trees of the largest weight for each sentence, the best first.
 
-    weights: (n(n + 1)/2, B), finite.  Of trees of equal weight, those with shorter left parts come first.
-    Returns (count, B), the weights of the trees, -inf where a sentence has no more trees, and (n(n + 1)/2, count, B),
-    whether each tree has each span.
-    Huang & Chiang 2005, "Better k-best parsing", algorithm 1.
+    Of trees of equal weight, those with shorter left parts come first.
+
+    Args:
+        weights: (n(n + 1)/2, B), finite.
+
+    Returns:
+        (count, B), the weights of the trees, -inf where a sentence has no more trees, and (n(n + 1)/2, count, B),
+        whether each tree has each span. Huang & Chiang 2005, "Better k-best parsing", algorithm 1.
     """
     length, columns = checked_length(weights), weights.shape[1]
     ranks = np.arange(count)
@@ -201,7 +217,8 @@ def _best_spans(inside: Chart, length: int, ties: TieBreaking, seeds: Hashes | N
 def seeds_of(spans: SpanSets) -> Hashes:
     """(S,) a hash of each sentence's spans, so that different sentences of one length break ties differently.
 
-    spans: distinct within a sentence; a hash does not depend on their order or on other sentences.
+    Args:
+        spans: distinct within a sentence; a hash does not depend on their order or on other sentences.
     """
     hashes = _hashed(spans.starts, spans.ends)
     with np.errstate(over="ignore"):
@@ -224,7 +241,8 @@ def _hashed(*parts: Any) -> Hashes:
 def equal_lengths(lengths: Integers, size: Callable[[int], int]) -> Iterator[tuple[int, Integers]]:
     """Yield groups of sentences of one length: (length, indices of the sentences), shortest first.
 
-    size: maps a length to the maximal number of sentences in a group.
+    Args:
+        size: maps a length to the maximal number of sentences in a group.
     """
     order = np.argsort(lengths, kind="stable")
     values, first = np.unique(lengths[order], return_index=True)
@@ -236,7 +254,9 @@ def equal_lengths(lengths: Integers, size: Callable[[int], int]) -> Iterator[tup
 def checked_length(weights: Any, split_weights: Any = None) -> int:
     """Return the number of words of a chart's sentences. Raises ValueError for wrong shapes.
 
-    weights, split_weights: arrays of NumPy or torch.
+    Args:
+        weights: array of NumPy or torch.
+        split_weights: array of NumPy or torch.
     """
     cells = weights.shape[0] if weights.ndim == 2 else 0
     length = (math.isqrt(8 * cells + 1) - 1) // 2
@@ -251,7 +271,9 @@ def checked_length(weights: Any, split_weights: Any = None) -> int:
 def chart_of_spans(spans: SpanSets, weights: npt.NDArray[np.integer], chosen: Integers, length: int) -> Chart:
     """Return the chart of sentences of one length: the weights of their spans, (N,), and 0 for all others.
 
-    spans: distinct within a sentence; they may cross.  chosen: the indices of the sentences.
+    Args:
+        spans: distinct within a sentence; they may cross.
+        chosen: the indices of the sentences.
     """
     places = places_in(spans.offsets, chosen)
     sentence = np.repeat(np.arange(len(chosen)), np.diff(spans.offsets)[chosen])
@@ -292,9 +314,12 @@ def parts(
 ) -> Iterator[tuple[Chart, Chart]]:
     """Yield the left and right parts of all spans of one width, one split at a time.
 
-    lefts, rights: for each narrower width, (spans of that width, ...): values of spans as left and as right parts.
-    splits: lengths of the left part, by default all.
     Yields two views (n - width + 1, ...) per split.
+
+    Args:
+        lefts: for each narrower width, (spans of that width, ...): values of spans as left parts.
+        rights: the same as right parts.
+        splits: lengths of the left part, by default all.
     """
     count = len(lefts[1]) - width + 1
     for left in range(1, width) if splits is None else splits:

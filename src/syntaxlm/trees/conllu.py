@@ -37,9 +37,13 @@ _POSITIONS = {str(number): number for number in range(512)}  # most ids and head
 class _Format(NamedTuple):
     """A file format: indices of columns, and numbers of columns of a word line.
 
-    other_tag: the column of the tag if `tag` is _.  has_ids: whether the first column counts the words; then _ stands
-    for nothing, and lines that start with # are comments.
-    columns, expected: description of the columns of a line, and of the lines, for messages.  name: of the format.
+    Attributes:
+        other_tag: the column of the tag if `tag` is _.
+        has_ids: whether the first column counts the words; then _ stands for nothing, and lines that start with # are
+            comments.
+        columns: description of the columns of a line, for messages.
+        expected: description of the lines, for messages.
+        name: of the format.
     """
 
     word: int
@@ -78,8 +82,14 @@ DEPENDENCY_FORMATS = {
 class ConlluSentence:
     """A sentence of a file of dependency trees with its original lines, without line ends.
 
-    path, number: its file, and its number there, from 1. name: its id, or "". comments: its lines that start with #.
-    rows, numbers: the others, and their line numbers. tree: the dependency tree.
+    Attributes:
+        path: its file.
+        number: its number there, from 1.
+        name: its id, or "".
+        comments: its lines that start with #.
+        rows: the other lines.
+        numbers: their line numbers.
+        tree: the dependency tree.
     """
 
     path: str
@@ -95,7 +105,11 @@ class ConlluSentence:
         return f"{self.path}, line {self.numbers[row]}, sentence {self.name or self.number}"
 
     def text(self, comments: Iterable[str] | None = None) -> str:
-        """Return the sentence as text with the blank line after it. comments: replace its own."""
+        """Return the sentence as text with the blank line after it.
+
+        Args:
+            comments: replace its own.
+        """
         lines = (*(self.comments if comments is None else comments), *self.rows)
         return "".join(line + "\n" for line in (*lines, ""))
 
@@ -103,9 +117,11 @@ class ConlluSentence:
 def read_conllu(path: str | Path) -> list[DependencyTree]:
     """Return the dependency trees of a CoNLL-U file: FORM, UPOS (XPOS where UPOS is _), HEAD, DEPREL, sent_id.
 
-    Multiword ranges and empty nodes are skipped.  Trees may be non-projective, have several roots or none, or cycles. A
-    word whose head is _ has the head NO_HEAD.  What was read is announced.
-    Raises InputError naming file, line and sentence.
+    Multiword ranges and empty nodes are skipped. Trees may be non-projective, have several roots or none, or cycles. A
+    word whose head is _ has the head NO_HEAD. What was read is announced.
+
+    Raises:
+        InputError: the message names file, line and sentence.
     """
     return list(iterate_dependencies(path, ".conllu"))
 
@@ -113,7 +129,10 @@ def read_conllu(path: str | Path) -> list[DependencyTree]:
 def iterate_conllu(path: str | Path) -> Iterator[ConlluSentence]:
     """Return the sentences of a CoNLL-U file, one at a time, with all content of their lines.
 
-    Sentences without words are skipped.  Raises InputError like `read_conllu`.
+    Sentences without words are skipped.
+
+    Raises:
+        InputError: like `read_conllu`.
     """
     return _read(path, DEPENDENCY_FORMATS[".conllu"])
 
@@ -123,10 +142,13 @@ def iterate_dependencies(
 ) -> Iterator[DependencyTree]:
     """Return the trees of a file, one at a time, for files larger than memory.
 
-    suffix: .conllu; .conll or .conllx (CoNLL-X: POSTAG, CPOSTAG where POSTAG is _; the last two columns may be
-    missing); .dp (word, tag, head and optionally label). None: that of the file's name, without .gz, .xz, .zst.
-    lines: the file's lines with their numbers, if it is already being read.
-    Raises InputError like `read_conllu`, and for an unknown suffix.
+    Args:
+        suffix: .conllu; .conll or .conllx (CoNLL-X: POSTAG, CPOSTAG where POSTAG is _; the last two columns may be
+            missing); .dp (word, tag, head and optionally label). None: that of the file's name, without .gz, .xz, .zst.
+        lines: the file's lines with their numbers, if it is already being read.
+
+    Raises:
+        InputError: like `read_conllu`, and for an unknown suffix.
     """
     suffix = content_suffix(path) if suffix is None else suffix
     if suffix not in DEPENDENCY_FORMATS:
@@ -143,7 +165,8 @@ def iterate_sentences(
 ) -> Iterator[ConlluSentence]:
     """Return the sentences with their trees and lines, otherwise like `iterate_dependencies`.
 
-    report: called with the report when everything is read
+    Args:
+        report: called with the report when everything is read.
     """
     return _read(path, DEPENDENCY_FORMATS[suffix], lines, report)
 
@@ -210,7 +233,11 @@ def _by_columns(
 def _blocks(
     path: str | Path, has_comments: bool, lines: Iterable[tuple[int, str]] | None = None
 ) -> Iterator[ConlluSentence]:
-    """Yield the sentences of a file, separated by blank lines. lines: the file's lines; None: read from the file."""
+    """Yield the sentences of a file, separated by blank lines.
+
+    Args:
+        lines: the file's lines; None: read from the file.
+    """
     source = source_name(path)
     sentence, size = ConlluSentence(source, 1), 0
     for number, line in read_lines(path) if lines is None else lines:
@@ -284,7 +311,11 @@ def _tree(sentence: ConlluSentence, file_format: _Format, remarks: Remarks) -> D
 
 
 def check_heads(tree: DependencyTree, place: str) -> None:
-    """Raise InputError for a word without a head, or whose heads do not lead to a root. place: for messages."""
+    """Raise InputError for a word without a head, or whose heads do not lead to a root.
+
+    Args:
+        place: for messages.
+    """
     reaches = [True, *[False] * len(tree)]  # whether the heads of each word, from 1, lead to 0
     for position, (word, head) in enumerate(zip(tree.words, tree.heads, strict=True), 1):
         path = []
@@ -308,7 +339,8 @@ def check_heads(tree: DependencyTree, place: str) -> None:
 def write_conllu(trees: Iterable[DependencyTree], path: str | Path) -> None:
     """Write FORM, UPOS, HEAD, DEPREL and the sentence id. The file is written atomically.
 
-    Raises InputError naming the sentence whose words, tags or labels cannot be written in a column.
+    Raises:
+        InputError: the message names the sentence whose words, tags or labels cannot be written in a column.
     """
     sources = ((tree, f"{path}, sentence {tree.name or number}") for number, tree in enumerate(trees, 1))
     write_text("".join(format_conllu(tree, source=source) for tree, source in sources), path)
@@ -317,8 +349,12 @@ def write_conllu(trees: Iterable[DependencyTree], path: str | Path) -> None:
 def format_conllu(tree: DependencyTree, comments: Mapping[str, str] | None = None, source: str = "") -> str:
     """Return a tree as a CoNLL-U sentence with FORM, UPOS, HEAD, DEPREL, including the blank line after it.
 
-    comments: by name, after the sentence id.  source: for messages; by default the tree's name.
-    Raises InputError if words, tags, labels or comments contain characters that are not allowed there.
+    Args:
+        comments: by name, after the sentence id.
+        source: for messages; by default the tree's name.
+
+    Raises:
+        InputError: if words, tags, labels or comments contain characters that are not allowed there.
     """
     source = source or f"sentence {tree.name or '(no id)'}"
     if not tree.words:

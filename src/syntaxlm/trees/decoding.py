@@ -39,14 +39,21 @@ _ROUNDS = 200  # of jumps of all positions; more than the words of nearly all se
 def decode(distances: Distances, lengths: Integers, rule: DecodingRule) -> SpanSets:
     """Return the binary trees for the distances of many sentences.
 
-    distances: (W,) one per word, all sentences concatenated; that of word i is between words i - 1 and i.
-    lengths: (S,) number of words of each sentence, with sum W.
-    rule: `biased` (as released with PRPN and ON-LSTM): a span splits at the first largest distance i, which may be at
-    its first position, into (w_<i, (w_i, w_>i)).  `unbiased`: at the first largest distance after its first position,
-    into (w_<i, w_>=i).
-    Returns all spans of two or more words, including the whole sentence: n - 1 for n words.
-    Raises ValueError if the arguments do not fit, InputError if a distance is NaN.
     Shen et al. 2018 (PRPN), section 3; Dyer et al. 2019 on the bias.
+
+    Args:
+        distances: (W,) one per word, all sentences concatenated; that of word i is between words i - 1 and i.
+        lengths: (S,) number of words of each sentence, with sum W.
+        rule: `biased` (as released with PRPN and ON-LSTM): a span splits at the first largest distance i, which may be
+            at its first position, into (w_<i, (w_i, w_>i)). `unbiased`: at the first largest distance after its first
+            position, into (w_<i, w_>=i).
+
+    Returns:
+        All spans of two or more words, including the whole sentence: n - 1 for n words.
+
+    Raises:
+        ValueError: if the arguments do not fit.
+        InputError: if a distance is NaN.
     """
     distances, lengths = np.asarray(distances), np.asarray(lengths, np.int64)
     if rule not in DECODING_RULES:
@@ -86,8 +93,11 @@ def decode(distances: Distances, lengths: Integers, rule: DecodingRule) -> SpanS
 def heads_of(distances: Distances, heights: Distances, lengths: Integers) -> AnyIntegers:
     """Return the head of each word, from 1, 0 for the root, if a constituent's head is its highest word.
 
-    distances, lengths: see `decode`; constituents are those of the rule `unbiased`.  heights: (W,) one per word.
-    Every split joins two constituents: the head of one becomes the head of the other. Of equal heights the first wins.
+    Args:
+        distances: see `decode`; constituents are those of the rule `unbiased`.
+        lengths: see `decode`; constituents are those of the rule `unbiased`.
+        heights: (W,) one per word. Every split joins two constituents: the head of one becomes the head of the other.
+            Of equal heights the first wins.
     """
     trees, offsets = decode(distances, lengths, "unbiased"), offsets_of(lengths)
     first = offsets[:-1][trees.sentences()]
@@ -121,7 +131,8 @@ def _higher(heights: Distances, first: Integers, second: Integers) -> Integers:
 def nearest_larger_after(distances: npt.NDArray[Any], bound: Integers, passes: np.ufunc = np.less_equal) -> Integers:
     """(W,) the nearest later position whose distance is larger; `bound` if there is none before it.
 
-    passes: `np.less` finds the nearest one whose distance is at least as large.
+    Args:
+        passes: `np.less` finds the nearest one whose distance is at least as large.
     """
     nearest = np.arange(1, len(distances) + 1)
     active = np.flatnonzero(nearest < bound)
@@ -159,10 +170,14 @@ def _nearest_by_stack(distances: npt.NDArray[Any], bound: Integers, passes: np.u
 class SpanTable:
     """The score of every span [start, end) of S sentences, including one-word spans and whole sentences.
 
-    lengths: (S,) number of words of each sentence.  values: (N,) n(n + 1)/2 for a sentence of n words, all sentences
-    concatenated; within a sentence ordered by the span's end, then by its length, shortest first, which is the order of
-    a model that reads word by word. Scores must be comparable: rules add those of different ends.
-    Raises ValueError if these do not fit.
+    Attributes:
+        lengths: (S,) number of words of each sentence.
+        values: (N,) n(n + 1)/2 for a sentence of n words, all sentences concatenated; within a sentence ordered by the
+            span's end, then by its length, shortest first, which is the order of a model that reads word by word.
+            Scores must be comparable: rules add those of different ends.
+
+    Raises:
+        ValueError: if these do not fit.
     """
 
     lengths: Integers
@@ -201,7 +216,13 @@ class SpanTable:
         )
 
     def of_spans(self, sentences: Integers, starts: AnyIntegers, ends: AnyIntegers) -> Scores:
-        """Return the scores of spans: (k,).  sentences, starts, ends: (k,)."""
+        """Return the scores of spans: (k,).
+
+        Args:
+            sentences: (k,), the sentence of each span.
+            starts: (k,), its first word.
+            ends: (k,), the word after its last.
+        """
         return self.values[places_of(self.offsets[sentences], starts, ends)]
 
     def chart(self, index: int) -> Scores:
@@ -216,15 +237,22 @@ class SpanTable:
 def decode_spans(scores: SpanTable, rule: SpanRule) -> SpanSets:
     """Return the binary trees for the span scores of many sentences.
 
-    rule: `greedy-right` and `greedy-sum` split each span, starting from the whole sentence, where the score of the
-    right part, or the sum of the scores of both parts, is largest; one-word parts count. `cky` returns the tree whose
-    spans have the largest total score. (Every tree has the one-word spans and the whole sentence, so their scores do
-    not matter.)  Of equally good splits of a span, the first is taken.
-    Returns all spans of two or more words, including the whole sentence: n - 1 for n words.
-    O(n^2) time for `greedy-right` and `greedy-sum`, O(n^3) for `cky`, O(n^2) memory.
-    Raises ValueError for an unknown rule, InputError if a score is not a finite number, and if a sentence has more
-    than `charts.MAXIMUM_WORDS` words for `cky`.
     Peng, Schwartz, Smith 2019 (PaLM), equation 4: `greedy-right`.
+
+    Args:
+        rule: `greedy-right` and `greedy-sum` split each span, starting from the whole sentence, where the score of the
+            right part, or the sum of the scores of both parts, is largest; one-word parts count. `cky` returns the tree
+            whose spans have the largest total score. (Every tree has the one-word spans and the whole sentence, so
+            their scores do not matter.) Of equally good splits of a span, the first is taken.
+
+    Returns:
+        All spans of two or more words, including the whole sentence: n - 1 for n words. O(n^2) time for `greedy-right`
+        and `greedy-sum`, O(n^3) for `cky`, O(n^2) memory.
+
+    Raises:
+        ValueError: for an unknown rule.
+        InputError: if a score is not a finite number, and if a sentence has more than `charts.MAXIMUM_WORDS` words for
+            `cky`.
     """
     if rule not in SPAN_RULES:
         raise ValueError(f"decoding rule {rule!r}: expected one of {', '.join(SPAN_RULES)}")
@@ -258,10 +286,12 @@ def places_of(begin: Integers | int, start: Chart, end: Chart) -> Integers:
 def decode_heads(heads: AnyIntegers, lengths: Integers, rule: HeadRule = "heads") -> SpanSets:
     """Return the constituents of two or more words of projective dependency trees.
 
-    heads: (words,) position of each word's head in its sentence, from 1, 0 for the root; sentence after sentence.
-    rule: `heads`: each head with all its descendants. `heads-binary`: a binary tree, in which a head first joins its
-        right dependents, closest first, then its left ones. `heads-binary-left`: the left ones first.
     For trees that are not projective, a constituent reaches from the first to the last descendant.
+
+    Args:
+        heads: (words,) position of each word's head in its sentence, from 1, 0 for the root; sentence after sentence.
+        rule: `heads`: each head with all its descendants. `heads-binary`: a binary tree, in which a head first joins
+            its right dependents, closest first, then its left ones. `heads-binary-left`: the left ones first.
     """
     offsets = offsets_of(lengths)
     sentences = np.repeat(np.arange(len(lengths)), lengths)

@@ -23,15 +23,22 @@ Fractions = npt.NDArray[np.float64]
 class Protocol:
     """How F1 is computed.  Spans of one word are always dropped, repeated spans always collapsed.
 
-    >>> print(syntaxlm.PROTOCOLS["wsj10"])
-    wsj10 (corpus, whole-sentence span dropped, up to 10 words)
+    Attributes:
+        average: mean of the sentences' F1, or F1 of the pooled counts.
+        whole_sentence: the span of the whole sentence, including its copies.
+        one_word: sentences of one word.
+        max_words: longer sentences (after preprocessing) are excluded; None: no limit.
+
+    Examples:
+        >>> print(syntaxlm.PROTOCOLS["wsj10"])
+        wsj10 (corpus, whole-sentence span dropped, up to 10 words)
     """
 
     name: str
-    average: Literal["sentence", "corpus"] = "sentence"  # mean of the sentences' F1, or F1 of the pooled counts
-    whole_sentence: Literal["drop", "keep"] = "drop"  # the span of the whole sentence, including its copies
-    one_word: Literal["skip", "count as 1"] = "skip"  # sentences of one word
-    max_words: int | None = None  # longer sentences (after preprocessing) are excluded; None: no limit
+    average: Literal["sentence", "corpus"] = "sentence"
+    whole_sentence: Literal["drop", "keep"] = "drop"
+    one_word: Literal["skip", "count as 1"] = "skip"
+    max_words: int | None = None
 
     def scored(self, lengths: Integers) -> Flags:
         """(S,) whether each sentence is scored."""
@@ -63,7 +70,11 @@ PROTOCOLS = {
 
 @dataclass(frozen=True, eq=False)
 class SentenceScores:
-    """One row per scored sentence, (S,) each.  indices: its index among the given sentences, from 0."""
+    """One row per scored sentence, (S,) each.
+
+    Attributes:
+        indices: its index among the given sentences, from 0.
+    """
 
     indices: Integers
     lengths: Integers
@@ -79,9 +90,11 @@ class SentenceScores:
 class BranchingStatistics:
     """The shape of many trees, ignoring spans of one word and repeated spans.
 
-    depth: number of constituents above a word, including the whole sentence, averaged over the words of a sentence,
-    then over sentences. left, right: percentage of the spans of three or more words that split off their last word,
-    ([i, j - 1], j), or their first word, (i, [i + 1, j]).
+    Attributes:
+        depth: number of constituents above a word, including the whole sentence, averaged over the words of a sentence,
+            then over sentences.
+        left: percentage of the spans of three or more words that split off their last word, ([i, j - 1], j).
+        right: percentage of these spans that split off their first word, (i, [i + 1, j]).
     """
 
     depth: float
@@ -94,16 +107,25 @@ class BranchingStatistics:
 
 @dataclass(frozen=True, eq=False)
 class ParsingScores:
-    """The scores of one set of trees.  precision, recall, f1: 0 to 1, averaged by the protocol."""
+    """The scores of one set of trees.
+
+    Attributes:
+        precision: 0 to 1, averaged by the protocol.
+        recall: 0 to 1, averaged by the protocol.
+        f1: 0 to 1, averaged by the protocol.
+        sentences: scored.
+        recall_by_label: recall, number of gold spans.
+        f1_by_length: F1, number of sentences.
+    """
 
     protocol: Protocol
     precision: float
     recall: float
     f1: float
-    sentences: int  # scored
+    sentences: int
     by_sentence: SentenceScores
-    recall_by_label: dict[str, tuple[float, int]] = field(default_factory=dict)  # recall, number of gold spans
-    f1_by_length: dict[str, tuple[float, int]] = field(default_factory=dict)  # F1, number of sentences
+    recall_by_label: dict[str, tuple[float, int]] = field(default_factory=dict)
+    f1_by_length: dict[str, tuple[float, int]] = field(default_factory=dict)
     predicted_shape: BranchingStatistics | None = None
     gold_shape: BranchingStatistics | None = None
 
@@ -135,8 +157,12 @@ def score(predicted: SpanSets, gold: SpanSets, protocol: Protocol, details: bool
 
     If the gold tree has no span that counts: F1 is 1 for a sentence of one or two words; for a longer one, recall is 1,
     precision 0 and F1 0, or all are 1 if the prediction has no such span either.
-    details: also recall by gold label (if gold has labels), F1 by length, and the shape of the trees.
-    Raises InputError if the sentences differ in number or length, or none is left to score.
+
+    Args:
+        details: also recall by gold label (if gold has labels), F1 by length, and the shape of the trees.
+
+    Raises:
+        InputError: if the sentences differ in number or length, or none is left to score.
     """
     if len(predicted) != len(gold):
         raise InputError(f"found {len(predicted)} predicted trees, expected {len(gold)}, one for each gold sentence")
@@ -197,7 +223,10 @@ def recall_by_label(
     """For each gold label, the recall of its spans (of two or more words) and their number; most frequent first.
 
     A span with several labels, from a unary chain, counts for each.  Empty if gold has no labels.
-    scored: (S,) whether each sentence counts.  keep_whole: whether spans of whole sentences count.
+
+    Args:
+        scored: (S,) whether each sentence counts.
+        keep_whole: whether spans of whole sentences count.
     """
     if gold.labels is None or not any(gold.label_names):
         return {}
@@ -223,7 +252,11 @@ def f1_by_length(rows: SentenceScores, protocol: Protocol) -> dict[str, tuple[fl
 
 
 def shape_of(spans: SpanSets, scored: Flags | None = None) -> BranchingStatistics:
-    """Return depth and splits of the trees.  scored: (S,) whether each sentence counts; None: all."""
+    """Return depth and splits of the trees.
+
+    Args:
+        scored: (S,) whether each sentence counts; None: all.
+    """
     spans = spans if scored is None else spans.select(scored)
     keys, counts = span_keys(spans, keep_whole=True)
     sentences = np.repeat(np.arange(len(spans)), counts)
@@ -255,9 +288,11 @@ SHOWN = 15  # induced labels in the printed table, most frequent first
 class MappedLabel:
     """An induced label.
 
-    spans: number of predicted spans with the label.  matched: number of these that are gold constituents.
-    gold_label: the most frequent gold label of the matched ones, "" if there are none.  gold_spans: number of these
-    with that gold label.
+    Attributes:
+        spans: number of predicted spans with the label.
+        matched: number of these that are gold constituents.
+        gold_label: the most frequent gold label of the matched ones, "" if there are none.
+        gold_spans: number of these with that gold label.
     """
 
     label: str
@@ -271,8 +306,10 @@ class MappedLabel:
 class LabelMapping:
     """The many-to-one mapping of induced labels to gold labels.
 
-    labels: most frequent first.  protocol: which spans and sentences are counted.
-    most_frequent: the most frequent gold label of all matched spans, and its number of spans.
+    Attributes:
+        labels: most frequent first.
+        protocol: which spans and sentences are counted.
+        most_frequent: the most frequent gold label of all matched spans, and its number of spans.
     """
 
     labels: tuple[MappedLabel, ...]
@@ -306,7 +343,11 @@ class LabelMapping:
         }
 
     def table(self, decoder: str) -> ReportTable:
-        """Return the most frequent labels as a table for reading. decoder: name of the decoder of the trees."""
+        """Return the most frequent labels as a table for reading.
+
+        Args:
+            decoder: name of the decoder of the trees.
+        """
         title = (
             f"induced labels of the {decoder} trees, mapped many-to-one to gold labels   protocol {self.protocol}\n"
             f"many-to-one accuracy {100 * self.accuracy:.1f}   all labels mapped to {self.most_frequent[0] or 'none'}"
@@ -331,8 +372,10 @@ class LabelMapping:
 def label_mapping(predicted: SpanSets, gold: SpanSets, protocol: Protocol) -> LabelMapping | None:
     """Return the mapping of the labels of predicted spans; None if either side has no labels.
 
-    predicted, gold: for the same sentences, gold spans in pre-order. If several gold constituents have the same span (a
-    unary chain), the outermost counts. Spans of one word never count; those of whole sentences depend on the protocol.
+    Args:
+        predicted: predicted spans. Spans of one word never count; those of whole sentences depend on the protocol.
+        gold: gold spans of the same sentences, in pre-order. If several gold constituents have the same span (a unary
+            chain), the outermost counts.
     """
     if predicted.labels is None or gold.labels is None or not any(gold.label_names):
         return None

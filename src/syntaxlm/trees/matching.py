@@ -39,7 +39,10 @@ GOLD_ADVICE = (
 class Side:
     """One of the two sources, for messages.
 
-    source: the file.  name: label of its words.  subject: description of its tree, such as "the prediction".
+    Attributes:
+        source: the file.
+        name: label of its words.
+        subject: description of its tree, such as "the prediction".
     """
 
     source: str
@@ -56,11 +59,12 @@ def gold_sides(predicted_source: str, gold_source: str) -> tuple[Side, Side]:
 class GoldWords:
     """The words of gold trees, with which predictions are matched.
 
-    trees: the trees after preprocessing
-    kept: for each sentence, whether preprocessing keeps each of its words; without empty nodes. Sentences that lose all
-        words have no tree
-    numbers: the number of each sentence in its file, from 1
-    rules: the preprocessing
+    Attributes:
+        trees: the trees after preprocessing.
+        kept: for each sentence, whether preprocessing keeps each of its words; without empty nodes. Sentences that lose
+            all words have no tree.
+        numbers: the number of each sentence in its file, from 1.
+        rules: the preprocessing.
     """
 
     trees: Sequence[Tree]
@@ -77,9 +81,14 @@ def match_predictions(
     A prediction with all words of its sentence loses those that preprocessing drops from the gold tree, whatever its
     own tags are, as in EVALB. A prediction with as many words as the preprocessed gold tree is not changed. Any other
     prediction is preprocessed by its own tags. Empty nodes never count. What was done is announced.
-    advice: the end of messages.
+
     Warns of sentences whose words differ, see `compare_words`.
-    Raises InputError with the first sentence that does not fit.
+
+    Args:
+        advice: the end of messages.
+
+    Raises:
+        InputError: the message has the first sentence that does not fit.
     """
     found = _matches(predicted, gold)
     if list(map(len, found.trees)) != list(map(len, gold.trees)):
@@ -103,9 +112,11 @@ def match_predictions(
 class _Matches:
     """Predicted trees over the words of gold trees, where they fit.
 
-    trees: the predictions.  places: for each, its number among all predictions, from 1, and the index of its sentence
-    dropped: number of words at positions that preprocessing drops from the gold trees
-    by_own_tags: sentences from which words were dropped by the tags of the prediction
+    Attributes:
+        trees: the predictions.
+        places: for each, its number among all predictions, from 1, and the index of its sentence.
+        dropped: number of words at positions that preprocessing drops from the gold trees.
+        by_own_tags: sentences from which words were dropped by the tags of the prediction.
     """
 
     trees: list[Tree] = field(default_factory=list)
@@ -160,9 +171,15 @@ def without_empty_nodes(tree: Tree) -> Tree:
 def match_files(trees: Sequence[Tree], others: Sequence[Tree], side: Side, other_side: Side, advice: str) -> None:
     """Check that two files have trees of the same sentences. What is odd is announced.
 
-    side, other_side: the sources, for messages.  advice: the end of messages.
-    Warns of sentences whose words differ, see `compare_words`. Raises InputError as in `mismatch` for different numbers
-    of trees or words.
+    Warns of sentences whose words differ, see `compare_words`.
+
+    Args:
+        side: the first source, for messages.
+        other_side: the second source, for messages.
+        advice: the end of messages.
+
+    Raises:
+        InputError: as in `mismatch` for different numbers of trees or words.
     """
     if list(map(len, trees)) != list(map(len, others)):
         raise mismatch(trees, others, side, other_side, advice)
@@ -183,8 +200,11 @@ def compare_words(
 ) -> None:
     """Warn if fewer than half of the words of a sentence agree, with the first such pair of sentences.
 
-    trees, others: of equal lengths.  places: the number of each pair's tree in the two files, from 1.
-    remarks: get the number of these sentences
+    Args:
+        trees: the first trees.
+        others: the second trees, of equal lengths.
+        places: the number of each pair's tree in the two files, from 1.
+        remarks: get the number of these sentences.
     """
     pairs = enumerate(zip(trees, others, strict=True))
     differing = [place for place, (tree, other) in pairs if not is_same_sentence(tree.words, other.words)]
@@ -244,7 +264,11 @@ def _shown(words: Sequence[str] | None, others: Sequence[str] | None, side: Side
 def _no_match(
     found: _Matches, gold: GoldWords, predictions: int, side: Side, gold_side: Side, advice: str
 ) -> InputError:
-    """Return the error for predictions that do not fit the gold trees.  predictions: their number."""
+    """Return the error for predictions that do not fit the gold trees.
+
+    Args:
+        predictions: their number.
+    """
     trees, rule = found.trees, gold.rules.name
     shorter = min(len(trees), len(gold.trees))
     place = next((place for place in range(shorter) if len(trees[place]) != len(gold.trees[place])), shorter)
@@ -298,7 +322,9 @@ def mismatch(trees: Sequence[Tree], others: Sequence[Tree], side: Side, other_si
 def check_same_words(words: Sequence[str], expected: Sequence[str], place: str, expected_place: str) -> None:
     """Raise InputError with the position of the first word that differs.
 
-    place, expected_place: files and lines of the two sentences, for messages.
+    Args:
+        place: file and line of the sentence, for messages.
+        expected_place: file and line of the expected words, for messages.
     """
     for position, (word, other) in enumerate(zip(words, expected, strict=False), 1):
         if word != other:
@@ -338,8 +364,12 @@ def is_punctuation(word: str, tag: str) -> bool:
 def attachment(predicted: DependencyTree, gold: DependencyTree, place: str = "", gold_place: str = "") -> Counts:
     """Count correct attachments: (2, 3), rows NO_PUNCTUATION, ALL_WORDS, columns WORDS, HEADS, LABELLED.
 
-    place, gold_place: location of the two trees, for messages; by default their names.
-    Raises InputError naming the position of the first word that differs.
+    Args:
+        place: location of the tree, for messages; by default its name.
+        gold_place: location of the gold tree, for messages; by default its name.
+
+    Raises:
+        InputError: the message names the position of the first word that differs.
     """
     if predicted.words != gold.words:
         places = place or f"sentence {predicted.name}", gold_place or f"the gold sentence {gold.name}"
@@ -353,9 +383,11 @@ def attachment(predicted: DependencyTree, gold: DependencyTree, place: str = "",
 
 @dataclass(frozen=True, eq=False)
 class AttachmentScores:
-    """The attachment scores of a set of trees.  counts: (S, 2, 3), for each sentence, as returned by `attachment`.
+    """The attachment scores of a set of trees.
 
-    labelled: whether the gold trees have labels; without labels there is no LAS.
+    Attributes:
+        counts: (S, 2, 3), for each sentence, as returned by `attachment`.
+        labelled: whether the gold trees have labels; without labels there is no LAS.
     """
 
     counts: Counts
@@ -392,7 +424,8 @@ def compare_attachment(
 ) -> BootstrapResult:
     """Compare two sets of trees by a paired bootstrap over sentences, for UAS without punctuation.
 
-    Raises InputError if sentences differ in number or size, or all words are punctuation.
+    Raises:
+        InputError: if sentences differ in number or size, or all words are punctuation.
     """
     words, others = (scores.counts[:, NO_PUNCTUATION, WORDS] for scores in (first, second))
     if not np.array_equal(words, others):

@@ -167,7 +167,8 @@ PREPROCESSINGS = {
 def find_preprocessing(rule: GoldPreprocessing | str | Path) -> GoldPreprocessing:
     """Return the rules with a name, or those of a YAML file with the settings of `GoldPreprocessing`.
 
-    Raises InputError for an unknown name that is not a file either, and with all errors of a file.
+    Raises:
+        InputError: for an unknown name that is not a file either, and with all errors of a file.
     """
     if isinstance(rule, GoldPreprocessing):
         return rule
@@ -189,7 +190,9 @@ def find_preprocessing(rule: GoldPreprocessing | str | Path) -> GoldPreprocessin
 def plain_label(label: str, function_after: str = "-=", function_before: str = "") -> str:
     """Return a label without function tags and co-indices: NP-SBJ-1 -> NP, NP=2 -> NP; -LRB- is unchanged.
 
-    function_after, function_before: the characters that separate them from the label, see `GoldPreprocessing`.
+    Args:
+        function_after: characters that precede function tags, see `GoldPreprocessing`.
+        function_before: characters that follow function tags, see `GoldPreprocessing`.
     """
     for mark in function_before:
         label = label.rpartition(mark)[2] or label
@@ -202,9 +205,11 @@ def plain_label(label: str, function_after: str = "-=", function_before: str = "
 def clean(tree: Tree, preprocessing: GoldPreprocessing, kept: Sequence[bool] | None = None) -> Tree | None:
     """Return the tree over the words that are scored; None if every word is dropped.
 
-    kept: whether each word is scored; by default, the preprocessing decides.
     Constituents without words are dropped too; labels lose functions and indices; an outermost ROOT, TOP or unlabelled
     bracket is removed.  Unary chains are kept (scoring collapses them).
+
+    Args:
+        kept: whether each word is scored; by default, the preprocessing decides.
     """
     if kept is None:
         kept = kept_words(tree, preprocessing)
@@ -281,10 +286,11 @@ def dropped_marks(tree: Tree, preprocessing: GoldPreprocessing) -> tuple[bool, .
 class PreprocessedTrees:
     """Trees after preprocessing.
 
-    trees: the trees that have words left
-    indices: their indices among all trees, from 0
-    kept: for each of all trees, whether each of its words stays; without empty nodes and nodes that are not text
-    remarks: which words were dropped, by their tags, and which tags are not known
+    Attributes:
+        trees: the trees that have words left.
+        indices: their indices among all trees, from 0.
+        kept: for each of all trees, whether each of its words stays; without empty nodes and nodes that are not text.
+        remarks: which words were dropped, by their tags, and which tags are not known.
     """
 
     trees: list[Tree]
@@ -302,8 +308,12 @@ def clean_all(trees: Sequence[Tree], preprocessing: GoldPreprocessing, source: s
 def preprocess(trees: Sequence[Tree], preprocessing: GoldPreprocessing, source: str) -> PreprocessedTrees:
     """Preprocess the trees of a file.
 
-    source: origin of the trees, for messages.  Raises InputError with the tags found and expected if the rules do not
-    fit: more than half of the sentences lose every word, or most words' tags are not in the tag set.
+    Args:
+        source: origin of the trees, for messages.
+
+    Raises:
+        InputError: with the tags found and expected if the rules do not fit: more than half of the sentences lose every
+            word, or most words' tags are not in the tag set.
     """
     kept = [kept_words(tree, preprocessing) for tree in trees]
     cleaned = [clean(tree, preprocessing, flags) for tree, flags in zip(trees, kept, strict=True)]
@@ -355,8 +365,9 @@ def _remarks(
 ) -> tuple[Remark, ...]:
     """Return which words preprocessing dropped, and which tags it does not know.
 
-    kept: whether each word stays
-    unknown: the tags that the rules do not know, with their numbers of words
+    Args:
+        kept: whether each word stays.
+        unknown: the tags that the rules do not know, with their numbers of words.
     """
     dropped: Counter[str] = Counter()
     examples: dict[str, str] = {}  # a word of each unknown tag
@@ -399,7 +410,11 @@ def _by_tag(counts: Counter[str]) -> str:
 
 
 def _foreign(counts: Counter[str], preprocessing: GoldPreprocessing, found: str) -> InputError:
-    """Return the error of rules that do not fit, with the tags found. counts: of the treebank's tags."""
+    """Return the error of rules that do not fit, with the tags found.
+
+    Args:
+        counts: of the treebank's tags.
+    """
     met = ", ".join(f"{tag or '(none)'} {count}" for tag, count in counts.most_common(20))
     expected = preprocessing.keep_tags or preprocessing.known_tags
     tags = f"tags: {' '.join(sorted(expected))}" if expected else "words that contain a letter or digit"

@@ -23,8 +23,14 @@ Flags = npt.NDArray[np.bool_]
 class SpanSets:
     """Spans [start, end) of S sentences; those of sentence i are at offsets[i] to offsets[i + 1] of the flat arrays.
 
-    lengths: (S,) number of words of each sentence.  offsets: (S + 1,).  starts, ends: (N,), from 0.  labels: (N,)
-    indices into `label_names`, or None.  Spans of one word and repeated spans are allowed: scoring drops them.
+    Spans of one word and repeated spans are allowed: scoring drops them.
+
+    Attributes:
+        lengths: (S,) number of words of each sentence.
+        offsets: (S + 1,).
+        starts: (N,) first word of each span, from 0.
+        ends: (N,) the word after its last.
+        labels: (N,) indices into `label_names`, or None.
     """
 
     lengths: Integers
@@ -97,7 +103,11 @@ def offsets_of(counts: Integers | Flags) -> Integers:
 
 
 def places_in(offsets: Integers, chosen: Integers) -> Integers:
-    """Return the places of the chosen sentences' items in a flat array, concatenated.  offsets: (S + 1,)."""
+    """Return the places of the chosen sentences' items in a flat array, concatenated.
+
+    Args:
+        offsets: (S + 1,).
+    """
     counts = np.diff(offsets)[chosen]
     before = offsets_of(counts)
     places: Integers = np.repeat(offsets[:-1][chosen] - before[:-1], counts) + np.arange(before[-1])
@@ -117,8 +127,13 @@ def gathered(lengths: Integers, groups: Sequence[tuple[Integers, AnyIntegers, An
 def top_down(lengths: Integers, split_of: Callable[[Integers, Integers, Integers], Integers]) -> SpanSets:
     """Return binary trees, built from whole sentences down: all spans of all sentences are split, then all their parts.
 
-    lengths: (S,).  split_of: maps (sentence, start, end) of spans of two or more words, (k,) each, k > 0, to the start
-    of the right part of each.  Returns all spans of two or more words.
+    Args:
+        lengths: (S,).
+        split_of: maps (sentence, start, end) of spans of two or more words, (k,) each, k > 0, to the start of the right
+            part of each.
+
+    Returns:
+        All spans of two or more words.
     """
     sentence, start, end = np.arange(len(lengths)), np.zeros_like(lengths), lengths
     levels: list[tuple[Integers, Integers, Integers]] = []
@@ -138,8 +153,11 @@ def trees_of(
 ) -> list[Tree]:
     """Return trees over the words of each sentence, labelled X if the spans have no labels.
 
-    tags: of the words; None: words have no tags.
-    Raises InputError naming the sentence (from 1) whose number of words differs or whose spans cross.
+    Args:
+        tags: of the words; None: words have no tags.
+
+    Raises:
+        InputError: the message names the sentence (from 1) whose number of words differs or whose spans cross.
     """
     if len(words) != len(spans):
         raise InputError(f"found words of {len(words)} sentences, expected those of {len(spans)}")
@@ -172,9 +190,13 @@ def format_spans(
 ) -> list[str]:
     """Return induced trees as lines of bracketed text, `(X the (X old cat))`: `format_brackets` for many trees at once.
 
-    words: of all sentences in order, in lists of any length.  tags: of the words; None: words are bare leaves.
-    spans: nested, including the whole sentence if it has more than one word; labels are not written.
-    Raises InputError for words that contain white space.
+    Args:
+        words: of all sentences in order, in lists of any length.
+        tags: of the words; None: words are bare leaves.
+        spans: nested, including the whole sentence if it has more than one word; labels are not written.
+
+    Raises:
+        InputError: for words that contain white space.
     """
     offsets = offsets_of(spans.lengths)
     first, single = offsets[:-1][spans.sentences()], offsets[:-1][spans.lengths == 1]
