@@ -23,7 +23,7 @@ from syntaxlm.scoring.long_sentences import LONG_SENTENCE, PARSING, check_long_s
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.trees.averaging import average
 from syntaxlm.trees.marks import Marks, MarkSide
-from syntaxlm.trees.spans import Integers, SpanSets, gathered
+from syntaxlm.trees.spans import Integers, SpanSets, sorted_by_sentence
 
 TOKEN_BUDGET = 1 << 12  # tokens per batch: enough for large products, few enough that freed memory is reused
 SPAN_BUDGET = 1 << 17  # spans per batch, including padding, for models that compare spans; each has many features
@@ -155,7 +155,7 @@ def _best_trees(bundle: ModelBundle, corpus: EncodedCorpus) -> SpanSets:
     spans = np.concatenate(rows)
     sentence, first, last, label = spans[np.argsort(spans[:, 0], kind="stable")].T
     names = parser.labels if isinstance(parser, LabelsSpans) else ()
-    return labelled_spans(gathered(corpus.lengths, [(sentence, first, last + 1)]), label, names)
+    return labelled_spans(sorted_by_sentence(corpus.lengths, [(sentence, first, last + 1)]), label, names)
 
 
 def batches_of(bundle: ModelBundle, corpus: EncodedCorpus) -> Iterator[tuple[TokenBatch, Integers]]:

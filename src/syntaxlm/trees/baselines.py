@@ -45,14 +45,19 @@ def paired_bootstrap(
     Raises:
         InputError: if protocols or sentences differ.
     """
-    both = run_scores([first, second])
-    first_run, second_run = (RunScores(both.parts[[row]], both.wholes[[row]]) for row in (0, 1))
+    runs = run_scores([first, second])
+    first_run = RunScores(runs.parts[[0]], runs.wholes[[0]])
+    second_run = RunScores(runs.parts[[1]], runs.wholes[[1]])
     return compare_runs(first_run, second_run, "F1", samples, seed)
 
 
 @dataclass(frozen=True)
 class SeedScores:
-    """F1 (fractions) over several runs; std: the sample standard deviation, 0 for a single run."""
+    """F1 over several runs, as fractions.
+
+    Attributes:
+        std: the sample standard deviation, 0 for a single run.
+    """
 
     mean: float
     std: float
@@ -88,7 +93,7 @@ class BaselineScores:
     """F1 of baselines and upper bounds on the same sentences.
 
     Attributes:
-        biased_bound: None unless requested.
+        biased_bound: the best trees that the `biased` decoder can give; None unless requested.
         random: trees that are uniform over splits, which are also the trees of random distances by the `unbiased`
             decoder.
         random_biased: the trees of the same random distances by the `biased` decoder.
@@ -135,7 +140,7 @@ def baseline_scores(
     """Score all baselines and bounds on the gold sentences.
 
     Args:
-        biased_bound: whether that bound is computed.
+        biased_bound: whether the best trees of the `biased` decoder are scored, too.
     """
     gold = gold.select(protocol.scored(gold.lengths))
     lengths = gold.lengths

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.trees.spans import Integers, SpanSets, gathered, offsets_of, places_in
+from syntaxlm.trees.spans import Integers, SpanSets, item_indices, offsets_of, sorted_by_sentence
 
 TieBreaking = Literal["first", "random"]
 TIE_RULES: tuple[TieBreaking, ...] = get_args(TieBreaking)
@@ -32,8 +32,8 @@ Hashes: TypeAlias = npt.NDArray[np.uint64]
 
 MAXIMUM_WORDS = 5000  # of a sentence whose tree is decoded: half a minute, and half a gigabyte of memory
 
-_FEW_WORDS = 1000  # in a group of sentences; below this, the number of operations matters more than their size
-_CHART_BYTES = 2_000_000  # for one group of sentences: about the size of a core's cache
+_FEW_WORDS = 1000  # of a group of sentences; below this, the number of operations matters more than their size
+_CHART_BYTES = 2_000_000  # of the charts of one group of sentences: about the size of a core's cache
 
 
 def best_trees_of_charts(
@@ -69,7 +69,7 @@ def best_trees_of_charts(
         starts, ends = spans_in(length)
         sentence, place = np.nonzero(spans[length:].T)  # spans of two or more words
         groups.append((chosen[sentence], starts[length + place], ends[length + place]))
-    return gathered(lengths, groups)
+    return sorted_by_sentence(lengths, groups)
 
 
 def best(
@@ -116,57 +116,63 @@ def k_best(weights: Chart, count: int) -> tuple[npt.NDArray[np.float64], npt.NDA
         (count, B), the weights of the trees, -inf where a sentence has no more trees, and (n(n + 1)/2, count, B),
         whether each tree has each span. Huang & Chiang 2005, "Better k-best parsing", algorithm 1.
     """
-    length, columns = checked_length(weights), weights.shape[1]
-    ranks = np.arange(count)
+    length = checked_length(weights)
+    columns = weights.shape[1]
     # The parts of the k-th best tree of a split have ranks i and j with (i + 1)(j + 1) <= k, counted from 0.
+    ranks = np.arange(count)
     left_ranks, right_ranks = np.nonzero(np.outer(ranks + 1, ranks + 1) <= count)
     single = np.full((length, columns, count), -np.inf)
     single[..., 0] = 0
-    values, origins = [single[:0], single], [single[:0].astype(np.int64)] * 2
+    # By width: the k best values of each span, (n - width + 1, B, k), and the split and the pair of ranks of each.
+    values = [single[:0], single]
+    origins = [single[:0].astype(np.int64)] * 2
+    # V_k(l, r) = weight(l, r) + the k-th largest of V_i(l, m) + V_j(m, r) over l < m < r and ranks i, j
     for width, block in enumerate(blocks(length)[2:], 2):
-        sums = [
-            left[..., left_ranks] + right[..., right_ranks] for left, right in parts(values, values, width)
-        ]  # (n - width + 1, B, pairs of ranks) of each split
+        # (n - width + 1, B, pairs of ranks) for each split
+        sums = [left[..., left_ranks] + right[..., right_ranks] for left, right in parts(values, values, width)]
         candidates = np.concatenate(sums, -1)
         order = np.argsort(-candidates, axis=-1, kind="stable")[..., :count]
         best_sums = np.full((len(candidates), columns, count), -np.inf)
         best_sums[..., : order.shape[-1]] = np.take_along_axis(candidates, order, -1)
         values.append(best_sums + weights[block][..., None])
         origins.append(order)
+
+    # Follow the origins of each tree from the whole sentence down.
     spans = np.zeros((len(weights), count, columns), np.bool_)
     scores = values[length][0].T + weights[:length].sum(0)
     for rank, column in zip(*np.nonzero(scores > -np.inf), strict=True):
         open_spans = [(0, length, rank)]
         while open_spans:
-            start, width, of_rank = open_spans.pop()
+            start, width, span_rank = open_spans.pop()
             spans[blocks(length)[width].start + start, rank, column] = True
             if width > 1:
-                left, pair = divmod(int(origins[width][start, column, of_rank]), len(left_ranks))
+                left, pair = divmod(int(origins[width][start, column, span_rank]), len(left_ranks))
                 open_spans.append((start, left + 1, left_ranks[pair]))
                 open_spans.append((start + left + 1, width - left - 1, right_ranks[pair]))
     return scores, spans
 
 
 def _best_inside(weights: Chart, length: int) -> Chart:
-    """Return the maximal weight of a tree over each span, ignoring one-word spans.
-
-    inside(l, r) = weight(l, r) + max over l < i < r of inside(l, i) + inside(i, r)
-    """
+    """Return the maximal weight of a tree over each span, without the weights of one-word spans."""
     inside = np.empty_like(weights)
     inside[:length] = 0
-    spans, rows = ([chart[block] for block in blocks(length)] for chart in (weights, inside))
+    span_weights = [weights[block] for block in blocks(length)]
+    rows = [inside[block] for block in blocks(length)]
     columns = weights.shape[1]
     if columns == 1 or columns * length < _FEW_WORDS:
         # All splits of all spans of one width in one operation: n operations take the place of n^2. The parts of spans
         # are read from square tables, by start or end and by width, where those of one width are slices.
         lefts = np.zeros((length + 1, length + 1, columns), weights.dtype)  # by start and width
         rights = np.zeros_like(lefts)  # by end and width
+        # inside(l, r) = weight(l, r) + max over l < i < r of inside(l, i) + inside(i, r)
         for width in range(2, length + 1):
             count = length - width + 1
             sums = lefts[:count, 1:width] + rights[width:, width - 1 : 0 : -1]
-            np.add(sums.max(1), spans[width], out=rows[width])
+            np.add(sums.max(1), span_weights[width], out=rows[width])
             lefts[:count, width] = rights[width:, width] = rows[width]
         return inside
+
+    # The same recurrence, one split of all spans of a width at a time.
     lowest = -np.inf if weights.dtype.kind == "f" else np.iinfo(weights.dtype).min
     for width in range(2, length + 1):
         row = rows[width]
@@ -175,7 +181,7 @@ def _best_inside(weights: Chart, length: int) -> Chart:
         for left, right in parts(rows, rows, width):
             np.add(left, right, out=sums)
             np.maximum(row, sums, out=row)
-        row += spans[width]
+        row += span_weights[width]
     return inside
 
 
@@ -190,13 +196,16 @@ def _best_spans(inside: Chart, length: int, ties: TieBreaking, seeds: Hashes | N
     spans[:length] = spans[-1] = True
     marks = spans.ravel()
     first_rows = np.array([block.start for block in blocks(length)])
+    # split(l, r) = the i, l < i < r, with the largest inside(l, i) + inside(i, r)
     for width in range(length, 2, -1):  # spans of two words have only one split, and all words are marked
         start, sentence = np.nonzero(spans[blocks(length)[width]])
         if not len(start):
             continue
+        # In the flat arrays, the parts of a span are at fixed distances from the place of its start and sentence.
         place = start * count + sentence
         splits = np.arange(1, width)
-        lefts, rights = first_rows[1:width] * count, (first_rows[width - 1 : 0 : -1] + splits) * count
+        lefts = first_rows[1:width] * count
+        rights = (first_rows[width - 1 : 0 : -1] + splits) * count
         sums = values.take(place[:, None] + lefts)
         sums += values.take(place[:, None] + rights)
         split = sums.argmax(1)  # the first, if several are equal
@@ -205,8 +214,8 @@ def _best_spans(inside: Chart, length: int, ties: TieBreaking, seeds: Hashes | N
             # is unbiased, and unlike the state of a generator it does not depend on other sentences.
             is_best = sums == sums.max(1, keepdims=True)
             tied = np.flatnonzero(np.count_nonzero(is_best, axis=1) > 1)
-            of_sentence = [] if seeds is None else [seeds[sentence[tied], None]]
-            hashes = _hashed(np.asarray(length), width, start[tied, None], *of_sentence, splits)
+            tied_seeds = [] if seeds is None else [seeds[sentence[tied], None]]
+            hashes = _hashed(np.asarray(length), width, start[tied, None], *tied_seeds, splits)
             priorities = (hashes >> np.uint64(1)).astype(np.int64)
             split[tied] = np.where(is_best[tied], priorities, -1).argmax(1)
         marks[place + lefts[split]] = True
@@ -275,12 +284,13 @@ def chart_of_spans(spans: SpanSets, weights: npt.NDArray[np.integer], chosen: In
         spans: distinct within a sentence; they may cross.
         chosen: the indices of the sentences.
     """
-    places = places_in(spans.offsets, chosen)
+    indices = item_indices(spans.offsets, chosen)
     sentence = np.repeat(np.arange(len(chosen)), np.diff(spans.offsets)[chosen])
-    starts, narrower = spans.starts[places], spans.ends[places].astype(np.int64) - spans.starts[places] - 1
+    starts = spans.starts[indices]
+    narrower = spans.ends[indices].astype(np.int64) - starts - 1  # number of widths below that of the span
     rows = narrower * length - narrower * (narrower - 1) // 2 + starts
     chart = np.zeros((length * (length + 1) // 2, len(chosen)), weights.dtype)
-    chart.ravel()[rows * len(chosen) + sentence] = weights[places]
+    chart.ravel()[rows * len(chosen) + sentence] = weights[indices]
     return chart
 
 
@@ -312,9 +322,7 @@ def split_blocks(length: int) -> list[slice]:
 def parts(
     lefts: Sequence[Chart], rights: Sequence[Chart], width: int, splits: Sequence[int] | None = None
 ) -> Iterator[tuple[Chart, Chart]]:
-    """Yield the left and right parts of all spans of one width, one split at a time.
-
-    Yields two views (n - width + 1, ...) per split.
+    """Yield the left and right parts of all spans of one width, one split at a time: two views (n - width + 1, ...).
 
     Args:
         lefts: for each narrower width, (spans of that width, ...): values of spans as left parts.

@@ -178,7 +178,8 @@ def _read(
     report: Callable[[ReadingReport], None] = announce,
 ) -> Iterator[ConlluSentence]:
     """Yield the sentences of a file that have words. Raises InputError for a file without any."""
-    counts, remarks = {"sentences": 0, "words": 0}, Remarks()
+    counts = {"sentences": 0, "words": 0}
+    remarks = Remarks()
     sample: list[str] = []
     evidence = f"suffix {content_suffix(path)}" if content_suffix(path) in DEPENDENCY_FORMATS else "number of columns"
     if file_format is _CONLLX:
@@ -205,29 +206,36 @@ def _by_columns(
 
     CoNLL-U has comments, ranges or empty nodes at its beginning; the format of Stanford CoreNLP has seven columns.
     """
-    every = iter(read_lines(path) if lines is None else lines)
-    begun, chosen, why, has_words = [], _CONLLX, evidence, False
-    for number, line in every:
-        begun.append((number, line))
+    numbered = iter(read_lines(path) if lines is None else lines)
+    beginning = []
+    chosen = _CONLLX
+    reason = evidence
+    has_words = False
+    for number, line in numbered:
+        beginning.append((number, line))
         columns = line.split("\t")
         if line.isspace() or not line or (len(line) > 1 and line[0] == "#" and len(columns) < _CORENLP.fewest):
             is_named = _SENTENCE_ID.match(line) or _TEXT.match(line) or _NAMED_COLUMNS.match(line)
             if is_named:
-                chosen, why = _CONLLU, f"comment {line[:40]!r}"
+                chosen = _CONLLU
+                reason = f"comment {line[:40]!r}"
         elif len(columns) == _CORENLP.most and not has_words:
-            chosen, why = _CORENLP, "7 columns"
+            chosen = _CORENLP
+            reason = "7 columns"
             break
         elif len(columns) == _COLUMNS and _NOT_A_WORD.fullmatch(columns[0]):
-            chosen, why = _CONLLU, f"id {columns[0]}, a range or an empty node"
+            chosen = _CONLLU
+            reason = f"id {columns[0]}, a range or an empty node"
             break
         elif len(columns) != _COLUMNS:
-            chosen, why = _CONLLX, evidence
+            chosen = _CONLLX
+            reason = evidence
             break
         else:
             has_words = True
-        if len(begun) == _LINES_TRIED:
+        if len(beginning) == _LINES_TRIED:
             break
-    return chosen, why, chain(begun, every)
+    return chosen, reason, chain(beginning, numbered)
 
 
 def _blocks(
@@ -239,14 +247,17 @@ def _blocks(
         lines: the file's lines; None: read from the file.
     """
     source = source_name(path)
-    sentence, size = ConlluSentence(source, 1), 0
+    sentence = ConlluSentence(source, 1)
+    size = 0
     for number, line in read_lines(path) if lines is None else lines:
         size += len(line) + _ROW
         if not line or line.isspace():
             if sentence.rows:
                 yield sentence
                 sentence = ConlluSentence(source, sentence.number + 1)
-            sentence.name, sentence.comments, size = "", [], 0
+            sentence.name = ""
+            sentence.comments = []
+            size = 0
         elif size > MAXIMUM_SENTENCE:
             raise InputError(
                 f"{source}, line {number}, sentence {sentence.name or sentence.number}: more than"
@@ -270,30 +281,35 @@ def _tree(sentence: ConlluSentence, file_format: _Format, remarks: Remarks) -> D
     for row, line in enumerate(sentence.rows):
         columns = line.split("\t")
         if not file_format.fewest <= len(columns) <= file_format.most:
-            found = f"found {len(columns)} tab-separated columns, expected {file_format.columns}"
-            raise InputError(f"{sentence.place(row)}: {found}")
+            sizes = f"found {len(columns)} tab-separated columns, expected {file_format.columns}"
+            raise InputError(f"{sentence.place(row)}: {sizes}")
         if file_format.has_ids and _POSITIONS.get(columns[0]) != len(words) + 1:
             if file_format is _CONLLU and _NOT_A_WORD.fullmatch(columns[0]):
                 is_range = "-" in columns[0]
                 remarks.add("multiword ranges, read by their words" if is_range else "empty nodes, which are left out")
                 continue
             if not _NUMBER.fullmatch(columns[0]) or int(columns[0]) != len(words) + 1:
-                found = f"found the word id {columns[0][:40]!r}, expected {len(words) + 1} (ids count from 1)"
-                raise InputError(f"{sentence.place(row)}: {found}")
+                raise InputError(
+                    f"{sentence.place(row)}: found the word id {columns[0][:40]!r}, expected {len(words) + 1} (ids"
+                    " count from 1)"
+                )
         head = _POSITIONS.get(columns[file_format.head])
         if head is None and columns[file_format.head] == "_" and file_format.has_ids:
             head = NO_HEAD
             remarks.add("words without a head", sentence.numbers[row])
         elif head is None:
             if not _NUMBER.fullmatch(columns[file_format.head]):
-                found = f"found the head {columns[file_format.head][:40]!r}, expected a number (0 for the root)"
-                raise InputError(f"{sentence.place(row)}: {found}")
+                raise InputError(
+                    f"{sentence.place(row)}: found the head {columns[file_format.head][:40]!r}, expected a number (0"
+                    " for the root)"
+                )
             head = int(columns[file_format.head])
         tag = columns[file_format.tag]
         label = columns[file_format.label] if len(columns) > file_format.label else ""
         if file_format.has_ids:
             tag = columns[file_format.other_tag] if tag == "_" else tag
-            tag, label = "" if tag == "_" else tag, "" if label == "_" else label
+            tag = "" if tag == "_" else tag
+            label = "" if label == "_" else label
         words.append(columns[file_format.word])
         tags.append(tag)
         heads.append(head)

@@ -21,7 +21,7 @@ Fractions = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Protocol:
-    """How F1 is computed.  Spans of one word are always dropped, repeated spans always collapsed.
+    """How F1 is computed. Spans of one word are always dropped, repeated spans always collapsed.
 
     Attributes:
         average: mean of the sentences' F1, or F1 of the pooled counts.
@@ -175,11 +175,14 @@ def score(predicted: SpanSets, gold: SpanSets, protocol: Protocol, details: bool
     if not len(indices):
         raise InputError(f"protocol {protocol}: found no sentence to score among {len(gold)}")
     keep_whole = protocol.whole_sentence == "keep"
+
+    # Count the spans of all sentences, then score those of the protocol.
     predicted_keys, predicted_counts = span_keys(predicted, keep_whole)
     gold_keys, gold_counts = span_keys(gold, keep_whole)
-    matched = common(predicted_keys, gold_keys, gold.lengths)
-    lengths, matched = gold.lengths[indices], matched[indices]
-    predicted_counts, gold_counts = predicted_counts[indices], gold_counts[indices]
+    lengths = gold.lengths[indices]
+    matched = common(predicted_keys, gold_keys, gold.lengths)[indices]
+    predicted_counts = predicted_counts[indices]
+    gold_counts = gold_counts[indices]
     with np.errstate(divide="ignore", invalid="ignore"):
         precision = np.where(predicted_counts > 0, matched / predicted_counts, 0.0)
         recall = np.where(gold_counts > 0, matched / gold_counts, 1.0)
@@ -205,13 +208,15 @@ def _averaged(rows: SentenceScores, protocol: Protocol, among: Flags | slice) ->
     Pooled, all are 1 if there are neither gold nor predicted spans.
     """
     if protocol.average == "sentence":
-        precision, recall, f1 = (float(values[among].mean()) for values in (rows.precision, rows.recall, rows.f1))
-        return precision, recall, f1
-    counts = (rows.matched_spans, rows.predicted_spans, rows.gold_spans)
-    matched, predicted, gold = (int(values[among].sum()) for values in counts)
+        return float(rows.precision[among].mean()), float(rows.recall[among].mean()), float(rows.f1[among].mean())
+    matched = int(rows.matched_spans[among].sum())
+    predicted = int(rows.predicted_spans[among].sum())
+    gold = int(rows.gold_spans[among].sum())
     if not predicted and not gold:
         return 1.0, 1.0, 1.0
-    return matched / predicted if predicted else 0.0, matched / gold if gold else 1.0, 2 * matched / (predicted + gold)
+    precision = matched / predicted if predicted else 0.0
+    recall = matched / gold if gold else 1.0
+    return precision, recall, 2 * matched / (predicted + gold)
 
 
 # Descriptive statistics of trees: recall by gold label, F1 by sentence length, depth, left and right splits.
@@ -220,9 +225,10 @@ def _averaged(rows: SentenceScores, protocol: Protocol, among: Flags | slice) ->
 def recall_by_label(
     predicted: SpanSets, gold: SpanSets, scored: Flags, keep_whole: bool
 ) -> dict[str, tuple[float, int]]:
-    """For each gold label, the recall of its spans (of two or more words) and their number; most frequent first.
+    """Return the recall of the spans of each gold label, and their number; the most frequent labels first.
 
-    A span with several labels, from a unary chain, counts for each.  Empty if gold has no labels.
+    Only spans of two or more words count. A span with several labels, from a unary chain, counts for each. The result
+    is empty if the gold trees have no labels.
 
     Args:
         scored: (S,) whether each sentence counts.
@@ -230,10 +236,13 @@ def recall_by_label(
     """
     if gold.labels is None or not any(gold.label_names):
         return {}
-    predicted, gold = predicted.select(scored), gold.select(scored)
+    predicted = predicted.select(scored)
+    gold = gold.select(scored)
     assert gold.labels is not None
-    kept, names = counted(gold, keep_whole), len(gold.label_names)
-    labelled = np.unique(keys_of(gold)[kept] * names + gold.labels[kept])
+    # The distinct pairs of a span and a label, as one number each.
+    is_counted = counted(gold, keep_whole)
+    names = len(gold.label_names)
+    labelled = np.unique(keys_of(gold)[is_counted] * names + gold.labels[is_counted])
     is_matched = contained(labelled // names, span_keys(predicted, keep_whole)[0])
     total = np.bincount(labelled % names, minlength=names)
     matched = np.bincount(labelled[is_matched] % names, minlength=names)
@@ -281,7 +290,7 @@ def shape_of(spans: SpanSets, scored: Flags | None = None) -> BranchingStatistic
 # others. It is derived from the gold trees on which it is scored, so its accuracy is an upper bound.
 
 
-SHOWN = 15  # induced labels in the printed table, most frequent first
+LABELS_PRINTED = 15  # induced labels in the printed table, the most frequent
 
 
 @dataclass(frozen=True)
@@ -353,7 +362,7 @@ class LabelMapping:
             f"many-to-one accuracy {100 * self.accuracy:.1f}   all labels mapped to {self.most_frequent[0] or 'none'}"
             f" {100 * self.baseline:.1f}   of {self.matched:,} predicted spans that are gold constituents"
         )
-        rest = len(self.labels) - SHOWN
+        rest = len(self.labels) - LABELS_PRINTED
         title += f"; {rest} less frequent labels are not shown" if rest > 0 else ""
         rows = [
             [
@@ -363,7 +372,7 @@ class LabelMapping:
                 f"{mapped.gold_label} ({100 * mapped.gold_spans / mapped.matched:.1f}%)" if mapped.matched else "none",
                 mapped.label,
             ]
-            for mapped in self.labels[:SHOWN]
+            for mapped in self.labels[:LABELS_PRINTED]
         ]
         headings = {"spans": ",", "constituents": ",", "share": PERCENT, "gold label": "", "induced label": ""}
         return ReportTable(headings, rows, title)
@@ -379,32 +388,38 @@ def label_mapping(predicted: SpanSets, gold: SpanSets, protocol: Protocol) -> La
     """
     if predicted.labels is None or gold.labels is None or not any(gold.label_names):
         return None
+    # Find each predicted span among the gold spans.
     keys, codes = _labelled_keys(predicted, protocol)
     gold_keys, gold_codes = _labelled_keys(gold, protocol)
     place = np.minimum(np.searchsorted(gold_keys, keys), max(0, len(gold_keys) - 1))
-    matched = gold_keys[place] == keys if len(gold_keys) else np.zeros(len(keys), np.bool_)
-    count, gold_count = len(predicted.label_names), len(gold.label_names)
-    pairs = codes[matched] * gold_count + gold_codes[place[matched]]
+    is_matched = gold_keys[place] == keys if len(gold_keys) else np.zeros(len(keys), np.bool_)
+
+    # Count the matched spans by predicted label (rows) and gold label (columns).
+    count = len(predicted.label_names)
+    gold_count = len(gold.label_names)
+    pairs = codes[is_matched] * gold_count + gold_codes[place[is_matched]]
     table = np.bincount(pairs, minlength=count * gold_count).reshape(count, gold_count)
+
     totals = np.bincount(codes, minlength=count)
     most_shared = table.argmax(1)
     labels = []
     for code in np.argsort(-totals, kind="stable").tolist():
         if not totals[code]:
             break
-        shared, gold_spans = int(table[code].sum()), int(table[code, most_shared[code]])
-        name = gold.label_names[most_shared[code]] if shared else ""
-        labels.append(MappedLabel(predicted.label_names[code], int(totals[code]), shared, name, gold_spans))
-    together = table.sum(0)
-    most = int(together.argmax())
-    return LabelMapping(
-        tuple(labels), protocol, (gold.label_names[most] if together[most] else "", int(together[most]))
-    )
+        matched = int(table[code].sum())
+        gold_label = gold.label_names[most_shared[code]] if matched else ""
+        gold_spans = int(table[code, most_shared[code]])
+        labels.append(MappedLabel(predicted.label_names[code], int(totals[code]), matched, gold_label, gold_spans))
+    gold_totals = table.sum(0)
+    most = int(gold_totals.argmax())
+    most_frequent = gold.label_names[most] if gold_totals[most] else ""
+    return LabelMapping(tuple(labels), protocol, (most_frequent, int(gold_totals[most])))
 
 
 def _labelled_keys(spans: SpanSets, protocol: Protocol) -> tuple[Integers, Integers]:
     """Return sorted distinct keys of the spans that count, as in `span_keys`, and the first label of each span."""
     assert spans.labels is not None
-    kept = counted(spans, protocol.whole_sentence == "keep") & protocol.scored(spans.lengths)[spans.sentences()]
-    keys, first = np.unique(keys_of(spans)[kept], return_index=True)
-    return keys, spans.labels[kept][first].astype(np.int64)
+    is_scored = protocol.scored(spans.lengths)[spans.sentences()]
+    counts = counted(spans, protocol.whole_sentence == "keep") & is_scored
+    keys, first = np.unique(keys_of(spans)[counts], return_index=True)
+    return keys, spans.labels[counts][first].astype(np.int64)

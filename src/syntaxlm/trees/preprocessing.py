@@ -109,11 +109,14 @@ class _KeptTags(dict[str, bool | None]):
 
     def __missing__(self, tag: str) -> bool | None:
         alternatives = [part for part in tag.split(BETWEEN_ALTERNATIVES) if part] or [tag]
-        decisions = [self._of_one(part) for part in alternatives]
-        self[tag] = True if True in decisions else None if None in decisions else False
+        decisions = set(map(self._keeps_alternative, alternatives))
+        if True in decisions:
+            self[tag] = True
+        else:
+            self[tag] = None if None in decisions else False
         return self[tag]
 
-    def _of_one(self, tag: str) -> bool | None:
+    def _keeps_alternative(self, tag: str) -> bool | None:
         rules = self._rules
         for form in dict.fromkeys((tag, plain_label(tag, rules.function_after, rules.function_before))):
             if form in rules.drop_tags:
@@ -206,7 +209,7 @@ def clean(tree: Tree, preprocessing: GoldPreprocessing, kept: Sequence[bool] | N
     """Return the tree over the words that are scored; None if every word is dropped.
 
     Constituents without words are dropped too; labels lose functions and indices; an outermost ROOT, TOP or unlabelled
-    bracket is removed.  Unary chains are kept (scoring collapses them).
+    bracket is removed. Unary chains are kept (scoring collapses them).
 
     Args:
         kept: whether each word is scored; by default, the preprocessing decides.
@@ -216,7 +219,8 @@ def clean(tree: Tree, preprocessing: GoldPreprocessing, kept: Sequence[bool] | N
     before = [0, *accumulate(map(int, kept))]  # words kept before each position
     if not before[-1]:
         return None
-    spans, wrappers = tree.constituents, 0  # outermost constituents that only wrap the tree
+    spans = tree.constituents
+    wrappers = 0  # outermost constituents that only wrap the tree
     while wrappers < len(spans) and spans[wrappers].label in WRAPPERS and spans[wrappers][1:] == (0, len(tree)):
         # An unlabelled one is the root unless it is around a single constituent, apart from dropped words.
         is_single = any(before[span.end] - before[span.start] == before[-1] for span in spans[wrappers + 1 :])
@@ -382,14 +386,15 @@ def _remarks(
                     examples.setdefault(tag, word)
                     kept_unknown += stays
 
-    remarks, empty = Remarks(), dropped.pop(EMPTY_TAG, 0)
+    remarks = Remarks()
+    empty = dropped.pop(EMPTY_TAG, 0)
     if preprocessing == PREPROCESSINGS["none"]:
         marks = sum(tag in _PUNCTUATION for tree in trees for tag in tree.tags)
         if marks:
             remarks.add("punctuation marks kept by preprocessing none", count=marks)
     if unknown:
-        of_them = f"{kept_unknown:,} kept because of a letter or digit"
-        what = f"words with tags that {preprocessing.name} does not know: {_by_tag(unknown)}, {of_them}"
+        kept_words_note = f"{kept_unknown:,} kept because of a letter or digit"
+        what = f"words with tags that {preprocessing.name} does not know: {_by_tag(unknown)}, {kept_words_note}"
         for place, word in enumerate(examples.values()):
             remarks.add(what, example=word, count=0 if place else unknown.total())
     if dropped:
@@ -403,17 +408,23 @@ def _remarks(
 
 def _by_tag(counts: Counter[str]) -> str:
     """Return tags with their numbers of words, the most frequent first: "ADD 8, AFX 4"; marks are in quotes."""
-    names = {tag: tag if any(map(str.isalnum, tag)) else repr(tag) if tag else "(no tag)" for tag in counts}
-    shown = ", ".join(f"{names[tag]} {count:,}" for tag, count in counts.most_common(TAGS_SHOWN))
+
+    def name(tag: str) -> str:
+        if not tag:
+            return "(no tag)"
+        return tag if any(map(str.isalnum, tag)) else repr(tag)
+
+    listed = ", ".join(f"{name(tag)} {count:,}" for tag, count in counts.most_common(TAGS_SHOWN))
     rest = len(counts) - TAGS_SHOWN
-    return f"{shown} and {rest:,} more tags" if rest > 0 else shown
+    return f"{listed} and {rest:,} more tags" if rest > 0 else listed
 
 
-def _foreign(counts: Counter[str], preprocessing: GoldPreprocessing, found: str) -> InputError:
+def _foreign(counts: Counter[str], preprocessing: GoldPreprocessing, fault: str) -> InputError:
     """Return the error of rules that do not fit, with the tags found.
 
     Args:
         counts: of the treebank's tags.
+        fault: the start of the message.
     """
     met = ", ".join(f"{tag or '(none)'} {count}" for tag, count in counts.most_common(20))
     expected = preprocessing.keep_tags or preprocessing.known_tags
@@ -424,9 +435,9 @@ def _foreign(counts: Counter[str], preprocessing: GoldPreprocessing, found: str)
             " a letter or digit, or none, which keeps all words"
         )
     else:
-        others = ", ".join(name for name in PREPROCESSINGS if name != preprocessing.name)
+        alternatives = ", ".join(name for name in PREPROCESSINGS if name != preprocessing.name)
         advice = (
-            f"Does the treebank use another tag set? Other preprocessing: {others}; or your own YAML file, such as"
-            "\n  drop_tags: [PU, SYM]\n  punctuation: unicode"
+            f"Does the treebank use another tag set? Other preprocessing: {alternatives}; or your own YAML file, such"
+            " as\n  drop_tags: [PU, SYM]\n  punctuation: unicode"
         )
-    return InputError(f"{found}.\n  found tags:    {met}\n  expected {tags}\n{advice}")
+    return InputError(f"{fault}.\n  found tags:    {met}\n  expected {tags}\n{advice}")

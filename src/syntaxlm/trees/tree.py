@@ -91,7 +91,8 @@ class Tree:
                 stack.append(NltkTree(label, []))
                 stack[-2].append(stack[-1])
             elif place is not None:
-                word, tag = self.words[place], self.tags[place]
+                word = self.words[place]
+                tag = self.tags[place]
                 stack[-1].append(NltkTree(tag, [word]) if tag else word)
             else:
                 stack.pop()
@@ -182,8 +183,8 @@ def read_brackets(path_or_lines: str | Path | Iterable[str], labelled: bool | No
         labelled: whether brackets start with a label; None: determined from the file, see `parse_brackets`.
 
     Raises:
-        InputError: not UTF-8, unbalanced brackets, words outside brackets, a tree without words, no trees. The message
-            names file and line.
+        InputError: if the file is not UTF-8 or has no trees; for unbalanced brackets, words outside brackets, and a
+            tree without words. The message names file and line.
 
     Examples:
         >>> print(*syntaxlm.read_brackets("tree.mrg"))
@@ -198,16 +199,23 @@ def read_brackets(path_or_lines: str | Path | Iterable[str], labelled: bool | No
 def parse_brackets(text: str, labelled: bool | None = None, source: str = "text") -> list[Tree]:
     """Parse trees from bracketed text: several per line or one over several lines, labelled or not.
 
-    labelled=True: `(DT the)`, a bracket of a label and one bare leaf, gives the word its tag; any other bracket is a
-    constituent; bare leaves next to constituents, as in `(X the (X old cat))`, are words without a tag; a bracket that
-    contains only its label is dropped.  labelled=False: `((the cat) (sat down))`; constituents get label
-    "", words tag "", and a bracket around a single word, as in the one-word sentence `(word)`, is not a constituent.
-    labelled=None: decided from all brackets. They have labels if nearly every word has a tag, if most first atoms look
-    like labels, or if few different atoms are the first of many brackets and hardly occur as words. Escapes (-LRB-
-    -RRB- -LCB- -RCB- -LSB- -RSB- \\/ \\*) are undone in words.
+    Labelled: `(DT the)`, a bracket of a label and one bare leaf, gives the word its tag. Any other bracket is a
+    constituent. Bare leaves next to constituents, as in `(X the (X old cat))`, are words without a tag. A bracket that
+    contains only its label is dropped.
+
+    Not labelled, `((the cat) (sat down))`: the label of constituents and the tag of words are "". A bracket around a
+    single word, as in the one-word sentence `(word)`, is not a constituent.
+
+    Escapes (`-LRB-` `-RRB-` `-LCB-` `-RCB-` `-LSB-` `-RSB-` `\\/` `\\*`) are undone in words.
+
+    Args:
+        labelled: whether brackets start with a label. None: decided from all brackets. They have labels if nearly every
+            word has a tag, if most first atoms look like labels, or if few different atoms are the first of many
+            brackets and hardly occur as words.
+        source: name of the text, for messages.
 
     Raises:
-        InputError: the message names source and line.
+        InputError: for the reasons of `read_brackets`. The message names source and line.
     """
     read = bracket_file(text, labelled, source)
     check_words(read)
@@ -250,11 +258,13 @@ def write_brackets(trees: Iterable[Tree], path: str | Path, labelled: bool = Tru
 def format_brackets(tree: Tree, labelled: bool = True) -> str:
     """Return a tree as one line of bracketed text.
 
-    labelled=True: `(S (NP (DT the) (NN cat)) (VP (VBD sat)))`; a word without a tag is a bare leaf, as in
-    `(X the (X old cat))`; a constituent without a label is written as X, except an outermost bracket around one tree.
-    labelled=False: words and brackets only, without brackets around single words inside the tree. Reading the text
-    returns the same words, and the same constituents of more than one word (plus one over the whole sentence if the
-    tree had none). A constituent that contains one bare leaf, `(X word)`, is read as that word's tag.
+    Labelled: `(S (NP (DT the) (NN cat)) (VP (VBD sat)))`. A word without a tag is a bare leaf, as in
+    `(X the (X old cat))`. A constituent without a label is written as X, except an outermost bracket around one tree.
+
+    Not labelled: words and brackets only, without brackets around single words inside the tree.
+
+    Reading the text returns the same words, and the same constituents of more than one word (plus one over the whole
+    sentence if the tree had none). A constituent that contains one bare leaf, `(X word)`, is read as that word's tag.
 
     Raises:
         InputError: for a tree without words and for words or labels that contain white space.
@@ -263,7 +273,8 @@ def format_brackets(tree: Tree, labelled: bool = True) -> str:
     spans: Sequence[Constituent] = tree.constituents
     tags: Sequence[str] = tree.tags
     if not labelled:
-        spans, tags = [span for span in spans if span.end - span.start > 1], [""] * len(tags)
+        spans = [span for span in spans if span.end - span.start > 1]
+        tags = [""] * len(tags)
     wraps = len(spans) > 1 and spans[0][1:] == spans[1][1:]  # whether an outermost bracket is around one tree
     parts: list[str] = []
     follows = False  # whether a space separates the next token from the one before
@@ -274,7 +285,8 @@ def format_brackets(tree: Tree, labelled: bool = True) -> str:
         parts.append(" " if follows else "")
         follows = True
         if place is not None:
-            word, tag = escaped(tree.words[place], "word"), tags[place]
+            word = escaped(tree.words[place], "word")
+            tag = tags[place]
             parts.append(f"({escaped(tag, 'tag')} {word})" if tag else word)
         elif labelled:
             is_wrapper = wraps and len(parts) == 1 and not label
@@ -331,7 +343,7 @@ def escaped(text: str, what: str) -> str:
 
 
 def from_nltk(tree: nltk.Tree) -> Tree:
-    """Convert an nltk.Tree; a node over a single string is a preterminal.  Nodes without words are dropped."""
+    """Convert an nltk.Tree; a node over a single string is a preterminal. Nodes without words are dropped."""
     from nltk.tree import Tree as NltkTree
 
     words, tags, labels, starts, ends = parts = new_parts()
