@@ -64,9 +64,11 @@ SAMPLED_TREES = Columns(
 class SentenceWithTree(HasRows):
     """One sampled sentence with its tree.
 
-    number: from 1.  text: its tokens as a line of text.
-    tree: over the tokens, with the grammar's symbols as labels and each word's label as its tag. A sentence of one
-    word, which the grammar does not generate, has a tree without labels.
+    Attributes:
+        number: from 1.
+        text: its tokens as a line of text.
+        tree: over the tokens, with the grammar's symbols as labels and each word's label as its tag. A sentence of one
+            word, which the grammar does not generate, has a tree without labels.
     """
 
     number: int
@@ -105,7 +107,9 @@ def sample_with_trees(
     """Sample sentences of a grammar with their trees, top-down from the start symbol.
 
     Sentences of more than `max_words` are resampled. An unknown word is resampled, too, and the tree is kept.
-    Raises InputError for options that only apply word by word, and for a model that does not sample whole sentences.
+
+    Raises:
+        InputError: for options that only apply word by word, and for a model that does not sample whole sentences.
     """
     refuse_word_options(None, options, "Sentences with trees are sampled top-down.")
     model = bundle.require(SamplesSentences, "sampling of trees")
@@ -137,7 +141,11 @@ def numbers_to(count: int) -> range:
 
 
 def refuse_word_options(prompt: str | None, options: SamplingOptions, reason: str) -> None:
-    """Raise InputError for options that only apply word by word. reason: why they do not apply, as a sentence."""
+    """Raise InputError for options that only apply word by word.
+
+    Args:
+        reason: why they do not apply, as a sentence.
+    """
     is_set = {
         "prompt": prompt is not None,
         "temperature": options.temperature != SamplingOptions.temperature,
@@ -167,9 +175,13 @@ GENERATED_SENTENCES = Columns(
 class GeneratedSentence(HasRows):
     """One sampled sentence.
 
-    number: from 1.  text: its tokens as a line of text.  tokens: including the prompt's, without the end.
-    surprisals: in bits, of each token and of the end if the sentence ended, by the model's own probabilities, whatever
-    the temperature; empty if it was sampled top-down.  ended: False if the sentence reached the length limit.
+    Attributes:
+        number: from 1.
+        text: its tokens as a line of text.
+        tokens: including the prompt's, without the end.
+        surprisals: in bits, of each token and of the end if the sentence ended, by the model's own probabilities,
+            whatever the temperature; empty if it was sampled top-down.
+        ended: False if the sentence reached the length limit.
     """
 
     number: int
@@ -201,9 +213,14 @@ def generate(
     """Sample sentences independently from BOS. Every sentence has at least one word.
 
     Models that predict the next token are sampled word by word, other models that sample whole sentences top-down.
-    prompt: raw text with which each sentence starts, or None.  text: how its words are split.
-    Raises InputError for a prompt without words, a prompt, temperature or top_k if sentences are sampled top-down, and
-    a model that does not sample sentences.
+
+    Args:
+        prompt: raw text with which each sentence starts, or None.
+        text: how its words are split.
+
+    Raises:
+        InputError: for a prompt without words, a prompt, temperature or top_k if sentences are sampled top-down, and a
+            model that does not sample sentences.
     """
     numbers = numbers_to(count)
     if not isinstance(bundle.model, PredictsNextToken) and isinstance(bundle.model, SamplesSentences):
@@ -274,8 +291,11 @@ def _together(
 def choose(log_probs: Numbers, uniform: Numbers, options: SamplingOptions) -> npt.NDArray[np.int64]:
     """Sample one token for each column, (B, V) -> (B,); -inf is never chosen.
 
-    uniform: (B,), random numbers in [0, 1), compared with the cumulative probabilities of the tokens.
-    Raises InputError for NaN.
+    Args:
+        uniform: (B,), random numbers in [0, 1), compared with the cumulative probabilities of the tokens.
+
+    Raises:
+        InputError: for NaN.
     """
     if np.isnan(log_probs).any():
         raise InputError("the model returned NaN; its weights are unusable")

@@ -76,7 +76,13 @@ class StopBatches:
 
 @dataclass(frozen=True)
 class StopScore:
-    """Accuracy of a classifier. words: number of decisions; correct: of correct ones; edges: of words with an edge."""
+    """Accuracy of a classifier.
+
+    Attributes:
+        words: number of decisions.
+        correct: of correct ones.
+        edges: of words with an edge.
+    """
 
     words: int
     correct: int
@@ -99,10 +105,12 @@ class StopScore:
 class StopReport:
     """Results on the trees of a file.
 
-    nats: total of all decisions and labels.  every_word, possible: by edge type, for every word as in the paper, and
-    for the words that an edge of the type can leave.
-    labels: numbers of edge labels (words), of correctly predicted ones (correct) and of the most frequent one
-    (majority), and both as shares (accuracy, most_frequent); None if the model reads no labels.
+    Attributes:
+        nats: total of all decisions and labels.
+        every_word: accuracy by edge type, for every word, as in the paper.
+        possible: accuracy by edge type, for the words that an edge of the type can leave.
+        labels: numbers of edge labels (words), of correctly predicted ones (correct) and of the most frequent one
+            (majority), and both as shares (accuracy, most_frequent); None if the model reads no labels.
     """
 
     source: str
@@ -148,7 +156,8 @@ class StopReport:
 def score_stops(stops: Stops, model: GeneratesTrees, corpus: DependencyCorpus) -> StopReport:
     """Evaluate the classifiers on the words of a corpus. Leaves both networks in evaluation mode.
 
-    Raises InputError for trees without labels if the model reads labels.
+    Raises:
+        InputError: for trees without labels if the model reads labels.
     """
     check_labels(model, corpus)
     stops.eval()
@@ -206,8 +215,9 @@ def write_stops(folder: Path, stops: Stops, model: Model) -> None:
 def read_stops(folder: str | Path, bundle: ModelBundle) -> Stops:
     """Return the classifiers in a model's folder, in evaluation mode on the CPU.
 
-    Raises InputError if they have not been trained, or were trained for other weights of the model, and for a file that
-    is damaged or does not fit the other.
+    Raises:
+        InputError: if they have not been trained, or were trained for other weights of the model, and for a file that
+            is damaged or does not fit the other.
     """
     folder = Path(folder)
     model = tree_model(bundle)

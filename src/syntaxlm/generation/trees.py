@@ -57,11 +57,13 @@ GENERATED_TREES = Columns(
 class GeneratedTree(HasRows):
     """One sampled tree.
 
-    number: from 1.  tree: named by the number; its words are the model's tokens, in sentence order.
-    surprisals: in bits, of each word given its path, as in `tree_surprisals`; they add up to -log2 P(S | T).
-    tree_surprisal: -log2 P(T) in bits, of all stop decisions and, if the model reads labels, of labels. Both use the
-    networks' own probabilities, whatever the temperature.
-    cut: the limits at which the tree was cut; () if it ended by itself.
+    Attributes:
+        number: from 1.
+        tree: named by the number; its words are the model's tokens, in sentence order.
+        surprisals: in bits, of each word given its path, as in `tree_surprisals`; they add up to -log2 P(S | T).
+        tree_surprisal: -log2 P(T) in bits, of all stop decisions and, if the model reads labels, of labels. Both use
+            the networks' own probabilities, whatever the temperature.
+        cut: the limits at which the tree was cut; () if it ended by itself.
     """
 
     number: int
@@ -110,8 +112,11 @@ def generate_trees(
 ) -> Iterator[GeneratedTree]:
     """Sample trees with one root. A tree depends on the seed and its number, not on the number of trees.
 
-    stops: the classifiers of the model's folder, see `read_stops`.
-    Raises InputError for a model that reads text, and, with redraw, if none of ATTEMPTS trees stays within the limits.
+    Args:
+        stops: the classifiers of the model's folder, see `read_stops`.
+
+    Raises:
+        InputError: for a model that reads text, and, with redraw, if none of ATTEMPTS trees stays within the limits.
     """
     numbers = numbers_to(count)
     sampler = _TreeSampler(bundle, tree_model(bundle), stops, options)
@@ -137,9 +142,14 @@ class _Growing:
 class _Level:
     """The steps of one path depth, sorted by edge type: (n,) each.
 
-    trees: index of each step's tree.  edges: types.  rows: index of the state that each continues.
-    sources, labels: ids of the word that the edge leaves, and of the label above it.
-    steps: number of that word's step.  depths: number of heads above the new word, including ROOT.
+    Attributes:
+        trees: index of each step's tree.
+        edges: types.
+        rows: index of the state that each continues.
+        sources: id of the word that each edge leaves.
+        labels: id of the label above it.
+        steps: number of that word's step.
+        depths: number of heads above the new word, including ROOT.
     """
 
     trees: Integers

@@ -44,9 +44,12 @@ def alternatives_of(
 ) -> list[list[RankedTree]]:
     """Return several trees of each sentence, the best first, or in the order in which they were drawn.
 
-    sentences: tokens as the first model reads them.  structures: of the sentences, of each model.  marks: see
-    `best_averages`; samples do not depend on them.
     The trees of a single model have probabilities, if it gives these.
+
+    Args:
+        sentences: tokens as the first model reads them.
+        structures: of the sentences, of each model.
+        marks: see `best_averages`; samples do not depend on them.
     """
     bundle, structure = bundles[0], structures[0]
     if options.samples and isinstance(structure, CorpusMarginals):

@@ -34,10 +34,11 @@ def read_gold(
 ) -> Tree:
     """Return a gold tree from bracketed text or a bracket file.
 
-    number: index of the tree, from 1
-    labelled: whether brackets start with a label; None: decided, see `parse_brackets`
-
     Raises InputError, for example if there are several trees and no number is given.
+
+    Args:
+        number: index of the tree, from 1.
+        labelled: whether brackets start with a label; None: decided, see `parse_brackets`.
     """
     if text_or_path.lstrip().startswith("("):
         source, trees = "the gold tree", parse_brackets(text_or_path, labelled, source="the gold tree")
@@ -57,11 +58,14 @@ def read_gold(
 
 
 def read_trees(path: Path, number: int | None = None, preprocessing: str = "none") -> list[DependencyTree]:
-    """Return the dependency trees of a file. number: index of the only tree to read, from 1; None: all, at most
-    MOST_TREES.
+    """Return the dependency trees of a file.
 
-    Raises InputError like `dependency_trees`, and for a number out of range, too many trees or words, and words whose
-    heads do not lead to a root.
+    Args:
+        number: index of the only tree to read, from 1; None: all, at most MOST_TREES.
+
+    Raises:
+        InputError: like `dependency_trees`, and for a number out of range, too many trees or words, and words whose
+            heads do not lead to a root.
     """
     if number is not None and number < 1:
         raise InputError(f"{path}: there is no tree {number}; trees are numbered from 1")
@@ -86,9 +90,12 @@ def analyse(
 ) -> Analysis:
     """Parse a line of text, or a treebank sentence, whose words are neither split nor dropped.
 
-    sentence: text, words, or a tree, whose words and tags are read (models of tags need the tags).
-    options: as for `parse_lines`; the text options apply to text only.
-    Raises InputError like `parse_lines`, and for a sentence without words.
+    Args:
+        sentence: text, words, or a tree, whose words and tags are read (models of tags need the tags).
+        options: as for `parse_lines`; the text options apply to text only.
+
+    Raises:
+        InputError: like `parse_lines`, and for a sentence without words.
     """
     if isinstance(sentence, str):
         (parse,) = parse_lines(bundle, [sentence], options)

@@ -75,6 +75,10 @@ def _pairs(starts: AnyIntegers, ends: AnyIntegers) -> Iterable[str]:
 
 
 def _lists(items: Iterable[str], offsets: Integers) -> list[str]:
-    """Return the items of each line as a list.  offsets: (L + 1,) of the items of each line."""
+    """Return the items of each line as a list.
+
+    Args:
+        offsets: (L + 1,) of the items of each line.
+    """
     items = list(items)
     return [f"[{', '.join(items[start:end])}]" for start, end in pairwise(offsets.tolist())]

@@ -43,9 +43,11 @@ UNREAD = "UNREAD"  # tag of words and punctuation marks that the model does not 
 class Alternative(NamedTuple):
     """One of several trees of a sentence.
 
-    confidence: the mean probability of its constituents without the whole sentence: the expected share that is correct.
-    probability: of the tree given the sentence; None for an average of several models (`also`), and for a model
-        without probabilities of trees.
+    Attributes:
+        confidence: the mean probability of its constituents without the whole sentence: the expected share that is
+            correct.
+        probability: of the tree given the sentence; None for an average of several models (`also`), and for a model
+            without probabilities of trees.
     """
 
     tree: Tree
@@ -54,7 +56,12 @@ class Alternative(NamedTuple):
 
 
 class NotRead(NamedTuple):
-    """A part of a line that the model does not read, line[start:end].  start, end: code points."""
+    """A part of a line that the model does not read, line[start:end].
+
+    Attributes:
+        start: first code point.
+        end: code point after the last.
+    """
 
     text: str
     start: int
@@ -83,25 +90,27 @@ CONSTITUENTS = Columns(
 class Parse(HasRows):
     """The parse of one sentence; false if it has no words. With several models, texts are those that the first reads.
 
-    number: number of the sentence in the input, from 1.
-    words: the words as written.
-    tokens: the words after normalisation.
-    tree: the tree over `words`. For a model that reads tags, the tags are the part-of-speech tags of the tree. If
-        induced labels were requested, the label of a word is its tag or, if the word already has a tag, a constituent
-        above it.
-    word_values: values of the words by name, from which the tree was decoded: distances or heads.
-    span_values: (n, n), values of the spans by name, by first and last word: scores or marginals.
-    word_labels: the induced label of each word, "" for none; None if the tree has no induced labels.
-    offsets: start and end of each word in the line, in code points.
-    known: whether each word is in the model's vocabulary.
-    not_read: parts of the line that the model does not read, such as punctuation, with their start and end.
-    alternatives: the best trees, the best first, if several were requested; or samples of trees.
+    Attributes:
+        number: number of the sentence in the input, from 1.
+        words: the words as written.
+        tokens: the words after normalisation.
+        tree: the tree over `words`. For a model that reads tags, the tags are the part-of-speech tags of the tree. If
+            induced labels were requested, the label of a word is its tag or, if the word already has a tag, a
+            constituent above it.
+        word_values: values of the words by name, from which the tree was decoded: distances or heads.
+        span_values: (n, n), values of the spans by name, by first and last word: scores or marginals.
+        word_labels: the induced label of each word, "" for none; None if the tree has no induced labels.
+        offsets: start and end of each word in the line, in code points.
+        known: whether each word is in the model's vocabulary.
+        not_read: parts of the line that the model does not read, such as punctuation, with their start and end.
+        alternatives: the best trees, the best first, if several were requested; or samples of trees.
 
-    >>> parse = nlp.parse("a cat sleeps")
-    >>> parse.words, parse.known
-    (['a', 'cat', 'sleeps'], [True, True, True])
-    >>> round(float(parse.marginals[0, 1]), 1)  # the probability of the span from the first to the second word
-    1.0
+    Examples:
+        >>> parse = nlp.parse("a cat sleeps")
+        >>> parse.words, parse.known
+        (['a', 'cat', 'sleeps'], [True, True, True])
+        >>> round(float(parse.marginals[0, 1]), 1)  # the probability of the span from the first to the second word
+        1.0
     """
 
     number: int
@@ -245,11 +254,15 @@ class ParseBatch:
     """The parses of consecutive lines: one `Parse` per line. The trees contain the words as written, without those
     the normaliser drops.
 
-    read: the lines as the (first) model reads them.  reader: its reader.  first: number of the first line.
-    spans: the spans of the trees of all lines with words; None if there are none.
-    structure: from which the trees were decoded; None for averages and without words.  layer: of its distances.
-    labelled: whether spans and single words have induced labels.
-    alternatives: several trees of each line with words; () if one was requested.
+    Attributes:
+        read: the lines as the (first) model reads them.
+        reader: its reader.
+        first: number of the first line.
+        spans: the spans of the trees of all lines with words; None if there are none.
+        structure: from which the trees were decoded; None for averages and without words.
+        layer: of its distances.
+        labelled: whether spans and single words have induced labels.
+        alternatives: several trees of each line with words; () if one was requested.
     """
 
     read: ReadLines
@@ -282,7 +295,8 @@ class ParseBatch:
     def brackets(self, with_unread: bool = False) -> list[str]:
         """Return the tree of each line in bracket notation; "" for a line without words.
 
-        with_unread: include words and punctuation marks that the model does not read, see `Parse.complete_tree`.
+        Args:
+            with_unread: include words and punctuation marks that the model does not read, see `Parse.complete_tree`.
         """
         if with_unread:
             return [str(parse.complete_tree) if parse else "" for parse in self]
@@ -362,7 +376,11 @@ class ParseBatch:
             sentence += 1
 
     def _not_read(self, offsets: Sequence[tuple[int, int]]) -> list[list[NotRead]]:
-        """Return what the model does not read of each line.  offsets: of all parts."""
+        """Return what the model does not read of each line.
+
+        Args:
+            offsets: of all parts.
+        """
         parts: list[list[NotRead]] = [[] for _ in self.read.lines]
         places = np.flatnonzero(~self.read.is_read)
         lines = np.searchsorted(self.read.offsets, places, side="right") - 1
@@ -422,9 +440,15 @@ def parse_lines(
     spans to an average instead of a tree. Vocabularies may differ; the trees contain the words of the first model,
     whose vocabulary also determines how `auto` splits words. If one of the models reads tags, the lines must be tagged
     text, which is never split, and the other models read its words.
-    first: number of the first line.  names: names of several models, for messages.
-    Raises InputError for a model that does not parse, for a decoder or layer that no model has, if labels are requested
-    from a model without labels or from several, and for a sentence that the models' normalisers split differently.
+
+    Args:
+        first: number of the first line.
+        names: names of several models, for messages.
+
+    Raises:
+        InputError: for a model that does not parse, for a decoder or layer that no model has, if labels are requested
+            from a model without labels or from several, and for a sentence that the models' normalisers split
+            differently.
     """
     if isinstance(lines, str):
         raise TypeError("parse_lines takes a list of lines, not one string")
@@ -544,8 +568,14 @@ def parse_text(
 ) -> Iterator[ParseBatch]:
     """Parse a text with one sentence per line, showing a progress bar, and yield the parses of consecutive lines.
 
-    models, options, names: see `parse_lines`. Raises InputError for the same reasons, and for an empty text.
-    longest: most words of a sentence; a longer one is read like a line without words. None: no limit.
+    Args:
+        models: see `parse_lines`.
+        options: see `parse_lines`.
+        names: see `parse_lines`.
+        longest: most words of a sentence; a longer one is read like a line without words. None: no limit.
+
+    Raises:
+        InputError: for the same reasons, and for an empty text.
     """
     normalisers = [model.parser_normaliser for model in models]
     tags_first = next((normaliser for normaliser in normalisers if normaliser.units == "tags"), normalisers[0])

@@ -30,7 +30,11 @@ SPAN_BUDGET = 1 << 17  # spans per batch, including padding, for models that com
 
 
 class Decoding(NamedTuple):
-    """How the structure of one model is decoded. layer: of the distances, from 1; 1 for other structures."""
+    """How the structure of one model is decoded.
+
+    Attributes:
+        layer: of the distances, from 1; 1 for other structures.
+    """
 
     decoder: str
     layer: int
@@ -39,8 +43,9 @@ class Decoding(NamedTuple):
 def decodings(bundles: Sequence[ModelBundle], options: DecodingOptions) -> list[Decoding]:
     """Return the decoder and layer of each model: the requested ones if the model has them, otherwise its defaults.
 
-    Raises InputError for a model that does not parse, for a decoder that none of the models has, for a layer that a
-    model with distances lacks, and for any layer if no model has distances.
+    Raises:
+        InputError: for a model that does not parse, for a decoder that none of the models has, for a layer that a model
+            with distances lacks, and for any layer if no model has distances.
     """
     parsers = [bundle.require(ParsesSentences, "parsing") for bundle in bundles]
     decoder, layer = options.decoder, options.layer
@@ -74,9 +79,13 @@ def structure_of(
     """Compute the structure of tokenised sentences in one pass.
 
     Each sentence is read from an empty state, between BOS and EOS.
-    labels: compute labels of spans, if the model has them; this takes more time.
-    numbers: of the sentences in their source, for messages; None: 1, 2, ...
-    Raises InputError for a sentence that is too long for a model that compares all spans.
+
+    Args:
+        labels: compute labels of spans, if the model has them; this takes more time.
+        numbers: of the sentences in their source, for messages; None: 1, 2, ...
+
+    Raises:
+        InputError: for a sentence that is too long for a model that compares all spans.
     """
     keep_freed_memory()
     if isinstance(sentences, EncodedCorpus):
@@ -112,7 +121,12 @@ def structure_of(
 def combined_trees(
     structures: Sequence[CorpusStructure], chosen: Sequence[Decoding], ties: Ties, marks: Marks | None = None
 ) -> SpanSets:
-    """Return the trees of one model, or the average of those of several models. ties, marks: see `trees.average`."""
+    """Return the trees of one model, or the average of those of several models.
+
+    Args:
+        ties: see `trees.average`.
+        marks: see `trees.average`.
+    """
     if len(structures) == 1:
         return structures[0].decode(*chosen[0], marks)
     inputs = [structure.averaging_input(*way) for structure, way in zip(structures, chosen, strict=True)]
@@ -136,7 +150,10 @@ def trained_side(bundles: Sequence[ModelBundle]) -> MarkSide | None:
 def distances_of(bundle: ModelBundle, corpus: EncodedCorpus) -> npt.NDArray[np.float32]:
     """Compute the syntactic distances of all words, sentence after sentence: (layers, words).
 
-    Sentences are read as in `structure_of`. Raises InputError for a model without distances.
+    Sentences are read as in `structure_of`.
+
+    Raises:
+        InputError: for a model without distances.
     """
     structure = structure_of(bundle, corpus, labels=False)
     if not isinstance(structure, CorpusDistances):

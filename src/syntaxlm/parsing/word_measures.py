@@ -23,7 +23,9 @@ def word_measures(
 
     The best tree of a line is that of `parse_lines`, with its default decoder; words that the parser does not read have
     no measures of trees.
-    Raises InputError as `surprisals` does, and for measures of trees if the model does not parse.
+
+    Raises:
+        InputError: as `surprisals` does, and for measures of trees if the model does not parse.
     """
     chosen = [name for name in options.measures if name in TREE_MEASURES]
     if not chosen:

@@ -101,7 +101,8 @@ def mixed_log_probs(log_probs: Tensor, cache_probs: Tensor, weight: float) -> Te
 def log_probs_with_cache(scorer: Scorer, corpus: EncodedCorpus, settings: CacheSettings) -> tuple[float, float]:
     """Return the natural log-probability of a text with and without the cache.
 
-    Raises InputError for a model without hidden states.
+    Raises:
+        InputError: for a model without hidden states.
     """
     cache = NeuralCache(settings.size)
     with_cache = without = 0.0

@@ -58,8 +58,11 @@ Integers = npt.NDArray[np.int64]
 class Predictions(NamedTuple):
     """The distributions of the model before each of n tokens.
 
-    entropy: (n,) nats.  rank: (n,) int64, 1 for the most probable token.
-    best: (n, k) int64, the most probable tokens, the most probable first.  log_probs: theirs, (n, k), natural.
+    Attributes:
+        entropy: (n,) nats.
+        rank: (n,) int64, 1 for the most probable token.
+        best: (n, k) int64, the most probable tokens, the most probable first.
+        log_probs: theirs, (n, k), natural.
     """
 
     entropy: Tensor
@@ -72,8 +75,13 @@ class Predictions(NamedTuple):
 class ScoredTokens:
     """The predicted tokens of a part of a text, in text order.
 
-    tokens: (n,) int64, including ends of sentences if these are predicted.  log_probs: (n,), natural.
-    hidden: (n, F), the decoder's inputs.  predictions: of these tokens.  Both are None unless requested.
+    Both are None unless requested.
+
+    Attributes:
+        tokens: (n,) int64, including ends of sentences if these are predicted.
+        log_probs: (n,), natural.
+        hidden: (n, F), the decoder's inputs.
+        predictions: of these tokens.
     """
 
     tokens: Tensor
@@ -86,10 +94,14 @@ class ScoredTokens:
 class Scorer:
     """Log-probabilities of one model.
 
-    mode: how text is read.  name: model type, for messages.
-    strict: whether sentences are refused that are too long for a model that compares all spans, see
-        `check_long_sentence`, and probabilities of 0 of a model that is trained by gradient descent.
-    Raises InputError for a mode that the model does not support.
+    Attributes:
+        mode: how text is read.
+        name: model type, for messages.
+        strict: whether sentences are refused that are too long for a model that compares all spans, see
+            `check_long_sentence`, and probabilities of 0 of a model that is trained by gradient descent.
+
+    Raises:
+        InputError: for a mode that the model does not support.
     """
 
     model: Model
@@ -112,9 +124,12 @@ class Scorer:
 
     @classmethod
     def of(cls, bundle: ModelBundle, mode: TextMode | None = None) -> Scorer:
-        """Return the scorer of a stored model. mode: how text is read; None: as in training.
+        """Return the scorer of a stored model.
 
         Warns if the state is carried and the model was trained on single sentences.
+
+        Args:
+            mode: how text is read; None: as in training.
         """
         scorer = cls(bundle.model, bundle.vocabulary, mode or bundle.mode, bundle.name, strict=True)
         on_sentences = not (bundle.mode.carry_state or bundle.vocabulary.is_open or scorer.model.reads == "trees")
@@ -130,9 +145,14 @@ class Scorer:
     def tokens(self, corpus: EncodedCorpus, hidden: bool = False, best: int | None = None) -> Iterator[ScoredTokens]:
         """Return all predicted tokens of a text in text order, in parts. Leaves the model in evaluation mode.
 
-        A stream is read in one column. hidden: whether hidden states are returned too.
-        best: return predictions too, with this number of most probable tokens.
-        Raises InputError for a model without token probabilities or, if requested, hidden states or predictions.
+        A stream is read in one column.
+
+        Args:
+            hidden: whether hidden states are returned too.
+            best: return predictions too, with this number of most probable tokens.
+
+        Raises:
+            InputError: for a model without token probabilities or, if requested, hidden states or predictions.
         """
         model = self._token_model(hidden, best)
         if self.mode.carry_state:
@@ -150,7 +170,9 @@ class Scorer:
         The end of the sentence counts if the model predicts it; then a sentence without tokens has the probability of
         ending immediately. An iterator is read about ten thousand sentences at a time, and repeated sentences are
         scored once per such part; of a sequence, once in all.
-        Raises InputError for a model without sentence probabilities, and if it returns NaN.
+
+        Raises:
+            InputError: for a model without sentence probabilities, and if it returns NaN.
         """
         model, places = require(self.model, ScoresSentences, self.name, "scoring of sentences"), None
         numbered: Iterable[tuple[int, Sequence[int]]] = enumerate(map(self.vocabulary.encode, sentences), 1)
@@ -171,8 +193,9 @@ class Scorer:
     def trees(self, corpus: DependencyCorpus) -> LogProbs:
         """Return natural log-probability of each word given its path in its tree, in sentence order: (N,).
 
-        Raises InputError for a model that reads text, for trees without labels if the model reads labels, and if the
-        model returns NaN.
+        Raises:
+            InputError: for a model that reads text, for trees without labels if the model reads labels, and if the
+                model returns NaN.
         """
         return self._checked(self._tree_words(corpus))
 
@@ -207,8 +230,11 @@ class Scorer:
     def _checked(self, log_probs: Values, may_be_empty: bool = False) -> Values:
         """Return log-probabilities, those that are above 0 by rounding as 0.
 
-        may_be_empty: whether they may be of sentences without words, whose probability is 0 in a grammar.
-        Raises InputError for values that are no log-probabilities.
+        Args:
+            may_be_empty: whether they may be of sentences without words, whose probability is 0 in a grammar.
+
+        Raises:
+            InputError: for values that are no log-probabilities.
         """
         values = torch.as_tensor(log_probs)
         if not values.numel():
@@ -295,7 +321,11 @@ class Scorer:
         return sums[index]
 
     def _check_longest(self, corpus: EncodedCorpus, read: Callable[[TokenBatch], object]) -> None:
-        """Check the longest sentence before it is read, see `check_long_sentence`.  read: computes a batch."""
+        """Check the longest sentence before it is read, see `check_long_sentence`.
+
+        Args:
+            read: computes a batch.
+        """
         lengths = corpus.lengths
         longest = int(lengths.argmax())
         if not self.strict or self.model.reads != "sentences" or lengths[longest] <= LONG_SENTENCE:

@@ -22,13 +22,17 @@ def check_long_sentence(
 ) -> None:
     """Check a sentence of more than `LONG_SENTENCE` words before memory is taken for its spans.
 
-    words: of the sentence
-    number: of the sentence in its source
-    name: of the model type
-    doing: PARSING or SCORING
-    attempt: computes the first n words
-    Raises InputError if it has too many words, and warns if it takes minutes. The time is extrapolated from that of its
-    first words.
+    The time is extrapolated from that of its first words.
+
+    Args:
+        words: of the sentence.
+        number: of the sentence in its source.
+        name: of the model type.
+        doing: PARSING or SCORING.
+        attempt: computes the first n words.
+
+    Raises:
+        InputError: if it has too many words, and warns if it takes minutes.
     """
     task, instead = doing
     reported = f"sentence {number}: found {len(words):,} words ({beginning(words)})"
@@ -48,8 +52,9 @@ def check_long_sentence(
 def fitting_in_memory(sentence: Callable[[], tuple[int, int]], doing: tuple[str, str]) -> Iterator[None]:
     """Raise InputError if memory is exhausted in the block.
 
-    sentence: returns the number of the longest sentence that is being computed, and its words
-    doing: PARSING or SCORING
+    Args:
+        sentence: returns the number of the longest sentence that is being computed, and its words.
+        doing: PARSING or SCORING.
     """
     try:
         yield

@@ -76,14 +76,16 @@ def word_columns(options: ScoreOptions) -> Columns:
 class WordSurprisal(NamedTuple):
     """One word of a text with its surprisal.
 
-    sentence: number of the line, from 1.
-    position: number of the word in the line, from 1.
-    word: the word as written, line[begin:end]; "" for the end of the sentence.
-    begin, end: position of the word in the line, in code points.
-    token: the tokens of the word, joined by spaces; "" if the normaliser dropped the word.
-    in_vocabulary: whether all its tokens are in the model's vocabulary; None if it was dropped.
-    surprisal: surprisal in bits; None if the word was dropped.
-    measures: further measures by name, see `MEASURES`; None where a word has none.
+    Attributes:
+        sentence: number of the line, from 1.
+        position: number of the word in the line, from 1.
+        word: the word as written, line[begin:end]; "" for the end of the sentence.
+        begin: start of the word in the line, in code points.
+        end: end of the word in the line, in code points.
+        token: the tokens of the word, joined by spaces; "" if the normaliser dropped the word.
+        in_vocabulary: whether all its tokens are in the model's vocabulary; None if it was dropped.
+        surprisal: surprisal in bits; None if the word was dropped.
+        measures: further measures by name, see `MEASURES`; None where a word has none.
     """
 
     sentence: int
@@ -129,12 +131,16 @@ def surprisals(
     """Yield the words of each line of text with their surprisal.
 
     If the model predicts ends of sentences, the last row of a line is its end.
-    lines: one sentence per line; some thousand lines are read at a time. A line without tokens has no end, and a line
-        without words has no rows.
-    options: the context "carry" gives an InputWarning for a model that was trained on single sentences. However words
-        are split, a row is a word as written, with the sum of the surprisals of its tokens. Measures of trees are not
-        computed, see `word_measures`.
-    Raises InputError for measures that need distributions if the model does not give them.
+
+    Args:
+        lines: one sentence per line; some thousand lines are read at a time. A line without tokens has no end, and a
+            line without words has no rows.
+        options: the context "carry" gives an InputWarning for a model that was trained on single sentences. However
+            words are split, a row is a word as written, with the sum of the surprisals of its tokens. Measures of trees
+            are not computed, see `word_measures`.
+
+    Raises:
+        InputError: for measures that need distributions if the model does not give them.
     """
     if isinstance(lines, str):
         raise TypeError("surprisals takes lines, not one string")
@@ -160,7 +166,11 @@ def surprisals_of(
 def _rows(
     scorer: Scorer, stream: TokenStream | None, reader: TextReader, lines: Iterator[str], options: ScoreOptions
 ) -> Iterator[list[WordSurprisal]]:
-    """Yield the rows of each line. stream: None if each line is read by itself."""
+    """Yield the rows of each line.
+
+    Args:
+        stream: None if each line is read by itself.
+    """
     vocabulary, ends, first = scorer.vocabulary, scorer.mode.predict_eos, 1
     unknown = frozenset(vocabulary.unknown_ids)
     given = vocabulary.encode(reader.tokens(options.given)) if options.given else []
@@ -222,7 +232,8 @@ def _measures(
 ) -> dict[str, Any]:
     """Return the measures of the word with the tokens [start, stop) of a line; None if it has none.
 
-    bits: of the line's tokens, [begin, end) among those of the text.
+    Args:
+        bits: of the line's tokens, [begin, end) among those of the text.
     """
     if start == stop:
         return dict.fromkeys(columns)
@@ -249,7 +260,11 @@ class ReadingSummary:
     """Counts what a model does not know, read or distinguish, and reports it, with advice on unknown words."""
 
     def __init__(self, bundle: ModelBundle, options: TextOptions) -> None:
-        """Create a counter for a model.  options: those with which the rows were read."""
+        """Create a counter for a model.
+
+        Args:
+            options: those with which the rows were read.
+        """
         self._reader = TextReader.of(bundle.normaliser, bundle.vocabulary, options)
         self._auto = TextReader.of(bundle.normaliser, bundle.vocabulary, TextOptions())
         self._not_read_of = lru_cache(REMEMBERED_WORDS)(self._find_not_read)
@@ -329,8 +344,14 @@ def log_probs_of_trees(bundle: ModelBundle, trees: Sequence[DependencyTree], sou
     """Return ln P(S | T) of trees in memory, in nats: (n,), in their order.
 
     Trees that the model cannot distinguish are scored once, so that rounding, which differs between batches, does not
-    break ties. source: the file, for messages, which name trees. Raises InputError like `Scorer.trees`, for words
-    without a path to a root, and for a model that does not read trees or returns NaN.
+    break ties.
+
+    Args:
+        source: the file, for messages, which name trees.
+
+    Raises:
+        InputError: like `Scorer.trees`, for words without a path to a root, and for a model that does not read trees or
+            returns NaN.
     """
     labels, model = _labels(bundle), bundle.require(GeneratesTrees, "scoring of dependency trees")
     vocabulary, normaliser = bundle.vocabulary, bundle.normaliser
@@ -351,9 +372,12 @@ def log_probs_of_trees(bundle: ModelBundle, trees: Sequence[DependencyTree], sou
 def tree_surprisals(bundle: ModelBundle, path: str | Path) -> Iterator[list[WordSurprisal]]:
     """Yield the words of each tree in sentence order, with their surprisal; the surprisals add up to the tree's.
 
-    path: a file, a folder or a pattern, as in `dependency_trees`; read some thousand trees at a time. Positions are
-    those in the sentence with single spaces between words. The end is not predicted and has no row.
-    Raises InputError like `dependency_trees`, and for a model that does not read trees.
+    Args:
+        path: a file, a folder or a pattern, as in `dependency_trees`; read some thousand trees at a time. Positions are
+            those in the sentence with single spaces between words. The end is not predicted and has no row.
+
+    Raises:
+        InputError: like `dependency_trees`, and for a model that does not read trees.
     """
     labels, vocabulary = _labels(bundle), bundle.vocabulary
     trees, first = dependency_trees(path), 1

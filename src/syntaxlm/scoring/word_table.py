@@ -47,11 +47,13 @@ _BREAKS = (",", ";", ":", "—", "--", ")")  # a long sentence is split after a 
 class WordScores:
     """The surprisals of n displayed words under one model.
 
-    surprisal: (n,) bits; NaN for a word of which the model reads nothing, such as a dash.
-    known: (n,) whether the model reads the word and all its tokens are in the vocabulary.
-    tokens: of each word, joined by spaces.  token_counts: (n,) the number of tokens of each word; if the model splits
-    its tokens into sub-tokens, of these.  carries: whether the state was carried within groups.
-    long_sentences: number of sentences that were split because they are too long for the model.
+    Attributes:
+        surprisal: (n,) bits; NaN for a word of which the model reads nothing, such as a dash.
+        known: (n,) whether the model reads the word and all its tokens are in the vocabulary.
+        tokens: of each word, joined by spaces.
+        token_counts: (n,) the number of tokens of each word; if the model splits its tokens into sub-tokens, of these.
+        carries: whether the state was carried within groups.
+        long_sentences: number of sentences that were split because they are too long for the model.
     """
 
     surprisal: Numbers
@@ -72,11 +74,15 @@ def score_words(
 ) -> WordScores:
     """Score displayed words with one model.
 
-    name: of the model, for messages.
-    options: with the context "carry", the state is carried within a group and reset between groups.
-    Sentences of more than LONGEST words are split for models of whole sentences, with an InputWarning.
-    For a character-level model, the space after a word belongs to the word.
-    Raises InputError for models without token probabilities and for dependency-tree models.
+    Sentences of more than LONGEST words are split for models of whole sentences, with an InputWarning. For a
+    character-level model, the space after a word belongs to the word.
+
+    Args:
+        name: of the model, for messages.
+        options: with the context "carry", the state is carried within a group and reset between groups.
+
+    Raises:
+        InputError: for models without token probabilities and for dependency-tree models.
     """
     if bundle.model.reads == "trees":
         raise InputError(f"displayed words: a {bundle.name} model reads dependency trees; expected a model of text")
@@ -150,7 +156,11 @@ def _firsts(words: DisplayedWords, longest: int) -> list[int]:
 def _scored(
     bundle: ModelBundle, lines: Sequence[str], texts: Integers, options: ScoreOptions
 ) -> Iterator[list[WordSurprisal]]:
-    """Yield the rows of each line.  texts: number of the text of each line, at whose start the state is reset."""
+    """Yield the rows of each line.
+
+    Args:
+        texts: number of the text of each line, at whose start the state is reset.
+    """
     starts = [*np.flatnonzero(np.diff(texts, prepend=-1)).tolist(), len(lines)]
     parts: Iterable[tuple[int, int]] = pairwise(starts)
     if len(starts) > 2:
