@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from syntaxlm.core.errors import InputError
@@ -41,19 +42,22 @@ def read_gold(
         labelled: whether brackets start with a label; None: decided, see `parse_brackets`.
     """
     if text_or_path.lstrip().startswith("("):
-        source, trees = "the gold tree", parse_brackets(text_or_path, labelled, source="the gold tree")
+        source = "the gold tree"
+        trees = parse_brackets(text_or_path, labelled, source)
     else:
-        source, trees = text_or_path, read_brackets(Path(text_or_path), labelled)
+        source = text_or_path
+        trees = read_brackets(Path(text_or_path), labelled)
     if number is None and len(trees) > 1:
         raise InputError(f"{source}: found {len(trees)} trees; choose one with a number from 1 to {len(trees)}")
     number = 1 if number is None else number
     if not 1 <= number <= len(trees):
         raise InputError(f"{source}: there is no tree {number}; the file has trees 1 to {len(trees)}")
     rule = find_preprocessing(preprocessing)
-    done = preprocess([trees[number - 1]], rule, source)
-    (tree,) = done.trees
-    if done.remarks:
-        announce(ReadingReport(source, f"words of tree {number}", {"words": len(tree)}, remarks=done.remarks))
+    preprocessed = preprocess([trees[number - 1]], rule, source)
+    (tree,) = preprocessed.trees
+    if preprocessed.remarks:
+        counts = {"words": len(tree)}
+        announce(ReadingReport(source, f"words of tree {number}", counts, remarks=preprocessed.remarks))
     return tree
 
 
@@ -109,8 +113,7 @@ def analyse(
         structure = structure_of(bundle, [tokens], labels=False)
         leaves = [tokens] if bundle.normaliser.units == "tags" else None
         (tree,) = trees_of(structure.decode(*decoding), [words], leaves)
-        of_words, of_spans = structure.word_values(decoding.layer), structure.span_values(0)
-        parse = Parse(1, words, tokens, tree, of_words, of_spans)
+        parse = Parse(1, words, tokens, tree, structure.word_values(decoding.layer), structure.span_values(0))
     return Analysis(
         tuple(parse.words),
         tuple(parse.tokens),
@@ -133,8 +136,8 @@ def maps_of(bundle: ModelBundle, tokens: Sequence[str]) -> SentenceMaps:
     read = torch.tensor([[vocabulary.begin_id, *ids]]).T
     batch = TokenBatch(read, torch.tensor([[*ids, vocabulary.end_id]]).T)
     maps = bundle.require(HasMaps, "drawing of maps").maps(batch.to(bundle.model.device))
-    over_steps, over_units = (
-        {name: values[:, 0].float().cpu().numpy() for name, values in group.items()}
-        for group in (maps.earlier_tokens, maps.units)
-    )
-    return SentenceMaps(over_steps, over_units, vocabulary.begin)
+
+    def arrays(values_by_name: Mapping[str, torch.Tensor]) -> dict[str, npt.NDArray[np.float32]]:
+        return {name: values[:, 0].float().cpu().numpy() for name, values in values_by_name.items()}
+
+    return SentenceMaps(arrays(maps.earlier_tokens), arrays(maps.units), vocabulary.begin)

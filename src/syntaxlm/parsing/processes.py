@@ -67,7 +67,7 @@ def _parsed(first: int, texts: list[str]) -> tuple[list[Parse], list[str]]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", InputWarning)
         parses = list(_read(texts, first=first))
-    return parses, [str(one.message) for one in caught if issubclass(one.category, InputWarning)]
+    return parses, [str(warning.message) for warning in caught if issubclass(warning.category, InputWarning)]
 
 
 def _result(future: Future[tuple[list[Parse], list[str]]]) -> list[Parse]:

@@ -22,6 +22,7 @@ from syntaxlm.parsing.options import DecodingOptions, Ties
 from syntaxlm.scoring.long_sentences import LONG_SENTENCE, PARSING, check_long_sentence, fitting_in_memory
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.trees.averaging import average
+from syntaxlm.trees.decoding import SpanTable
 from syntaxlm.trees.marks import Marks, MarkSide
 from syntaxlm.trees.spans import Integers, SpanSets, sorted_by_sentence
 
@@ -48,7 +49,8 @@ def decodings(bundles: Sequence[ModelBundle], options: DecodingOptions) -> list[
             with distances lacks, and for any layer if no model has distances.
     """
     parsers = [bundle.require(ParsesSentences, "parsing") for bundle in bundles]
-    decoder, layer = options.decoder, options.layer
+    decoder = options.decoder
+    layer = options.layer
     if decoder is not None and not any(decoder in parser.decoders for parser in parsers):
         names = dict.fromkeys(
             f"{bundle.name} models have {', '.join(parser.decoders)}"
@@ -97,8 +99,12 @@ def structure_of(
     read: Callable[[TokenBatch], Any] = parser.structure
     names: Sequence[str] = ()
     if labels and isinstance(parser, LabelsSpans):
-        read, names = parser.labelled_structure, parser.labels
-    longest, lengths = int(corpus.lengths.argmax()), corpus.lengths
+        read = parser.labelled_structure
+        names = parser.labels
+
+    # Check the longest sentence before memory is taken for its spans.
+    lengths = corpus.lengths
+    longest = int(lengths.argmax())
     if parser.structure_type.corpus.compares_spans and lengths[longest] > LONG_SENTENCE:
         sentence = corpus.sentence(longest)
 
@@ -108,6 +114,7 @@ def structure_of(
 
         words = [bundle.vocabulary.tokens[word] for word in sentence]
         check_long_sentence(words, numbers[longest], bundle.name, PARSING, attempt)
+
     with fitting_in_memory(lambda: (numbers[longest], int(lengths[longest])), PARSING):
         structure = parser.structure_type.corpus(lengths, parser.distance_layers, names)
         for batch, indices in batches_of(bundle, corpus):
@@ -129,8 +136,12 @@ def combined_trees(
     """
     if len(structures) == 1:
         return structures[0].decode(*chosen[0], marks)
-    inputs = [structure.averaging_input(*way) for structure, way in zip(structures, chosen, strict=True)]
-    return average(inputs, ties=ties, marks=marks)
+    return average(averaging_inputs(structures, chosen), ties=ties, marks=marks)
+
+
+def averaging_inputs(structures: Sequence[CorpusStructure], chosen: Sequence[Decoding]) -> list[SpanSets | SpanTable]:
+    """Return what each model contributes to an average: its trees, or its probabilities of all spans."""
+    return [structure.averaging_input(*decoding) for structure, decoding in zip(structures, chosen, strict=True)]
 
 
 def trained_side(bundles: Sequence[ModelBundle]) -> MarkSide | None:
@@ -181,9 +192,11 @@ def batches_of(bundle: ModelBundle, corpus: EncodedCorpus) -> Iterator[tuple[Tok
     Also yields the index of the sentence of each column, (B,). Batches are smaller for models that compare spans, which
     need memory for every span and time as the cube of the length.
     """
-    lengths, device = corpus.lengths, bundle.model.device
+    lengths = corpus.lengths
     compares_spans = bundle.require(ParsesSentences, "parsing").structure_type.corpus.compares_spans
     batches = SentenceBatches(corpus, bundle.vocabulary, TOKEN_BUDGET, shuffle=False, seed=0, closed=True)
+    # For models that compare spans, cut batches into parts with a limited number of spans. The first sentence is the
+    # longest.
     parts: list[Integers] = []
     for indices in batches.epoch(0):
         size = len(indices)
@@ -195,4 +208,4 @@ def batches_of(bundle: ModelBundle, corpus: EncodedCorpus) -> Iterator[tuple[Tok
     work = lengths.astype(float) ** (3 if compares_spans else 1)
     total = float(work.sum())
     for indices in progress_bar(parts, "parsing", total, lambda part: float(work[part].sum()), percent=True):
-        yield batches.batch(indices).to(device), indices
+        yield batches.batch(indices).to(bundle.model.device), indices
