@@ -246,30 +246,37 @@ def _together(
     bundle: ModelBundle, numbers: range, prompt: list[int], options: SamplingOptions
 ) -> list[GeneratedSentence]:
     """Sample the sentences with these numbers in one batch, one column per sentence."""
-    model, vocabulary = bundle.require(PredictsNextToken, "generate", SamplesSentences), bundle.vocabulary
+    model = bundle.require(PredictsNextToken, "generate", SamplesSentences)
+    vocabulary = bundle.vocabulary
     device = bundle.model.eval().device
+
+    # Read BOS and the prompt in every column. The target after the prompt is not known yet.
     random = [np.random.default_rng([options.seed, number]) for number in numbers]
     read = torch.tensor([vocabulary.begin_id, *prompt])[:, None].repeat(1, len(random))
     batch = TokenBatch(read, read.roll(-1, 0)).to(device)
     drawn: list[list[int]] = [list(prompt) for _ in random]
-    of_prompt = model.token_log_probs(batch).log_probs[:-1].T.tolist()  # the target after the prompt is not known yet
-    log_probs_of_next, state = model.next_log_probs(batch)
+    log_probs: list[list[float]] = model.token_log_probs(batch).log_probs[:-1].T.tolist()
+    next_log_probs, state = model.next_log_probs(batch)
+
+    # Tokens that cannot be drawn first, and later. BOS may be the same token as EOS. A model that does not predict EOS
+    # has not learned it.
     barred = barred_tokens(vocabulary, options.keep_unknown)
-    later = barred.copy()  # BOS may be the same token as EOS. A model that does not predict EOS has not learned it.
-    later[vocabulary.end_id] = not bundle.mode.predict_eos
+    barred_later = barred.copy()
+    barred_later[vocabulary.end_id] = not bundle.mode.predict_eos
     if prompt:
-        barred = later
+        barred = barred_later
     elif bundle.normaliser.units == "characters" and bundle.normaliser.space is not None:
         barred[vocabulary.id(bundle.normaliser.space)] = True
     if barred.all():
         raise InputError("the model's vocabulary has no word to sample except the unknown word")
-    log_probs: list[list[float]] = [list(column) for column in of_prompt]
+
     growing = np.ones(len(random), bool)
     for _ in range(options.max_words or MAXIMUM[bundle.normaliser.units]):
         check_wanted()
-        next_values: Numbers = log_probs_of_next.double().cpu().numpy()
+        next_values: Numbers = next_log_probs.double().cpu().numpy()
         uniform = np.array([generator.random() for generator in random])
-        chosen, barred = choose(np.where(barred, -np.inf, next_values), uniform, options), later
+        chosen = choose(np.where(barred, -np.inf, next_values), uniform, options)
+        barred = barred_later
         for column in np.flatnonzero(growing):
             log_probs[column].append(float(next_values[column, chosen[column]]))
             if chosen[column] == vocabulary.end_id:
@@ -279,7 +286,8 @@ def _together(
         if not growing.any():
             break
         tokens = torch.from_numpy(chosen)[None].to(device)
-        log_probs_of_next, state = model.next_log_probs(TokenBatch(tokens, tokens, carries=True), state)
+        next_log_probs, state = model.next_log_probs(TokenBatch(tokens, tokens, carries=True), state)
+
     sentences = []
     for number, ids, values, grows in zip(numbers, drawn, log_probs, growing.tolist(), strict=True):
         words = vocabulary.decode(ids)

@@ -12,7 +12,7 @@ from syntaxlm.core.arrays import Numbers
 from syntaxlm.core.errors import InputError
 
 FEWEST = 6  # items of a bootstrap
-_DRAWN = 2_000_000  # sampled sentences in memory at a time
+_ITEMS_AT_A_TIME = 2_000_000  # drawn items of the samples that are in memory together
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,8 @@ class RunScores:
 
     def of_samples(self, counts: Numbers) -> Numbers:
         """Return the runs' scores of bootstrap samples: (B, n), how often each item was drawn -> (B, runs)."""
-        parts, wholes = counts @ self.parts.T, counts @ self.wholes.T
+        parts = counts @ self.parts.T
+        wholes = counts @ self.wholes.T
         return np.where(wholes > 0, parts / np.where(wholes > 0, wholes, 1), 1.0)
 
 
@@ -134,12 +135,13 @@ def compare_runs(
         raise ValueError("a bootstrap needs at least one sample")
     generator = np.random.default_rng(seed)
     drawn = []
-    step = max(1, _DRAWN // max(1, items))
+    step = max(1, _ITEMS_AT_A_TIME // max(1, items))
     for low in range(0, samples, step):
         size = min(step, samples - low)
+        # Draw items for each sample, and count how often each item is in it: (size, items).
         places = generator.integers(items, size=(size, items), dtype=np.int32) + items * np.arange(size)[:, None]
-        # How often each item is in each sample: (size, items).
         counts = np.bincount(places.ravel(), minlength=size * items).reshape(size, items).astype(np.float64)
+        # Draw the runs of each model, then take their mean.
         means = []
         for runs in (first, second):
             scores = runs.of_samples(counts)
