@@ -30,7 +30,11 @@ ROOT_LABEL = "root"  # label of ROOT's arrow if the file has none
 
 
 class _Arc(NamedTuple):
-    """An arc between the words low < high, from 1, one of which is the dependent `word`. level: 1 is the lowest."""
+    """An arc between the words low < high, from 1, one of which is the dependent `word`.
+
+    Attributes:
+        level: 1 is the lowest.
+    """
 
     low: int
     high: int
@@ -47,7 +51,9 @@ def dependency_picture(tree: DrawableDependencies) -> Picture:
 
     The root has an arrow from above. Arcs over a word that does not depend on their head, directly or indirectly, make
     a tree non-projective, and have a different colour.
-    Raises InputError for a word that is its own head, and for more than `MAXIMUM_WORDS` words.
+
+    Raises:
+        InputError: for a word that is its own head, and for more than `MAXIMUM_WORDS` words.
     """
     _check(tree)
     words = [shortened(visible(word), LONGEST_WORD) for word in tree.words]
@@ -175,7 +181,8 @@ def _columns(
 def _label_place(word: int, head: int, legs: _Legs, levels: Mapping[int, int], width: float) -> float:
     """Return the middle of an arc's label: that of the arc, or of its widest segment that no other arc's leg crosses.
 
-    levels: of arcs, by dependent; ROOT's arrow has no level and is above all others.
+    Args:
+        levels: of arcs, by dependent; ROOT's arrow has no level and is above all others.
     """
     inside, level = range(min(word, head) + 1, max(word, head)), levels[word]
     crossed = sorted(

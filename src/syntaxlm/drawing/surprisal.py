@@ -23,7 +23,10 @@ END_GAP = 4.0  # pixels: between the words and the end of the sentence
 class DrawableSurprisal(Protocol):
     """The surprisal of a word in bits, None if it has none; of the end of the sentence if the word is "".
 
-    begin, end: its characters in the sentence.  in_vocabulary: whether the model knows the word; None: not known.
+    Attributes:
+        begin: its first character in the sentence.
+        end: the character after its last.
+        in_vocabulary: whether the model knows the word; None: not known.
     """
 
     @property
@@ -52,11 +55,15 @@ def surprisal_bars(
 ) -> Picture:
     """Return bars that hang below words, and one for the end of the sentence, beside all words.
 
-    centres: x of each word.  places: start and end of each word in the sentence.  width: of the picture of the words.
-    mirrored: whether the first word is on the right; then a wider picture is wider on its left side.
-    full: bits of a bar of full height.
     A row may have several words ("did" and "n't" in "didn't"): its bar is in the middle of them. If it also has marks
     that are not among the words, such as the stop of "boats.", the bar counts them, too, and the row is written below.
+
+    Args:
+        centres: x of each word.
+        places: start and end of each word in the sentence.
+        width: of the picture of the words.
+        mirrored: whether the first word is on the right; then a wider picture is wider on its left side.
+        full: bits of a bar of full height.
     """
     bits = [row.surprisal for row in rows if row.surprisal is not None]
     rows = [row for row in rows if row.surprisal is not None]
@@ -93,7 +100,9 @@ def pair_picture(
 ) -> Picture:
     """Return two similar sentences: the first with rising bars, below it the second with hanging bars.
 
-    columns: their alignment.  decisive: index of the column that is marked.
+    Args:
+        columns: their alignment.
+        decisive: index of the column that is marked.
     """
     most = [max(row.surprisal or 0.0 for row in rows) for rows in (first, second)]
     full = max(FULL["words"], *most)

@@ -27,7 +27,9 @@ _CROSSINGS = {(False, False): "─", (False, True): "┬", (True, False): "┴",
 class _Cell:
     """A word, tag or constituent in a grid.
 
-    column: place among the columns of the grid, of which words have every second one.  height: rows below it.
+    Attributes:
+        column: place among the columns of the grid, of which words have every second one.
+        height: rows below it.
     """
 
     text: str
@@ -39,7 +41,8 @@ class _Cell:
 def draw_tree(tree: DrawableTree, known: Sequence[bool] = ()) -> str:
     """Return a tree in box characters; for more than 40 words or 200 constituents, a note instead.
 
-    known: whether a model's vocabulary has each word; the others are marked with *. Empty: no marks.
+    Args:
+        known: whether a model's vocabulary has each word; the others are marked with *. Empty: no marks.
     """
     if len(tree.constituents) > DEEPEST:
         return f"(a tree of {len(tree.constituents)} constituents is too deep to draw here)"

@@ -44,7 +44,12 @@ TOOLTIP_WORDS = 20  # most words of a span in its tooltip
 
 @dataclass(frozen=True)
 class SpanNote:
-    """What the marker of a constituent shows. tooltip: its score, as text. fill: 0 to 1, strength of its colour."""
+    """What the marker of a constituent shows.
+
+    Attributes:
+        tooltip: its score, as text.
+        fill: 0 to 1, strength of its colour.
+    """
 
     tooltip: str
     fill: float = 0.0
@@ -54,8 +59,11 @@ class SpanNote:
 class _Columns:
     """One column per word.
 
-    edges: (n + 1,), the left edge of each column and the right edge of the last, in pixels from the first.
-    start: space before the first column.  width: of the picture.  mirrored: whether the first word is on the right.
+    Attributes:
+        edges: (n + 1,), the left edge of each column and the right edge of the last, in pixels from the first.
+        start: space before the first column.
+        width: of the picture.
+        mirrored: whether the first word is on the right.
     """
 
     edges: Sequence[float]
@@ -79,9 +87,14 @@ class _Columns:
 
 @dataclass
 class _Node:
-    """A constituent. parent: index of the constituent above it, -1 for none. level: its height above its words.
+    """A constituent.
 
-    left, right: ends of its horizontal line. x: of the edge to its parent. All are in pixels from the first column.
+    Attributes:
+        parent: index of the constituent above it, -1 for none.
+        level: its height above its words.
+        left: left end of its horizontal line.
+        right: right end of its horizontal line.
+        x: of the edge to its parent. All are in pixels from the first column.
     """
 
     label: str
@@ -107,12 +120,19 @@ def tree_picture(
 ) -> Picture:
     """Return a tree; below it a bar for each distance between neighbouring words; below these the words.
 
-    distances: one per word; that of word i is between words i - 1 and i, so the first is not drawn. None: no bars.
-    gold: a tree over the same words, drawn next to the first (or below, if too wide), with shared spans marked in both.
-    words: drawn instead of the tree's own. notes: tooltips of words; words with a note are underlined.
-    span_notes: of constituents [start, end), which get a marker; not drawn with a gold tree, which has its own markers.
-    Raises ValueError if distances, words or notes are not one per word, and for a non-finite distance; InputError if
-    the gold tree has a different number of words, and for more than `MAXIMUM_NODES` words and constituents.
+    Args:
+        distances: one per word; that of word i is between words i - 1 and i, so the first is not drawn. None: no bars.
+        gold: a tree over the same words, drawn next to the first (or below, if too wide), with shared spans marked in
+            both.
+        words: drawn instead of the tree's own.
+        notes: tooltips of words; words with a note are underlined.
+        span_notes: of constituents [start, end), which get a marker; not drawn with a gold tree, which has its own
+            markers.
+
+    Raises:
+        ValueError: if distances, words or notes are not one per word, and for a non-finite distance.
+        InputError: if the gold tree has a different number of words, and for more than `MAXIMUM_NODES` words and
+            constituents.
     """
     words = tree.words if words is None else words
     notes = [""] * len(words) if notes is None else notes
@@ -225,7 +245,11 @@ def _picture(
     shared: Set[Span] | None = None,
     span_notes: Mapping[Span, SpanNote] | None = None,
 ) -> Picture:
-    """Return one tree in its columns. shared: spans that another tree also has; None without another tree."""
+    """Return one tree in its columns.
+
+    Args:
+        shared: spans that another tree also has; None without another tree.
+    """
     branches, foot = _branches(tree, words, columns, shared, span_notes or {})
     tags = []
     for place, tag in enumerate(tree.tags):
@@ -319,7 +343,8 @@ def _branches(
 def _nodes(tree: DrawableTree, edges: Sequence[float]) -> tuple[list[_Node], list[int]]:
     """Return the constituents and, for each word, the index of the innermost constituent around it; -1 for none.
 
-    edges: of the columns.
+    Args:
+        edges: of the columns.
     """
     nodes: list[_Node] = []
     parents = [-1] * len(tree.words)
