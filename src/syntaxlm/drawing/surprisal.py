@@ -74,6 +74,7 @@ def surprisal_bars(
     if any(not row.word for row in rows):
         widest = max(widest, width + end_width + END_GAP)
     moved = widest - width if mirrored else 0.0
+    # The end of the sentence is behind the last word.
     behind = moved + MARGIN - END_GAP - end_width / 2 if mirrored else width - MARGIN + END_GAP + end_width / 2
     elements = [svg.line(MARGIN, MARGIN, widest - MARGIN, MARGIN, "axis")]
     lowest = 0.0
@@ -125,8 +126,7 @@ def pair_picture(
             elements.insert(0, svg.rectangle(x - width / 2, MARGIN, width, foot - MARGIN, "bar", opacity=0.25))
         for row, baseline, y in zip(rows, (axis + 20, axis + 44), (axis, axis + BETWEEN), strict=True):
             if row is not None:
-                role = "note" if not row.word else "unknown" if row.in_vocabulary is False else "word"
-                elements.append(svg.text(x, baseline, _name(row), role, "middle"))
+                elements.append(svg.text(x, baseline, _name(row), _role(row), "middle"))
             if row is not None and row.surprisal is not None:
                 elements += _bar(row, row.surprisal, x, y, full, rises=y == axis)
         left += width
@@ -152,6 +152,12 @@ def _bar(row: DrawableSurprisal, bits: float, x: float, y: float, full: float, r
     opacity = 0.35 if is_unknown else None
     bar = svg.rectangle(x - BAR / 2, top, BAR, length, "area-1", tooltip, opacity)
     return bar, svg.text(x, baseline, f"{bits:.1f}", "small", "middle")
+
+
+def _role(row: DrawableSurprisal) -> str:
+    if not row.word:
+        return "note"
+    return "unknown" if row.in_vocabulary is False else "word"
 
 
 def _name(row: DrawableSurprisal) -> str:
