@@ -192,7 +192,7 @@ def _label_place(word: int, head: int, legs: _Legs, levels: Mapping[int, int], w
     """Return the middle of an arc's label: that of the arc, or of its widest segment that no other arc's leg crosses.
 
     Args:
-        levels: of arcs, by dependent; ROOT's arrow has no level and is above all others.
+        levels: the levels of arcs, by dependent; ROOT's arrow has no level and is above all others.
     """
     inside = range(min(word, head) + 1, max(word, head))
     level = levels[word]

@@ -24,7 +24,7 @@ class DrawableSurprisal(Protocol):
     """The surprisal of a word in bits, None if it has none; of the end of the sentence if the word is "".
 
     Attributes:
-        begin: its first character in the sentence.
+        begin: first character of the word in the sentence.
         end: the character after its last.
         in_vocabulary: whether the model knows the word; None: not known.
     """
@@ -61,7 +61,7 @@ def surprisal_bars(
     Args:
         centres: x of each word.
         places: start and end of each word in the sentence.
-        width: of the picture of the words.
+        width: the width of the picture of the words.
         mirrored: whether the first word is on the right; then a wider picture is wider on its left side.
         full: bits of a bar of full height.
     """
@@ -102,7 +102,7 @@ def pair_picture(
     """Return two similar sentences: the first with rising bars, below it the second with hanging bars.
 
     Args:
-        columns: their alignment.
+        columns: the alignment of the words.
         decisive: index of the column that is marked.
     """
     most = [max(row.surprisal or 0.0 for row in rows) for rows in (first, second)]

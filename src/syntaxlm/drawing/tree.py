@@ -47,7 +47,7 @@ class SpanNote:
     """What the marker of a constituent shows.
 
     Attributes:
-        tooltip: its score, as text.
+        tooltip: the score of the constituent, as text.
         fill: 0 to 1, strength of its colour.
     """
 
@@ -62,7 +62,7 @@ class _Columns:
     Attributes:
         edges: (n + 1,), the left edge of each column and the right edge of the last, in pixels from the first.
         start: space before the first column.
-        width: of the picture.
+        width: the width of the picture.
         mirrored: whether the first word is on the right.
     """
 
@@ -91,10 +91,10 @@ class _Node:
 
     Attributes:
         parent: index of the constituent above it, -1 for none.
-        level: its height above its words.
-        left: left end of its horizontal line.
-        right: right end of its horizontal line.
-        x: of the edge to its parent. All are in pixels from the first column.
+        level: the height above the words.
+        left: left end of the horizontal line, in pixels from the first column.
+        right: right end of the horizontal line.
+        x: the x of the edge to the parent.
     """
 
     label: str
@@ -127,8 +127,8 @@ def tree_picture(
             both.
         words: drawn instead of the tree's own.
         notes: tooltips of words; words with a note are underlined.
-        span_notes: of constituents [start, end), which get a marker; not drawn with a gold tree, which has its own
-            markers.
+        span_notes: notes on constituents [start, end), which get a marker. They are not drawn with a gold tree, which
+            has markers of its own.
 
     Raises:
         ValueError: if distances, words or notes are not one per word, and for a non-finite distance.
@@ -360,7 +360,7 @@ def _nodes(tree: DrawableTree, edges: Sequence[float]) -> tuple[list[_Node], lis
     """Return the constituents and, for each word, the index of the innermost constituent around it; -1 for none.
 
     Args:
-        edges: of the columns.
+        edges: the edges of the columns.
     """
     nodes: list[_Node] = []
     parents = [-1] * len(tree.words)

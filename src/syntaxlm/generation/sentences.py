@@ -65,8 +65,8 @@ class SentenceWithTree(HasRows):
     """One sampled sentence with its tree.
 
     Attributes:
-        number: from 1.
-        text: its tokens as a line of text.
+        number: number of the sentence, from 1.
+        text: the tokens as a line of text.
         tree: over the tokens, with the grammar's symbols as labels and each word's label as its tag. A sentence of one
             word, which the grammar does not generate, has a tree without labels.
     """
@@ -176,11 +176,11 @@ class GeneratedSentence(HasRows):
     """One sampled sentence.
 
     Attributes:
-        number: from 1.
-        text: its tokens as a line of text.
-        tokens: including the prompt's, without the end.
-        surprisals: in bits, of each token and of the end if the sentence ended, by the model's own probabilities,
-            whatever the temperature; empty if it was sampled top-down.
+        number: number of the sentence, from 1.
+        text: the tokens as a line of text.
+        tokens: the tokens, including those of the prompt, without the end.
+        surprisals: surprisal in bits of each token, and of the end if the sentence ended, by the model's own
+            probabilities, whatever the temperature. Empty if the sentence was sampled top-down.
         ended: False if the sentence reached the length limit.
     """
 

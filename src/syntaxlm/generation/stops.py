@@ -82,8 +82,8 @@ class StopScore:
 
     Attributes:
         words: number of decisions.
-        correct: of correct ones.
-        edges: of words with an edge.
+        correct: number of correct decisions.
+        edges: number of words with an edge.
     """
 
     words: int

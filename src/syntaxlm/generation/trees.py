@@ -58,9 +58,10 @@ class GeneratedTree(HasRows):
     """One sampled tree.
 
     Attributes:
-        number: from 1.
+        number: number of the sentence, from 1.
         tree: named by the number; its words are the model's tokens, in sentence order.
-        surprisals: in bits, of each word given its path, as in `tree_surprisals`; they add up to -log2 P(S | T).
+        surprisals: surprisal in bits of each word given its path, as in `tree_surprisals`; they add up to
+            -log2 P(S | T).
         tree_surprisal: -log2 P(T) in bits, of all stop decisions and, if the model reads labels, of labels. Both use
             the networks' own probabilities, whatever the temperature.
         cut: the limits at which the tree was cut; () if it ended by itself.

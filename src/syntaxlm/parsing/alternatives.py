@@ -48,7 +48,7 @@ def alternatives_of(
 
     Args:
         sentences: tokens as the first model reads them.
-        structures: of the sentences, of each model.
+        structures: what each model says about the sentences.
         marks: see `best_averages`; samples do not depend on them.
     """
     bundle = bundles[0]

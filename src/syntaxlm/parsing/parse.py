@@ -47,8 +47,8 @@ class Alternative(NamedTuple):
     Attributes:
         confidence: the mean probability of its constituents without the whole sentence: the expected share that is
             correct.
-        probability: of the tree given the sentence; None for an average of several models (`also`), and for a model
-            without probabilities of trees.
+        probability: the probability of the tree given the sentence; None for an average of several models (`also`), and
+            for a model without probabilities of trees.
     """
 
     tree: Tree
@@ -259,11 +259,11 @@ class ParseBatch:
 
     Attributes:
         read: the lines as the (first) model reads them.
-        reader: its reader.
+        reader: the reader of that model.
         first: number of the first line.
         spans: the spans of the trees of all lines with words; None if there are none.
-        structure: from which the trees were decoded; None for averages and without words.
-        layer: of its distances.
+        structure: what the trees were decoded from; None for averages and without words.
+        layer: the layer of its distances.
         labelled: whether spans and single words have induced labels.
         alternatives: several trees of each line with words; () if one was requested.
     """
@@ -388,7 +388,7 @@ class ParseBatch:
         """Return what the model does not read of each line.
 
         Args:
-            offsets: of all parts.
+            offsets: start and end of each part of the lines.
         """
         parts: list[list[NotRead]] = [[] for _ in self.read.lines]
         places = np.flatnonzero(~self.read.is_read)

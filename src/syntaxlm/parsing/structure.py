@@ -34,7 +34,7 @@ class Decoding(NamedTuple):
     """How the structure of one model is decoded.
 
     Attributes:
-        layer: of the distances, from 1; 1 for other structures.
+        layer: the layer of the distances, from 1; 1 for other structures.
     """
 
     decoder: str
@@ -84,7 +84,7 @@ def structure_of(
 
     Args:
         labels: compute labels of spans, if the model has them; this takes more time.
-        numbers: of the sentences in their source, for messages; None: 1, 2, ...
+        numbers: the numbers of the sentences in their source, for messages; None: 1, 2, ...
 
     Raises:
         InputError: for a sentence that is too long for a model that compares all spans.

@@ -82,7 +82,7 @@ class ScoredTokens:
         tokens: (n,) int64, including ends of sentences if these are predicted.
         log_probs: (n,), natural.
         hidden: (n, F), the decoder's inputs.
-        predictions: of these tokens.
+        predictions: the distributions before these tokens.
     """
 
     tokens: Tensor

@@ -40,9 +40,9 @@ def check_long_sentence(
     Warns if the sentence takes minutes. The time is extrapolated from that of its first words.
 
     Args:
-        words: of the sentence.
-        number: of the sentence in its source.
-        name: of the model type.
+        words: the words of the sentence.
+        number: the number of the sentence in its source.
+        name: the name of the model type.
         attempt: computes the first n words.
 
     Raises:

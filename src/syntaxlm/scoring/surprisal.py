@@ -171,7 +171,7 @@ def _rows(
     """Yield the rows of each line.
 
     Args:
-        stream: None if each line is read by itself.
+        stream: the stream that the lines continue; None if each line is read by itself.
     """
     given = scorer.vocabulary.encode(reader.tokens(options.given)) if options.given else []
     ends = int(scorer.mode.predict_eos)
@@ -208,7 +208,7 @@ class _LineTokens:
     Attributes:
         bits: the surprisal of each token.
         begin: index of the first token in `distributions`.
-        distributions: of all tokens of several lines; None unless measures need them.
+        distributions: the distributions of all tokens of several lines; None unless measures need them.
     """
 
     bits: list[float]

@@ -44,7 +44,7 @@ class WordScores:
     Attributes:
         surprisal: (n,) bits; NaN for a word of which the model reads nothing, such as a dash.
         known: (n,) whether the model reads the word and all its tokens are in the vocabulary.
-        tokens: of each word, joined by spaces.
+        tokens: the tokens of each word, joined by spaces.
         token_counts: (n,) the number of tokens of each word; if the model splits its tokens into sub-tokens, of these.
         carries: whether the state was carried within groups.
         long_sentences: number of sentences that were split because they are too long for the model.
@@ -72,7 +72,7 @@ def score_words(
     character-level model, the space after a word belongs to the word.
 
     Args:
-        name: of the model, for messages.
+        name: the name of the model, for messages.
         options: with the context "carry", the state is carried within a group and reset between groups.
 
     Raises:

@@ -122,7 +122,7 @@ def compare_runs(
 
     Args:
         samples: number of bootstrap samples.
-        seed: of the random numbers.
+        seed: the seed of the random numbers.
         measure: name of the score.
 
     Raises:

@@ -68,7 +68,7 @@ class AgreementMatrix:
         """Return a table for reading with one row per prediction.
 
         Args:
-            names: of the predictions.
+            names: the names of the predictions.
             columns: additional values per prediction, by heading.
         """
         numbers = range(1, len(names) + 1)
@@ -151,7 +151,8 @@ def average(
             pseudo-random choice that only depends on the spans of the sentence's trees: reproducible and unbiased.
             `first` takes the first, so words that no prediction brackets become right branching, as in
             `binary_upper_bound`.
-        marks: of the sentences. Their violation, 0 to 1, is subtracted from the mean probability of each span.
+        marks: the marks of the sentences. Their violation, 0 to 1, is subtracted from the mean probability of each
+            span.
 
     Raises:
         InputError: if sentences differ in number or length, weights do not fit, a probability is not finite, or a
@@ -172,7 +173,7 @@ class RankedTree(NamedTuple):
         spans: start and end of each span of two words or more, in pre-order.
         confidence: the mean probability of its spans without the whole sentence, which is the expected share of them
             that is correct; 1 if there are none.
-        probability: of the tree given the sentence; None if unknown.
+        probability: the probability of the tree given the sentence; None if unknown.
     """
 
     spans: list[tuple[int, int]]

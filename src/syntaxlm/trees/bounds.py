@@ -153,7 +153,7 @@ def _open_positions(starts: Integers, ends: Integers, offsets: Integers) -> Flag
 
     Args:
         starts: starts of the gold spans, in pre-order.
-        ends: their ends.
+        ends: the ends of these spans.
     """
     words = int(offsets[-1])
     starting = np.bincount(starts, minlength=words + 1)
@@ -186,7 +186,7 @@ def _distances(starts: Integers, ends: Integers, is_open: Flags, offsets: Intege
 
     Args:
         starts: starts of the gold spans, in pre-order.
-        ends: their ends.
+        ends: the ends of these spans.
     """
     # Drop the gold spans that are not in the tree: those that end at an open position, and all but the outermost of
     # those that start at a closed position inside the sentence.
@@ -219,7 +219,7 @@ def _innermost(starts: Integers, ends: Integers, words: Integers) -> Integers:
 
     Args:
         starts: starts of nested spans, in pre-order.
-        ends: their ends.
+        ends: the ends of these spans.
     """
     sorted_ends = np.sort(ends)
     number = np.arange(len(starts))
@@ -256,7 +256,7 @@ def _positions_to_open(starts: list[int], ends: list[int], is_open: list[bool], 
 
     Args:
         starts: starts of the gold spans that start or end at a contested position, in pre-order.
-        ends: their ends.
+        ends: the ends of these spans.
         is_open: (n + 1,), whether each position is open.
         contested: (n + 1,), whether each position is contested.
     """
@@ -331,7 +331,7 @@ def _children(starts: list[int], ends: list[int]) -> list[list[int]]:
 
     Args:
         starts: starts of nested spans, in pre-order, except that the last one is around all others.
-        ends: their ends.
+        ends: the ends of these spans.
     """
     root = len(starts) - 1
     children: list[list[int]] = [[] for _ in ends]

@@ -76,7 +76,7 @@ class ParsedBrackets(Generic[TreeType]):
     Attributes:
         trees: the trees. One without words stands for a failed parse.
         labelled: whether brackets start with a label.
-        evidence: why.
+        evidence: why the text was taken to be of this form.
         failed: the places of the trees without words.
         blank_lines: blank lines, if each other line holds one tree.
         remarks: what was dropped or is odd.

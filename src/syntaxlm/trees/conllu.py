@@ -43,7 +43,7 @@ class _Format(NamedTuple):
             comments.
         columns: description of the columns of a line, for messages.
         expected: description of the lines, for messages.
-        name: of the format.
+        name: the name of the format.
     """
 
     word: int
@@ -83,12 +83,12 @@ class ConlluSentence:
     """A sentence of a file of dependency trees with its original lines, without line ends.
 
     Attributes:
-        path: its file.
-        number: its number there, from 1.
-        name: its id, or "".
+        path: the file.
+        number: number of the sentence in the file, from 1.
+        name: the id of the sentence, or "".
         comments: its lines that start with #.
         rows: the other lines.
-        numbers: their line numbers.
+        numbers: the line number of each row.
         tree: the dependency tree.
     """
 

@@ -25,8 +25,8 @@ class Protocol:
 
     Attributes:
         average: mean of the sentences' F1, or F1 of the pooled counts.
-        whole_sentence: the span of the whole sentence, including its copies.
-        one_word: sentences of one word.
+        whole_sentence: what happens to the span of the whole sentence, including its copies.
+        one_word: what happens to sentences of one word.
         max_words: longer sentences (after preprocessing) are excluded; None: no limit.
 
     Examples:
@@ -73,7 +73,7 @@ class SentenceScores:
     """One row per scored sentence, (S,) each.
 
     Attributes:
-        indices: its index among the given sentences, from 0.
+        indices: the index of the sentence among the given ones, from 0.
     """
 
     indices: Integers
@@ -113,9 +113,9 @@ class ParsingScores:
         precision: 0 to 1, averaged by the protocol.
         recall: 0 to 1, averaged by the protocol.
         f1: 0 to 1, averaged by the protocol.
-        sentences: scored.
-        recall_by_label: recall, number of gold spans.
-        f1_by_length: F1, number of sentences.
+        sentences: number of scored sentences.
+        recall_by_label: by gold label, the recall and the number of gold spans.
+        f1_by_length: by range of lengths, F1 and the number of sentences.
     """
 
     protocol: Protocol

@@ -272,7 +272,7 @@ def _no_match(
     """Return the error for predictions that do not fit the gold trees.
 
     Args:
-        predictions: their number.
+        predictions: the number of all predictions.
     """
     # The first tree that differs, and the numbers of its sentence in the two files.
     trees = matches.trees

@@ -292,7 +292,7 @@ class PreprocessedTrees:
 
     Attributes:
         trees: the trees that have words left.
-        indices: their indices among all trees, from 0.
+        indices: the index of each of them among all trees, from 0.
         kept: for each of all trees, whether each of its words stays; without empty nodes and nodes that are not text.
         remarks: which words were dropped, by their tags, and which tags are not known.
     """
@@ -423,7 +423,7 @@ def _foreign(counts: Counter[str], preprocessing: GoldPreprocessing, fault: str)
     """Return the error of rules that do not fit, with the tags found.
 
     Args:
-        counts: of the treebank's tags.
+        counts: how often the treebank has each tag.
         fault: the start of the message.
     """
     met = ", ".join(f"{tag or '(none)'} {count}" for tag, count in counts.most_common(20))

@@ -165,7 +165,7 @@ def trees_of(
     """Return trees over the words of each sentence, labelled X if the spans have no labels.
 
     Args:
-        tags: of the words; None: words have no tags.
+        tags: the tags of the words; None: words have no tags.
 
     Raises:
         InputError: the message names the sentence (from 1) whose number of words differs or whose spans cross.
@@ -216,8 +216,8 @@ def format_spans(
     """Return induced trees as lines of bracketed text, `(X the (X old cat))`: `format_brackets` for many trees at once.
 
     Args:
-        words: of all sentences in order, in lists of any length.
-        tags: of the words; None: words are bare leaves.
+        words: the words of all sentences in order, in lists of any length.
+        tags: the tags of the words; None: words are bare leaves.
         spans: nested, including the whole sentence if it has more than one word; labels are not written.
 
     Raises:
