@@ -25,7 +25,7 @@ from syntaxlm.storage.folder import read_model
 from syntaxlm.text.options import AS_WRITTEN
 from syntaxlm.training.recipe import read_recipe, recipe_from
 from syntaxlm.training.run import train
-from syntaxlm.trees.spans import joined
+from syntaxlm.trees.spans import union
 from syntaxlm.trees.tree import read_brackets
 from tests.trees.enumeration import spans_of_lists
 
@@ -105,7 +105,7 @@ def closed() -> TokenBatch:
 def test_sets_of_spans_are_joined_sentence_by_sentence():
     one = spans_of_lists([[(0, 2)], [], [(1, 3)]], [3, 2, 4])
     other = spans_of_lists([[(0, 2), (1, 3)], [], [(0, 2)]], [3, 2, 4])
-    found = joined([one, other])
+    found = union([one, other])
     assert np.diff(found.offsets).tolist() == [3, 0, 2]
     assert found.starts.tolist() == [0, 0, 1, 1, 0]
     assert found.ends.tolist() == [2, 2, 3, 3, 2]

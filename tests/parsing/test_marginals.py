@@ -19,7 +19,7 @@ from syntaxlm.parsing.structure import decodings, structure_of
 from syntaxlm.storage.folder import structure_name
 from syntaxlm.trees.averaging import average
 from syntaxlm.trees.charts import spans_in
-from syntaxlm.trees.spans import places_in
+from syntaxlm.trees.spans import item_indices
 from tests.fresh_models import fresh
 from tests.parsing.span_models import Brackets, bracketing
 from tests.trees.enumeration import all_binary_trees
@@ -73,7 +73,8 @@ def test_neither_company_nor_order_nor_budget_changes_marginals_and_labels(monke
     for index, place in enumerate(order):
         assert np.array_equal(found.table.chart(index), expected.table.chart(place), equal_nan=True)
         own, others = (
-            one.codes[places_in(one.table.offsets, np.array([at]))] for one, at in ((found, index), (expected, place))
+            one.codes[item_indices(one.table.offsets, np.array([at]))]
+            for one, at in ((found, index), (expected, place))
         )
         assert np.array_equal(own, others)
     for rule in ("mbr", "viterbi"):

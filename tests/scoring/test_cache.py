@@ -49,7 +49,7 @@ def nats_by_hand(read, settings: CacheSettings) -> float:
 
 @MODES
 def test_the_score_is_that_of_the_equations_token_by_token(stored, text, monkeypatch, mode):
-    monkeypatch.setattr(cache, "ROWS", 5)  # many parts, of rows and of the text
+    monkeypatch.setattr(cache, "ROWS_TOGETHER", 5)  # many parts, of rows and of the text
     for name, value in (("STREAM_STEPS", 16), ("TOKENS", 30), ("TOKEN_BUDGET", 20)):
         monkeypatch.setattr(engine, name, value)
     lines = text.read_text().splitlines()

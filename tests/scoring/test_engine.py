@@ -307,11 +307,11 @@ def test_memory_does_not_grow_with_the_number_of_sentences(monkeypatch, tmp_path
 @MODES
 def test_no_batch_is_larger_than_the_budget(monkeypatch, mode):
     monkeypatch.setattr(engine, "TOKEN_BUDGET", 50)
-    monkeypatch.setattr(engine, "STEPS", 10)
+    monkeypatch.setattr(engine, "SUM_STEPS", 10)
     stored = fresh("lstm", mode)
     seen = recording(stored, monkeypatch)
     Scorer.of(stored).total(corpus_of(stored, [["cat"] * (1 + number % 9) for number in range(200)]))
-    limit = 11 * engine.COLUMNS if mode.carry_state else 50
+    limit = 11 * engine.SUM_COLUMNS if mode.carry_state else 50
     assert max(batch.tokens.numel() for batch in seen) <= limit
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from syntaxlm.trees.bounds import random_trees
-from syntaxlm.trees.f1 import PROTOCOLS, SHOWN, Protocol, label_mapping
+from syntaxlm.trees.f1 import LABELS_PRINTED, PROTOCOLS, Protocol, label_mapping
 from syntaxlm.trees.spans import SpanSets
 from syntaxlm.trees.tree import parse_brackets
 
@@ -93,19 +93,20 @@ def test_counts_are_those_of_a_loop_over_all_spans():
 
 
 def test_the_printed_table_has_the_protocol_the_decoder_and_the_most_frequent_labels(trees):
-    names = tuple(f"NT-{number}" for number in range(SHOWN + 3))
-    chain = random_trees([SHOWN + 4], 0)
+    names = tuple(f"NT-{number}" for number in range(LABELS_PRINTED + 3))
+    chain = random_trees([LABELS_PRINTED + 4], 0)
     predicted = SpanSets(
-        chain.lengths, chain.offsets, chain.starts, chain.ends, np.arange(SHOWN + 3, dtype=np.int32), names
+        chain.lengths, chain.offsets, chain.starts, chain.ends, np.arange(LABELS_PRINTED + 3, dtype=np.int32), names
     )
-    gold = SpanSets(chain.lengths, chain.offsets, chain.starts, chain.ends, np.zeros(SHOWN + 3, np.int32), ("NP",))
+    codes = np.zeros(LABELS_PRINTED + 3, np.int32)
+    gold = SpanSets(chain.lengths, chain.offsets, chain.starts, chain.ends, codes, ("NP",))
     section = label_mapping(predicted, gold, EVALB).table("mbr")
     title = section.title.splitlines()
     assert "mbr trees" in title[0]
     assert str(EVALB) in title[0]
     assert title[1].startswith("many-to-one accuracy 100.0   all labels mapped to NP 100.0   of 18 predicted spans")
     assert title[1].endswith("; 3 less frequent labels are not shown")
-    assert len(section.rows) == SHOWN
+    assert len(section.rows) == LABELS_PRINTED
     assert section.cells()[0] == ["1", "1", "100.0", "NP (100.0%)", "NT-0"]
     figures = label_mapping(*trees, WSJ).to_dict()
     assert figures["protocol"] == "wsj-test"

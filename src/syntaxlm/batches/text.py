@@ -13,7 +13,7 @@ from syntaxlm.core.errors import InputError
 from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.text.vocabulary import Vocabulary
-from syntaxlm.trees.spans import SpanSets, places_in
+from syntaxlm.trees.spans import SpanSets, item_indices
 
 Integers = npt.NDArray[np.int64]
 
@@ -168,7 +168,7 @@ class SentenceBatches:
             marks = torch.from_numpy(self.corpus.marks[np.where(real, places, 0)] & real)
         spans = None
         if self.spans is not None and with_spans:
-            places = places_in(self.spans.offsets, indices)
+            places = item_indices(self.spans.offsets, indices)
             columns = np.repeat(np.arange(len(indices)), np.diff(self.spans.offsets)[indices])
             ends = self.spans.ends[places].astype(np.int64)
             # Step 0 reads BOS, so word k, counted from 1, is read at step k.

@@ -31,7 +31,7 @@ from syntaxlm.training.run import fingerprint
 from syntaxlm.trees.baselines import baseline_scores
 from syntaxlm.trees.f1 import PROTOCOLS, Protocol, score
 from syntaxlm.trees.preprocessing import GoldPreprocessing, find_preprocessing
-from syntaxlm.trees.spans import concatenated
+from syntaxlm.trees.spans import concatenate
 
 TREES, BASELINES = "trees.json", "baselines.json"
 
@@ -178,7 +178,7 @@ class TreebankEvaluation:
             structure_of(bundle, tokens[start : start + SENTENCES_AT_ONCE], labels=False).decode(*decoding)
             for start in range(0, len(tokens), SENTENCES_AT_ONCE)
         ]
-        seconds, spans = time.perf_counter() - started, concatenated(parts)
+        seconds, spans = time.perf_counter() - started, concatenate(parts)
         every, short = (
             score(spans, gold, protocol, details=False) if protocol.scored(gold.lengths).any() else None
             for protocol in (self.protocol, self._protocol_of_short)

@@ -21,7 +21,8 @@ from syntaxlm.drawing.svg import TEXT_SIZES, Picture, Theme, right_to_left, shor
 LEG = 6.0  # pixels between two legs at a word
 BEND = 7.0  # pixels: radius of an arc's corners
 ARROW = 7.0, 3.2  # pixels: length of an arrow's head, half its width
-LEVEL, BARE_LEVEL = 20.0, 11.0  # pixels between levels, with labels and without
+LEVEL = 20.0  # pixels between levels with labels
+BARE_LEVEL = 11.0  # pixels between levels without labels
 FOOT = 14.0  # pixels from the bottom of the arcs to the lowest level
 RAISED = 5.0  # pixels between an arc and its label's baseline
 COLUMN = 26.0  # pixels: least width of a word's column
@@ -30,7 +31,11 @@ ROOT_LABEL = "root"  # label of ROOT's arrow if the file has none
 
 
 class _Arc(NamedTuple):
-    """An arc between the words low < high, from 1, one of which is the dependent `word`. level: 1 is the lowest."""
+    """An arc between the words low < high, from 1, one of which is the dependent `word`.
+
+    Attributes:
+        level: 1 is the lowest.
+    """
 
     low: int
     high: int
@@ -47,7 +52,9 @@ def dependency_picture(tree: DrawableDependencies) -> Picture:
 
     The root has an arrow from above. Arcs over a word that does not depend on their head, directly or indirectly, make
     a tree non-projective, and have a different colour.
-    Raises InputError for a word that is its own head, and for more than `MAXIMUM_WORDS` words.
+
+    Raises:
+        InputError: for a word that is its own head, and for more than `MAXIMUM_WORDS` words.
     """
     _check(tree)
     words = [shortened(visible(word), LONGEST_WORD) for word in tree.words]
@@ -68,10 +75,14 @@ def dependency_picture(tree: DrawableDependencies) -> Picture:
     top = MARGIN + TEXT_SIZES["relation"] + 3  # of the highest arcs, or of ROOT's arrows
     foot = top + FOOT + max(0, highest - 1) * step
     levels = {arc.word: arc.level for arc in arcs}
-    descriptions, lines, texts = [], [], []
+    descriptions = []
+    lines = []  # of arcs, each with the y of its top
+    texts = []
     for word, (head, label, full) in enumerate(zip(tree.heads, labels, tree.labels, strict=True), 1):
         end = middle = across(legs[word, word])
-        y, role, start = top, "-root", None
+        y = top
+        role = "-root"
+        start = None
         relation = full or ROOT_LABEL
         if head:
             start = across(legs[head, word])
@@ -89,8 +100,11 @@ def dependency_picture(tree: DrawableDependencies) -> Picture:
     for drawn, full_texts, y, role in ((words, tree.words, baseline, "word"), (tags, tree.tags, tag_line, "tag")):
         for text, full, x in zip(drawn, full_texts, middles, strict=True):
             if text:
-                tooltip, within = "" if text == full else full, mirrored and role == "word"
-                texts.append(svg.text(across(x), y, text, role, "middle", title=tooltip, within_right_to_left=within))
+                tooltip = "" if text == full else full
+                is_mirrored = mirrored and role == "word"
+                texts.append(
+                    svg.text(across(x), y, text, role, "middle", title=tooltip, within_right_to_left=is_mirrored)
+                )
     height = (tag_line if any(tags) else baseline) + 6 + MARGIN
     elements = [element for _, arc in lines for element in arc]
     title = f"Dependency tree: {' '.join(tree.words)}"
@@ -137,8 +151,9 @@ def _columns(
         after = [arc.word for arc in reversed(arcs) if arc.low == place]
         order = [*before, *([] if head else [place]), *after]
         legs |= {(place, dependent): LEG * (number - (len(order) - 1) / 2) for number, dependent in enumerate(order)}
-        of_texts = text_width(word, TEXT_SIZES["word"]) + 12, text_width(tag, TEXT_SIZES["tag"]) + 8
-        widths.append(max(COLUMN, *of_texts, len(order) * LEG + 8))
+        word_width = text_width(word, TEXT_SIZES["word"]) + 12
+        tag_width = text_width(tag, TEXT_SIZES["tag"]) + 8
+        widths.append(max(COLUMN, word_width, tag_width, len(order) * LEG + 8))
     roots = [word for word, head in enumerate(tree.heads, 1) if head == 0]
     gaps = [(left + right) / 2 for left, right in pairwise(widths)]
 
@@ -151,17 +166,18 @@ def _columns(
         label = label_widths[arc.word - 1]
         needed = label + 6 if label else 2 * BEND
         inside = range(arc.low + 1, arc.high)
-        crossing = (other for other in arcs if other.level > arc.level)
-        if label and (
-            any(root in inside for root in roots)
-            or any(other.low in inside or other.high in inside for other in crossing)
-        ):  # a leg of another arc, or ROOT's arrow, crosses this one: the label has to fit on one side of it
+        higher = [above for above in arcs if above.level > arc.level]
+        is_crossed = any(root in inside for root in roots) or any(
+            above.low in inside or above.high in inside for above in higher
+        )
+        if label and is_crossed:  # the label has to fit on one side of the leg, or of ROOT's arrow
             needed *= 2
         has = sum(gaps[arc.low - 1 : arc.high - 1]) + legs[arc.high, arc.word] - legs[arc.low, arc.word]
         widen(arc.low, arc.high, needed - has)
     for root, following in pairwise(roots):
         needed = (label_widths[root - 1] + label_widths[following - 1]) / 2 + 8
         widen(root, following, needed - sum(gaps[root - 1 : following - 1]))
+
     places = list(accumulate(gaps, initial=0.0))
     # The label of a root near an end may be wider than the first or the last word.
     halves = [(places[word - 1], label_widths[word - 1] / 2) for word in roots]
@@ -175,11 +191,13 @@ def _columns(
 def _label_place(word: int, head: int, legs: _Legs, levels: Mapping[int, int], width: float) -> float:
     """Return the middle of an arc's label: that of the arc, or of its widest segment that no other arc's leg crosses.
 
-    levels: of arcs, by dependent; ROOT's arrow has no level and is above all others.
+    Args:
+        levels: the levels of arcs, by dependent; ROOT's arrow has no level and is above all others.
     """
-    inside, level = range(min(word, head) + 1, max(word, head)), levels[word]
+    inside = range(min(word, head) + 1, max(word, head))
+    level = levels[word]
     crossed = sorted(
-        x for (place, other), x in legs.items() if place in inside and levels.get(other, level + 1) > level
+        x for (place, dependent), x in legs.items() if place in inside and levels.get(dependent, level + 1) > level
     )
     low, high = sorted((legs[head, word], legs[word, word]))
     middle = (low + high) / 2
@@ -203,7 +221,11 @@ def _crosses(tree: DrawableDependencies, word: int, head: int) -> bool:
 
 
 def _arc(start: float | None, end: float, top: float, foot: float, variant: str, tooltip: str) -> list[str]:
-    """Return the line and the tip of an arc between the x of its legs; of ROOT's arrow if it has no start."""
+    """Draw an arc from the leg at `start` to the leg at `end`; without `start`, ROOT's arrow.
+
+    Returns:
+        The line and the tip.
+    """
     length, half = ARROW
     line: list[str | float] = ["M", end, top]
     if start is not None:

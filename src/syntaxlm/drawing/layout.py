@@ -10,7 +10,8 @@ from syntaxlm.drawing import svg
 from syntaxlm.drawing.svg import TEXT_SIZES, Picture, text_width
 
 MARGIN = 12.0  # pixels around everything
-LONGEST_WORD, LONGEST_LABEL = 48, 18  # characters drawn; longer ones are shortened in the middle
+LONGEST_WORD = 48  # characters drawn; longer words are shortened in the middle
+LONGEST_LABEL = 18  # the same for labels and tags
 
 INDUCED_LABEL = "X"  # of constituents without a label of their own; not drawn
 
@@ -55,5 +56,5 @@ def headed(picture: Picture, heading: str, mirrored: bool) -> Picture:
         element = svg.text(picture.width - MARGIN, height, heading, "heading", "end")
     else:
         element = svg.text(MARGIN, height, heading, "heading")
-    both = svg.stacked([Picture(width, height, (element,), picture.title), picture], gap=0)
-    return replace(both, title=picture.title, description=picture.description)
+    stacked = svg.stacked([Picture(width, height, (element,), picture.title), picture], gap=0)
+    return replace(stacked, title=picture.title, description=picture.description)

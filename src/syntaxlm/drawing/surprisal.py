@@ -23,7 +23,10 @@ END_GAP = 4.0  # pixels: between the words and the end of the sentence
 class DrawableSurprisal(Protocol):
     """The surprisal of a word in bits, None if it has none; of the end of the sentence if the word is "".
 
-    begin, end: its characters in the sentence.  in_vocabulary: whether the model knows the word; None: not known.
+    Attributes:
+        begin: first character of the word in the sentence.
+        end: the character after its last.
+        in_vocabulary: whether the model knows the word; None: not known.
     """
 
     @property
@@ -52,11 +55,15 @@ def surprisal_bars(
 ) -> Picture:
     """Return bars that hang below words, and one for the end of the sentence, beside all words.
 
-    centres: x of each word.  places: start and end of each word in the sentence.  width: of the picture of the words.
-    mirrored: whether the first word is on the right; then a wider picture is wider on its left side.
-    full: bits of a bar of full height.
     A row may have several words ("did" and "n't" in "didn't"): its bar is in the middle of them. If it also has marks
     that are not among the words, such as the stop of "boats.", the bar counts them, too, and the row is written below.
+
+    Args:
+        centres: x of each word.
+        places: start and end of each word in the sentence.
+        width: the width of the picture of the words.
+        mirrored: whether the first word is on the right; then a wider picture is wider on its left side.
+        full: bits of a bar of full height.
     """
     bits = [row.surprisal for row in rows if row.surprisal is not None]
     rows = [row for row in rows if row.surprisal is not None]
@@ -67,6 +74,7 @@ def surprisal_bars(
     if any(not row.word for row in rows):
         widest = max(widest, width + end_width + END_GAP)
     moved = widest - width if mirrored else 0.0
+    # The end of the sentence is behind the last word.
     behind = moved + MARGIN - END_GAP - end_width / 2 if mirrored else width - MARGIN + END_GAP + end_width / 2
     elements = [svg.line(MARGIN, MARGIN, widest - MARGIN, MARGIN, "axis")]
     lowest = 0.0
@@ -93,7 +101,9 @@ def pair_picture(
 ) -> Picture:
     """Return two similar sentences: the first with rising bars, below it the second with hanging bars.
 
-    columns: their alignment.  decisive: index of the column that is marked.
+    Args:
+        columns: the alignment of the words.
+        decisive: index of the column that is marked.
     """
     most = [max(row.surprisal or 0.0 for row in rows) for rows in (first, second)]
     full = max(FULL["words"], *most)
@@ -116,8 +126,7 @@ def pair_picture(
             elements.insert(0, svg.rectangle(x - width / 2, MARGIN, width, foot - MARGIN, "bar", opacity=0.25))
         for row, baseline, y in zip(rows, (axis + 20, axis + 44), (axis, axis + BETWEEN), strict=True):
             if row is not None:
-                role = "note" if not row.word else "unknown" if row.in_vocabulary is False else "word"
-                elements.append(svg.text(x, baseline, _name(row), role, "middle"))
+                elements.append(svg.text(x, baseline, _name(row), _role(row), "middle"))
             if row is not None and row.surprisal is not None:
                 elements += _bar(row, row.surprisal, x, y, full, rises=y == axis)
         left += width
@@ -143,6 +152,12 @@ def _bar(row: DrawableSurprisal, bits: float, x: float, y: float, full: float, r
     opacity = 0.35 if is_unknown else None
     bar = svg.rectangle(x - BAR / 2, top, BAR, length, "area-1", tooltip, opacity)
     return bar, svg.text(x, baseline, f"{bits:.1f}", "small", "middle")
+
+
+def _role(row: DrawableSurprisal) -> str:
+    if not row.word:
+        return "note"
+    return "unknown" if row.in_vocabulary is False else "word"
 
 
 def _name(row: DrawableSurprisal) -> str:

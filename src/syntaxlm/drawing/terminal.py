@@ -14,10 +14,10 @@ DEEPEST = 200  # constituents, of which there are more than words only in chains
 WIDEST = 40  # words; wider trees do not fit a terminal
 NARROWEST = 3  # characters: least width of a column
 UNKNOWN_MARK = "*"
-ISOLATE, END_OF_ISOLATE = "\u2068", "\u2069"  # of text in its own direction, without effect on what is beside it
-# Texts of more than 16 characters are broken, after a word if one ends there.
-_BROKEN = re.compile(r"(.{12,16}\b\W*|.{16})")
-_LONGEST = 16
+ISOLATE = "\u2068"  # starts text in its own direction, without effect on what is beside it
+END_OF_ISOLATE = "\u2069"
+_LONGEST_LINE = 16  # characters; longer texts are broken, after a word if one ends there
+_LINES = re.compile(r"(.{12,16}\b\W*|.{16})")
 
 # By whether a character of a horizontal line has a parent above and a child below.
 _CROSSINGS = {(False, False): "─", (False, True): "┬", (True, False): "┴", (True, True): "┼"}
@@ -27,7 +27,9 @@ _CROSSINGS = {(False, False): "─", (False, True): "┬", (True, False): "┴",
 class _Cell:
     """A word, tag or constituent in a grid.
 
-    column: place among the columns of the grid, of which words have every second one.  height: rows below it.
+    Attributes:
+        column: place among the columns of the grid, of which words have every second one.
+        height: rows below it.
     """
 
     text: str
@@ -39,7 +41,8 @@ class _Cell:
 def draw_tree(tree: DrawableTree, known: Sequence[bool] = ()) -> str:
     """Return a tree in box characters; for more than 40 words or 200 constituents, a note instead.
 
-    known: whether a model's vocabulary has each word; the others are marked with *. Empty: no marks.
+    Args:
+        known: whether a model's vocabulary has each word; the others are marked with *. Empty: no marks.
     """
     if len(tree.constituents) > DEEPEST:
         return f"(a tree of {len(tree.constituents)} constituents is too deep to draw here)"
@@ -54,12 +57,15 @@ def draw_tree(tree: DrawableTree, known: Sequence[bool] = ()) -> str:
     texts = {}
     for cell in cells:
         text = printable(cell.text)  # words must not control the terminal
-        texts[cell] = (_BROKEN.sub(r"\1\n", text).strip() if len(text) > _LONGEST else text).split("\n")
+        texts[cell] = (_LINES.sub(r"\1\n", text).strip() if len(text) > _LONGEST_LINE else text).split("\n")
+
+    # The width of each column, its left end, and its middle. In a right-to-left script, the first word is on the right.
     widths = dict.fromkeys(sorted({cell.column for cell in cells}), NARROWEST)
     for cell in cells:
         widths[cell.column] = max(widths[cell.column], *map(len, texts[cell]))
-    lefts, total = {}, 0
-    mirrored = right_to_left(tree.words)  # the first word is on the right then
+    lefts = {}
+    total = 0
+    mirrored = right_to_left(tree.words)
     for column, width in reversed(widths.items()) if mirrored else widths.items():
         lefts[column] = total
         total += width + 1
@@ -77,15 +83,18 @@ def draw_tree(tree: DrawableTree, known: Sequence[bool] = ()) -> str:
         tall = max(len(texts[cell]) for cell in row)
         block = [blank.copy() for _ in range(tall)]
         for cell in row:
-            left, width = lefts[cell.column], widths[cell.column]
+            left = lefts[cell.column]
+            width = widths[cell.column]
             pillar = ["│".center(width)] * (tall - len(texts[cell])) if cell.children else []
             for line, text in zip(block, [*texts[cell], *pillar], strict=False):
                 line[left : left + width] = _isolated(text, width) if mirrored else text.center(width)
         lines += block
         if height:
             for cell in row:  # a horizontal line from the first to the last child
-                parent, children = middles[cell.column], [middles[child.column] for child in cell.children]
-                low, high = min(children), max(children)
+                parent = middles[cell.column]
+                children = [middles[child.column] for child in cell.children]
+                low = min(children)
+                high = max(children)
                 for place in range(low + 1, high):
                     blank[place] = _CROSSINGS[place == parent, place in children]
                 blank[low], blank[high] = ("│", "│") if low == high else ("┌", "┐")
@@ -99,8 +108,8 @@ def _isolated(text: str, width: int) -> list[str]:
     characters = list(text.center(width))
     if text.strip() and not text.isascii():
         places = [place for place, character in enumerate(characters) if not character.isspace()]
-        first, last = places[0], places[-1]
-        characters[first], characters[last] = ISOLATE + characters[first], characters[last] + END_OF_ISOLATE
+        characters[places[0]] = ISOLATE + characters[places[0]]
+        characters[places[-1]] += END_OF_ISOLATE
     return characters
 
 
@@ -118,7 +127,8 @@ def _cells(tree: DrawableTree, words: Sequence[str]) -> list[_Cell]:
     for label, start, end in reversed(spans):  # children come after their parents
         children = list(dict.fromkeys(tops[start:end]))
         columns = [child.column for child in children]
-        low, high = min(columns), max(columns)
+        low = min(columns)
+        high = max(columns)
         column = start + end - 1  # the middle of its words if that is between its children, else theirs
         if not low < column < high:
             column = sum(columns) // len(columns)

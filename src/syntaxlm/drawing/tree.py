@@ -44,7 +44,12 @@ TOOLTIP_WORDS = 20  # most words of a span in its tooltip
 
 @dataclass(frozen=True)
 class SpanNote:
-    """What the marker of a constituent shows. tooltip: its score, as text. fill: 0 to 1, strength of its colour."""
+    """What the marker of a constituent shows.
+
+    Attributes:
+        tooltip: the score of the constituent, as text.
+        fill: 0 to 1, strength of its colour.
+    """
 
     tooltip: str
     fill: float = 0.0
@@ -54,8 +59,11 @@ class SpanNote:
 class _Columns:
     """One column per word.
 
-    edges: (n + 1,), the left edge of each column and the right edge of the last, in pixels from the first.
-    start: space before the first column.  width: of the picture.  mirrored: whether the first word is on the right.
+    Attributes:
+        edges: (n + 1,), the left edge of each column and the right edge of the last, in pixels from the first.
+        start: space before the first column.
+        width: the width of the picture.
+        mirrored: whether the first word is on the right.
     """
 
     edges: Sequence[float]
@@ -79,9 +87,14 @@ class _Columns:
 
 @dataclass
 class _Node:
-    """A constituent. parent: index of the constituent above it, -1 for none. level: its height above its words.
+    """A constituent.
 
-    left, right: ends of its horizontal line. x: of the edge to its parent. All are in pixels from the first column.
+    Attributes:
+        parent: index of the constituent above it, -1 for none.
+        level: the height above the words.
+        left: left end of the horizontal line, in pixels from the first column.
+        right: right end of the horizontal line.
+        x: the x of the edge to the parent.
     """
 
     label: str
@@ -94,7 +107,8 @@ class _Node:
     x: float = 0.0
 
     def cover(self, x: float) -> None:
-        self.left, self.right = min(self.left, x), max(self.right, x)
+        self.left = min(self.left, x)
+        self.right = max(self.right, x)
 
 
 def tree_picture(
@@ -107,12 +121,19 @@ def tree_picture(
 ) -> Picture:
     """Return a tree; below it a bar for each distance between neighbouring words; below these the words.
 
-    distances: one per word; that of word i is between words i - 1 and i, so the first is not drawn. None: no bars.
-    gold: a tree over the same words, drawn next to the first (or below, if too wide), with shared spans marked in both.
-    words: drawn instead of the tree's own. notes: tooltips of words; words with a note are underlined.
-    span_notes: of constituents [start, end), which get a marker; not drawn with a gold tree, which has its own markers.
-    Raises ValueError if distances, words or notes are not one per word, and for a non-finite distance; InputError if
-    the gold tree has a different number of words, and for more than `MAXIMUM_NODES` words and constituents.
+    Args:
+        distances: one per word; that of word i is between words i - 1 and i, so the first is not drawn. None: no bars.
+        gold: a tree over the same words, drawn next to the first (or below, if too wide), with shared spans marked in
+            both.
+        words: drawn instead of the tree's own.
+        notes: tooltips of words; words with a note are underlined.
+        span_notes: notes on constituents [start, end), which get a marker. They are not drawn with a gold tree, which
+            has markers of its own.
+
+    Raises:
+        ValueError: if distances, words or notes are not one per word, and for a non-finite distance.
+        InputError: if the gold tree has a different number of words, and for more than `MAXIMUM_NODES` words and
+            constituents.
     """
     words = tree.words if words is None else words
     notes = [""] * len(words) if notes is None else notes
@@ -133,27 +154,35 @@ def tree_picture(
             f"the induced tree has {len(tree.words)} words, but the gold tree has {len(gold.words)}; expected the same"
             " words"
         )
-    spans, gold_spans = ({span[1:] for span in drawn.constituents if span[2] - span[1] > 1} for drawn in (tree, gold))
+    spans = {(start, end) for _, start, end in tree.constituents if end - start > 1}
+    gold_spans = {(start, end) for _, start, end in gold.constituents if end - start > 1}
     shared = spans & gold_spans
-    first, second = _columns([tree], words, distances), _columns([gold], words, None)
-    are_beside = first.edges[-1] + second.edges[-1] + AXIS + 5 * MARGIN <= BESIDE
-    if not are_beside:  # one is drawn below the other, in the same columns
-        first, second = (_columns([tree, gold], words, values) for values in (distances, None))
-    induced = _picture(tree, words, first, distances, notes, f"Induced tree: {title}", shared)
-    golden = _picture(gold, words, second, None, notes, f"Gold tree: {title}", shared)
-    mirrored = first.mirrored
-    pictures = [headed(induced, "induced", mirrored), headed(golden, "gold", mirrored)]
+
+    # The trees are beside each other if there is room, otherwise below each other in the same columns.
+    columns = _columns([tree], words, distances)
+    gold_columns = _columns([gold], words, None)
+    are_beside = columns.edges[-1] + gold_columns.edges[-1] + AXIS + 5 * MARGIN <= BESIDE
+    if not are_beside:
+        columns = _columns([tree, gold], words, distances)
+        gold_columns = _columns([tree, gold], words, None)
+    mirrored = columns.mirrored
+    induced = _picture(tree, words, columns, distances, notes, f"Induced tree: {title}", shared)
+    induced = headed(induced, "induced", mirrored)
+    gold_picture = _picture(gold, words, gold_columns, None, notes, f"Gold tree: {title}", shared)
     if are_beside:
-        both = svg.beside(pictures[::-1] if mirrored else pictures, f"Induced and gold tree: {title}")
+        pictures = [induced, headed(gold_picture, "gold", mirrored)]
+        trees = svg.beside(pictures[::-1] if mirrored else pictures, f"Induced and gold tree: {title}")
     else:
-        # Only the first tree has an axis before its first column.
-        below, by = pictures[1], induced.width - golden.width
-        moved = f'<g transform="translate({svg.number(0 if mirrored else by)} 0)">{"".join(below.elements)}</g>'
-        pictures[1] = replace(below, width=below.width + by, elements=(moved,))
-        both = svg.stacked(pictures, f"Induced and gold tree: {title}", align_right=mirrored)
+        # Only the induced tree has an axis before its first column.
+        shift = columns.width - gold_columns.width
+        gold_picture = headed(gold_picture, "gold", mirrored)
+        content = "".join(gold_picture.elements)
+        moved = f'<g transform="translate({svg.number(0 if mirrored else shift)} 0)">{content}</g>'
+        gold_picture = replace(gold_picture, width=gold_picture.width + shift, elements=(moved,))
+        trees = svg.stacked([induced, gold_picture], f"Induced and gold tree: {title}", align_right=mirrored)
     whole = {(0, len(words))}
     legend = _legend(len(shared - whole), len(spans - whole), len(gold_spans - whole))
-    return svg.stacked([both, legend], both.title, gap=4, align_right=mirrored)
+    return svg.stacked([trees, legend], trees.title, gap=4, align_right=mirrored)
 
 
 def _legend(shared: int, induced: int, gold: int) -> Picture:
@@ -181,7 +210,8 @@ def _columns(trees: Sequence[DrawableTree], words: Sequence[str], distances: Seq
     """Return columns wide enough for the words and for the labels and tags of all the trees over them."""
     lengths = [text_width(_word(word), TEXT_SIZES["word"]) for word in words]
     roomy = COLUMN if len(words) <= ROOMY_WORDS else NARROW_COLUMN
-    upright, slanted = [max(roomy, length + 14) for length in lengths], [NARROW_COLUMN] * len(words)
+    upright = [max(roomy, length + 14) for length in lengths]
+    slanted = [NARROW_COLUMN] * len(words)
     for tree in trees:
         if len(tree.words) + len(tree.constituents) > MAXIMUM_NODES:
             raise InputError(
@@ -197,6 +227,8 @@ def _columns(trees: Sequence[DrawableTree], words: Sequence[str], distances: Seq
                     needed = text_width(_label(label), TEXT_SIZES["label"]) + 10
                     missing = max(0.0, needed - sum(widths[start:end])) / (end - start)
                     widths[start:end] = [width + missing for width in widths[start:end]]
+
+    # Words are slanted if the sentence is too wide otherwise, and much narrower then.
     is_slanted = sum(upright) > WIDEST and sum(slanted) < 0.8 * sum(upright)
     edges = list(accumulate(slanted if is_slanted else upright, initial=0.0))
     left = MARGIN + (AXIS if distances is not None and len(words) > 1 else 0.0)
@@ -225,7 +257,11 @@ def _picture(
     shared: Set[Span] | None = None,
     span_notes: Mapping[Span, SpanNote] | None = None,
 ) -> Picture:
-    """Return one tree in its columns. shared: spans that another tree also has; None without another tree."""
+    """Return one tree in its columns.
+
+    Args:
+        shared: spans that another tree also has; None without another tree.
+    """
     branches, foot = _branches(tree, words, columns, shared, span_notes or {})
     tags = []
     for place, tag in enumerate(tree.tags):
@@ -241,14 +277,18 @@ def _picture(
         centres = map(columns.centre, range(len(words)))
         guides = [svg.line(x, foot, x, baseline - 14, "guide") for x in centres]
     anchor: Anchor = "middle"
-    turned, drop = 0.0, 0.0
+    turned = 0.0
+    drop = 0.0
     if columns.slanted:
         anchor, turned = ("end", -SLANT) if columns.mirrored else ("start", SLANT)
         drop = math.sin(math.radians(SLANT)) * max(text_width(_word(word), TEXT_SIZES["word"]) for word in words)
     texts = []
     for place, (word, note) in enumerate(zip(words, notes, strict=True)):
-        drawn, role = _word(word), "unknown" if note else "word"
-        tooltip = f"{word}: {note}" if note else "" if drawn == word else word
+        drawn = _word(word)
+        role = "unknown" if note else "word"
+        tooltip = word if drawn != word else ""
+        if note:
+            tooltip = f"{word}: {note}"
         x = columns.anchor(place)
         texts.append(svg.text(x, baseline, drawn, role, anchor, turned, tooltip, columns.mirrored))
     try:
@@ -319,16 +359,18 @@ def _branches(
 def _nodes(tree: DrawableTree, edges: Sequence[float]) -> tuple[list[_Node], list[int]]:
     """Return the constituents and, for each word, the index of the innermost constituent around it; -1 for none.
 
-    edges: of the columns.
+    Args:
+        edges: the edges of the columns.
     """
     nodes: list[_Node] = []
     parents = [-1] * len(tree.words)
-    around: list[int] = []
+    open_nodes: list[int] = []  # around the current constituent, the innermost last
     for place, (label, start, end) in enumerate(tree.constituents):
-        while around and nodes[around[-1]].end <= start:
-            around.pop()
-        nodes.append(_Node("" if label == INDUCED_LABEL else _label(label), start, end, around[-1] if around else -1))
-        around.append(place)
+        while open_nodes and nodes[open_nodes[-1]].end <= start:
+            open_nodes.pop()
+        parent = open_nodes[-1] if open_nodes else -1
+        nodes.append(_Node("" if label == INDUCED_LABEL else _label(label), start, end, parent))
+        open_nodes.append(place)
         parents[start:end] = [place] * (end - start)
     for word, place in enumerate(parents):
         if place >= 0:
@@ -336,12 +378,13 @@ def _nodes(tree: DrawableTree, edges: Sequence[float]) -> tuple[list[_Node], lis
     for node in reversed(nodes):  # children come after their parents
         # A label that stays within its columns overlaps no other label.
         half = text_width(node.label, TEXT_SIZES["label"]) / 2 + 2 if node.label else 0.0
-        low, high = edges[node.start] + half, edges[node.end] - half
+        low = edges[node.start] + half
+        high = edges[node.end] - half
         node.x = min(max((node.left + node.right) / 2, low), max(low, high))
         if node.parent >= 0:
-            parent = nodes[node.parent]
-            parent.cover(node.x)
-            parent.level = max(parent.level, node.level + 1)
+            above = nodes[node.parent]
+            above.cover(node.x)
+            above.level = max(above.level, node.level + 1)
     return nodes, parents
 
 
@@ -356,19 +399,21 @@ def _bars(distances: Sequence[float], words: Sequence[str], columns: _Columns, t
     bottom = top + 20 + BAR_ZONE  # leaves room for the value above the highest bar
     figures = [figure(value, scale) for value in distances]
     xs = [columns.across(x) for x in columns.edges[1:-1]]
-    half = max(text_width(shown, TEXT_SIZES["small"]) for shown in figures) / 2 + 2
+    half = max(text_width(text, TEXT_SIZES["small"]) for text in figures) / 2 + 2
     has_room = all(abs(after - before) >= 2 * half for before, after in pairwise(xs))
     widths = [after - before for before, after in pairwise(columns.edges)]
     elements = []
-    for after, (x, value, shown) in enumerate(zip(xs, distances, figures, strict=True), 1):
+    for after, (x, value, text) in enumerate(zip(xs, distances, figures, strict=True), 1):
         width = min(18.0, 0.55 * min(widths[after - 1], widths[after]))
         tall = max(1.5, BAR_ZONE * (value - low) / (high - low))
         tooltip = f"{words[after - 1]} | {words[after]}: {value:.4g}"
         elements.append(svg.rectangle(x - width / 2, bottom - tall, width, tall, "bar", tooltip))
         if has_room:
-            elements.append(svg.text(x, bottom - tall - 4, shown, "small", "middle"))
+            elements.append(svg.text(x, bottom - tall - 4, text, "small", "middle"))
+
     # The axis, on the side where the sentence starts.
-    x, outward = columns.across(-6.0), 1 if columns.mirrored else -1
+    x = columns.across(-6.0)
+    outward = 1 if columns.mirrored else -1
     anchor: Anchor = "start" if columns.mirrored else "end"
     highest = bottom - BAR_ZONE
     elements.append(svg.text(x + 38 * outward, (highest + bottom) / 2 + 3, "distance", "small", "middle", -90))
@@ -381,7 +426,8 @@ def _bars(distances: Sequence[float], words: Sequence[str], columns: _Columns, t
 
 def scale_of(values: Sequence[float]) -> tuple[float, float]:
     """Return the range of the axis: from 0 if differences are visible then, else from below the least value."""
-    low, high = min(values), max(values)
+    low = min(values)
+    high = max(values)
     if low >= 0 and low <= high / 2:
         return 0.0, high or 1.0
     if low == high:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from syntaxlm.reports.tables import PERCENT, ReportTable
-from syntaxlm.trees.decoding import SpanTable, places_of
+from syntaxlm.trees.decoding import SpanTable, table_indices
 from syntaxlm.trees.f1 import Fractions, ParsingScores
 from syntaxlm.trees.spans import SpanSets, contained, counted, keys_of, span_keys
 
@@ -86,7 +86,7 @@ def reliability(table: SpanTable, trees: SpanSets, gold: SpanSets, scores: Parsi
     trees, gold, offsets = trees.select(chosen), gold.select(chosen), table.offsets[chosen]
     kept = counted(trees, keep_whole=False)
     sentences = trees.sentences()[kept]
-    probabilities = table.values[places_of(offsets[sentences], trees.starts[kept], trees.ends[kept])].astype(float)
+    probabilities = table.values[table_indices(offsets[sentences], trees.starts[kept], trees.ends[kept])].astype(float)
     correct = contained(keys_of(trees)[kept], span_keys(gold, keep_whole=True)[0]).astype(float)
     counts = np.bincount(sentences, minlength=len(trees))
     sentence_values = [

@@ -64,9 +64,11 @@ SAMPLED_TREES = Columns(
 class SentenceWithTree(HasRows):
     """One sampled sentence with its tree.
 
-    number: from 1.  text: its tokens as a line of text.
-    tree: over the tokens, with the grammar's symbols as labels and each word's label as its tag. A sentence of one
-    word, which the grammar does not generate, has a tree without labels.
+    Attributes:
+        number: number of the sentence, from 1.
+        text: the tokens as a line of text.
+        tree: over the tokens, with the grammar's symbols as labels and each word's label as its tag. A sentence of one
+            word, which the grammar does not generate, has a tree without labels.
     """
 
     number: int
@@ -105,7 +107,9 @@ def sample_with_trees(
     """Sample sentences of a grammar with their trees, top-down from the start symbol.
 
     Sentences of more than `max_words` are resampled. An unknown word is resampled, too, and the tree is kept.
-    Raises InputError for options that only apply word by word, and for a model that does not sample whole sentences.
+
+    Raises:
+        InputError: for options that only apply word by word, and for a model that does not sample whole sentences.
     """
     refuse_word_options(None, options, "Sentences with trees are sampled top-down.")
     model = bundle.require(SamplesSentences, "sampling of trees")
@@ -137,7 +141,11 @@ def numbers_to(count: int) -> range:
 
 
 def refuse_word_options(prompt: str | None, options: SamplingOptions, reason: str) -> None:
-    """Raise InputError for options that only apply word by word. reason: why they do not apply, as a sentence."""
+    """Raise InputError for options that only apply word by word.
+
+    Args:
+        reason: why they do not apply, as a sentence.
+    """
     is_set = {
         "prompt": prompt is not None,
         "temperature": options.temperature != SamplingOptions.temperature,
@@ -167,9 +175,13 @@ GENERATED_SENTENCES = Columns(
 class GeneratedSentence(HasRows):
     """One sampled sentence.
 
-    number: from 1.  text: its tokens as a line of text.  tokens: including the prompt's, without the end.
-    surprisals: in bits, of each token and of the end if the sentence ended, by the model's own probabilities, whatever
-    the temperature; empty if it was sampled top-down.  ended: False if the sentence reached the length limit.
+    Attributes:
+        number: number of the sentence, from 1.
+        text: the tokens as a line of text.
+        tokens: the tokens, including those of the prompt, without the end.
+        surprisals: surprisal in bits of each token, and of the end if the sentence ended, by the model's own
+            probabilities, whatever the temperature. Empty if the sentence was sampled top-down.
+        ended: False if the sentence reached the length limit.
     """
 
     number: int
@@ -201,9 +213,14 @@ def generate(
     """Sample sentences independently from BOS. Every sentence has at least one word.
 
     Models that predict the next token are sampled word by word, other models that sample whole sentences top-down.
-    prompt: raw text with which each sentence starts, or None.  text: how its words are split.
-    Raises InputError for a prompt without words, a prompt, temperature or top_k if sentences are sampled top-down, and
-    a model that does not sample sentences.
+
+    Args:
+        prompt: raw text with which each sentence starts, or None.
+        text: how its words are split.
+
+    Raises:
+        InputError: for a prompt without words, a prompt, temperature or top_k if sentences are sampled top-down, and a
+            model that does not sample sentences.
     """
     numbers = numbers_to(count)
     if not isinstance(bundle.model, PredictsNextToken) and isinstance(bundle.model, SamplesSentences):
@@ -229,30 +246,37 @@ def _together(
     bundle: ModelBundle, numbers: range, prompt: list[int], options: SamplingOptions
 ) -> list[GeneratedSentence]:
     """Sample the sentences with these numbers in one batch, one column per sentence."""
-    model, vocabulary = bundle.require(PredictsNextToken, "generate", SamplesSentences), bundle.vocabulary
+    model = bundle.require(PredictsNextToken, "generate", SamplesSentences)
+    vocabulary = bundle.vocabulary
     device = bundle.model.eval().device
+
+    # Read BOS and the prompt in every column. The target after the prompt is not known yet.
     random = [np.random.default_rng([options.seed, number]) for number in numbers]
     read = torch.tensor([vocabulary.begin_id, *prompt])[:, None].repeat(1, len(random))
     batch = TokenBatch(read, read.roll(-1, 0)).to(device)
     drawn: list[list[int]] = [list(prompt) for _ in random]
-    of_prompt = model.token_log_probs(batch).log_probs[:-1].T.tolist()  # the target after the prompt is not known yet
-    log_probs_of_next, state = model.next_log_probs(batch)
+    log_probs: list[list[float]] = model.token_log_probs(batch).log_probs[:-1].T.tolist()
+    next_log_probs, state = model.next_log_probs(batch)
+
+    # Tokens that cannot be drawn first, and later. BOS may be the same token as EOS. A model that does not predict EOS
+    # has not learned it.
     barred = barred_tokens(vocabulary, options.keep_unknown)
-    later = barred.copy()  # BOS may be the same token as EOS. A model that does not predict EOS has not learned it.
-    later[vocabulary.end_id] = not bundle.mode.predict_eos
+    barred_later = barred.copy()
+    barred_later[vocabulary.end_id] = not bundle.mode.predict_eos
     if prompt:
-        barred = later
+        barred = barred_later
     elif bundle.normaliser.units == "characters" and bundle.normaliser.space is not None:
         barred[vocabulary.id(bundle.normaliser.space)] = True
     if barred.all():
         raise InputError("the model's vocabulary has no word to sample except the unknown word")
-    log_probs: list[list[float]] = [list(column) for column in of_prompt]
+
     growing = np.ones(len(random), bool)
     for _ in range(options.max_words or MAXIMUM[bundle.normaliser.units]):
         check_wanted()
-        next_values: Numbers = log_probs_of_next.double().cpu().numpy()
+        next_values: Numbers = next_log_probs.double().cpu().numpy()
         uniform = np.array([generator.random() for generator in random])
-        chosen, barred = choose(np.where(barred, -np.inf, next_values), uniform, options), later
+        chosen = choose(np.where(barred, -np.inf, next_values), uniform, options)
+        barred = barred_later
         for column in np.flatnonzero(growing):
             log_probs[column].append(float(next_values[column, chosen[column]]))
             if chosen[column] == vocabulary.end_id:
@@ -262,7 +286,8 @@ def _together(
         if not growing.any():
             break
         tokens = torch.from_numpy(chosen)[None].to(device)
-        log_probs_of_next, state = model.next_log_probs(TokenBatch(tokens, tokens, carries=True), state)
+        next_log_probs, state = model.next_log_probs(TokenBatch(tokens, tokens, carries=True), state)
+
     sentences = []
     for number, ids, values, grows in zip(numbers, drawn, log_probs, growing.tolist(), strict=True):
         words = vocabulary.decode(ids)
@@ -274,8 +299,11 @@ def _together(
 def choose(log_probs: Numbers, uniform: Numbers, options: SamplingOptions) -> npt.NDArray[np.int64]:
     """Sample one token for each column, (B, V) -> (B,); -inf is never chosen.
 
-    uniform: (B,), random numbers in [0, 1), compared with the cumulative probabilities of the tokens.
-    Raises InputError for NaN.
+    Args:
+        uniform: (B,), random numbers in [0, 1), compared with the cumulative probabilities of the tokens.
+
+    Raises:
+        InputError: for NaN.
     """
     if np.isnan(log_probs).any():
         raise InputError("the model returned NaN; its weights are unusable")

@@ -46,7 +46,8 @@ class StopBatches:
     carries_state = False
 
     def __init__(self, model: GeneratesTrees, batches: TreeBatches) -> None:
-        self.model, self.batches = model, batches
+        self.model = model
+        self.batches = batches
 
     def count(self, epoch: int = 0) -> int:
         """Return the number of batches of an epoch."""
@@ -55,12 +56,13 @@ class StopBatches:
     def iterate(self, epoch: int = 0, start: int = 0) -> Iterator[StopExamples]:
         """Yield the batches of an epoch from number `start` on."""
         model = self.model.eval()
-        of_corpus = torch.from_numpy(self.batches.corpus.labels)
+        corpus_labels = torch.from_numpy(self.batches.corpus.labels)
         for batch in self.batches.iterate(epoch, start):
-            labels = of_corpus[self.batches.places(batch)].long().to(model.device)
+            labels = corpus_labels[self.batches.places(batch)].long().to(model.device)
             read = batch.to(model.device)
             with torch.no_grad():
-                hidden, edges = model.token_log_probs(read).hidden, read.levels.edges()
+                hidden = model.token_log_probs(read).hidden
+                edges = read.levels.edges()
                 assert hidden is not None
                 is_root = torch.arange(len(edges), device=edges.device) < read.levels.sizes[0]
                 examples = StopExamples(
@@ -76,7 +78,13 @@ class StopBatches:
 
 @dataclass(frozen=True)
 class StopScore:
-    """Accuracy of a classifier. words: number of decisions; correct: of correct ones; edges: of words with an edge."""
+    """Accuracy of a classifier.
+
+    Attributes:
+        words: number of decisions.
+        correct: number of correct decisions.
+        edges: number of words with an edge.
+    """
 
     words: int
     correct: int
@@ -99,10 +107,12 @@ class StopScore:
 class StopReport:
     """Results on the trees of a file.
 
-    nats: total of all decisions and labels.  every_word, possible: by edge type, for every word as in the paper, and
-    for the words that an edge of the type can leave.
-    labels: numbers of edge labels (words), of correctly predicted ones (correct) and of the most frequent one
-    (majority), and both as shares (accuracy, most_frequent); None if the model reads no labels.
+    Attributes:
+        nats: total of all decisions and labels.
+        every_word: accuracy by edge type, for every word, as in the paper.
+        possible: accuracy by edge type, for the words that an edge of the type can leave.
+        labels: numbers of edge labels (words), of correctly predicted ones (correct) and of the most frequent one
+            (majority), and both as shares (accuracy, most_frequent); None if the model reads no labels.
     """
 
     source: str
@@ -133,27 +143,31 @@ class StopReport:
             f"  {'always stop':>11}",
         ]
         for edge, question in QUESTIONS.items():
-            every, possible = (
-                f"{100 * score.accuracy:>10.1f}  {100 * score.always_stop:>11.1f}"
-                for score in (self.every_word[edge], self.possible[edge])
-            )
-            lines.append(f"{question:<16}{every}   {self.possible[edge].words:>9,}  {possible}")
+            every_word = _accuracies(self.every_word[edge])
+            possible = self.possible[edge]
+            lines.append(f"{question:<16}{every_word}   {possible.words:>9,}  {_accuracies(possible)}")
         if self.labels is not None:
             accuracies = f"{100 * self.labels['accuracy']:>10.1f}  {100 * self.labels['most_frequent']:>11.1f}"
             lines.append(f"{'label':<16}{accuracies}   (second column: the most frequent label)")
         return "\n".join(lines)
 
 
+def _accuracies(score: StopScore) -> str:
+    return f"{100 * score.accuracy:>10.1f}  {100 * score.always_stop:>11.1f}"
+
+
 @torch.no_grad()
 def score_stops(stops: Stops, model: GeneratesTrees, corpus: DependencyCorpus) -> StopReport:
     """Evaluate the classifiers on the words of a corpus. Leaves both networks in evaluation mode.
 
-    Raises InputError for trees without labels if the model reads labels.
+    Raises:
+        InputError: for trees without labels if the model reads labels.
     """
     check_labels(model, corpus)
     stops.eval()
     counts = torch.zeros(2, 3, EDGES, dtype=torch.int64)  # every word, possible; words, correct, edges
-    nats, correct_labels = 0.0, 0
+    nats = 0.0
+    correct_labels = 0
     label_counts = torch.zeros(max(1, stops.settings.labels), dtype=torch.int64)
     for batch in StopBatches(model, TreeBatches(corpus, TOKEN_BUDGET, shuffle=False, seed=0)).iterate():
         nats += float(batch.nats(stops).sum(dtype=torch.float64))
@@ -164,7 +178,8 @@ def score_stops(stops: Stops, model: GeneratesTrees, corpus: DependencyCorpus) -
             predicted = stops.label_logits(batch.hidden, batch.embedded).argmax(1)
             correct_labels += int((predicted == batch.labels).sum())
             label_counts += torch.bincount(batch.labels.cpu(), minlength=len(label_counts))
-    every_word, possible = ({edge: StopScore(*row[:, edge].tolist()) for edge in Edge} for row in counts)
+    every_word = {edge: StopScore(*counts[0, :, edge].tolist()) for edge in Edge}
+    possible = {edge: StopScore(*counts[1, :, edge].tolist()) for edge in Edge}
     words = corpus.text.word_count
     labels: dict[str, float] | None = None
     if stops.label_network is not None:
@@ -179,8 +194,10 @@ def tree_model(bundle: ModelBundle) -> GeneratesTrees:
 
 
 def tree_corpus(bundle: ModelBundle, path: str | Path) -> DependencyCorpus:
-    """Return dependency trees as the model reads them. Raises InputError like `dependency_trees`, and for missing
-    labels.
+    """Return dependency trees as the model reads them.
+
+    Raises:
+        InputError: like `dependency_trees`, and for missing labels.
     """
     if bundle.labels is None:
         tree_model(bundle)
@@ -206,8 +223,9 @@ def write_stops(folder: Path, stops: Stops, model: Model) -> None:
 def read_stops(folder: str | Path, bundle: ModelBundle) -> Stops:
     """Return the classifiers in a model's folder, in evaluation mode on the CPU.
 
-    Raises InputError if they have not been trained, or were trained for other weights of the model, and for a file that
-    is damaged or does not fit the other.
+    Raises:
+        InputError: if they have not been trained, or were trained for other weights of the model, and for a file that
+            is damaged or does not fit the other.
     """
     folder = Path(folder)
     model = tree_model(bundle)

@@ -57,11 +57,14 @@ GENERATED_TREES = Columns(
 class GeneratedTree(HasRows):
     """One sampled tree.
 
-    number: from 1.  tree: named by the number; its words are the model's tokens, in sentence order.
-    surprisals: in bits, of each word given its path, as in `tree_surprisals`; they add up to -log2 P(S | T).
-    tree_surprisal: -log2 P(T) in bits, of all stop decisions and, if the model reads labels, of labels. Both use the
-    networks' own probabilities, whatever the temperature.
-    cut: the limits at which the tree was cut; () if it ended by itself.
+    Attributes:
+        number: number of the sentence, from 1.
+        tree: named by the number; its words are the model's tokens, in sentence order.
+        surprisals: surprisal in bits of each word given its path, as in `tree_surprisals`; they add up to
+            -log2 P(S | T).
+        tree_surprisal: -log2 P(T) in bits, of all stop decisions and, if the model reads labels, of labels. Both use
+            the networks' own probabilities, whatever the temperature.
+        cut: the limits at which the tree was cut; () if it ended by itself.
     """
 
     number: int
@@ -110,8 +113,11 @@ def generate_trees(
 ) -> Iterator[GeneratedTree]:
     """Sample trees with one root. A tree depends on the seed and its number, not on the number of trees.
 
-    stops: the classifiers of the model's folder, see `read_stops`.
-    Raises InputError for a model that reads text, and, with redraw, if none of ATTEMPTS trees stays within the limits.
+    Args:
+        stops: the classifiers of the model's folder, see `read_stops`.
+
+    Raises:
+        InputError: for a model that reads text, and, with redraw, if none of ATTEMPTS trees stays within the limits.
     """
     numbers = numbers_to(count)
     sampler = _TreeSampler(bundle, tree_model(bundle), stops, options)
@@ -137,9 +143,14 @@ class _Growing:
 class _Level:
     """The steps of one path depth, sorted by edge type: (n,) each.
 
-    trees: index of each step's tree.  edges: types.  rows: index of the state that each continues.
-    sources, labels: ids of the word that the edge leaves, and of the label above it.
-    steps: number of that word's step.  depths: number of heads above the new word, including ROOT.
+    Attributes:
+        trees: index of each step's tree.
+        edges: types.
+        rows: index of the state that each continues.
+        sources: id of the word that each edge leaves.
+        labels: id of the label above it.
+        steps: number of that word's step.
+        depths: number of heads above the new word, including ROOT.
     """
 
     trees: Integers
@@ -157,11 +168,14 @@ class _TreeSampler:
     def __init__(self, bundle: ModelBundle, model: GeneratesTrees, stops: Stops, options: TreeSamplingOptions) -> None:
         assert bundle.labels is not None
         bundle.model.eval()
-        self.model, self.stops, self.options = model, stops.eval(), options
+        self.model = model
+        self.stops = stops.eval()
+        self.options = options
         self.most_words = options.max_words or MAXIMUM["words"]
         self.most_depth = options.max_depth or MAXIMUM_DEPTH
         self.device = bundle.model.device
-        self.vocabulary, self.labels = bundle.vocabulary, bundle.labels
+        self.vocabulary = bundle.vocabulary
+        self.labels = bundle.labels
         self.barred = barred_tokens(self.vocabulary, options.keep_unknown)
         self.barred_labels = barred_tokens(self.labels, False)
         if self.barred.all() or (model.reads_labels and self.barred_labels.all()):
@@ -197,28 +211,40 @@ class _TreeSampler:
 
     @torch.no_grad()
     def _grow(self, trees: list[_Growing]) -> None:
-        model, device = self.model, self.device
+        # The root word of each tree is the first right dependent of ROOT.
         zeros = np.zeros(len(trees), np.int64)
-        begin, begin_label = zeros + self.vocabulary.begin_id, zeros + self.labels.begin_id
-        level = _Level(np.arange(len(trees)), zeros + Edge.RIGHT, zeros, begin, begin_label, zeros, zeros + 1)
-        states = model.root_states()
+        level = _Level(
+            trees=np.arange(len(trees)),
+            edges=zeros + Edge.RIGHT,
+            rows=zeros,
+            sources=zeros + self.vocabulary.begin_id,
+            labels=zeros + self.labels.begin_id,
+            steps=zeros,
+            depths=zeros + 1,
+        )
+        states = self.model.root_states()
         while len(level.trees):
-            levels = Levels.of(torch.from_numpy(level.rows), (_counts(level.edges),)).to(device)
-            ids = (torch.from_numpy(values).to(device) for values in (level.sources, level.labels))
-            states = model.follow(model.inputs(*ids), levels, states)
+            levels = Levels.of(torch.from_numpy(level.rows), (_counts(level.edges),)).to(self.device)
+            sources = torch.from_numpy(level.sources).to(self.device)
+            labels = torch.from_numpy(level.labels).to(self.device)
+            states = self.model.follow(self.model.inputs(sources, labels), levels, states)
             level = self._step(trees, level, levels, states.hidden)
 
     def _step(self, trees: list[_Growing], level: _Level, levels: Levels, hidden: Tensor) -> _Level:
         """Sample the words of a level, their labels and stop decisions. Returns the next level."""
         count = len(level.trees)
-        uniform, words, bits = _uniform(trees, level.trees), np.empty(count, np.int64), np.empty(count)
+        uniform = _uniform(trees, level.trees)
+        words = np.empty(count, np.int64)
+        bits = np.empty(count)
         for start in range(0, count, ROWS_TOGETHER):
             rows = slice(start, start + ROWS_TOGETHER)
             parents = Levels.of(levels.parents[rows], (_counts(level.edges[rows]),))
             values = self.model.all_log_probs(hidden[rows], parents).double().cpu().numpy()
             words[rows], bits[rows] = _drawn(values, self.barred, uniform[rows], self.options)
         word_ids = torch.from_numpy(words).to(hidden.device)
-        labels, label_bits = np.full(count, self.labels.begin_id), np.zeros(count)
+
+        labels = np.full(count, self.labels.begin_id)
+        label_bits = np.zeros(count)
         if self.model.reads_labels:
             label_logits = self.stops.label_logits(hidden, self.model.embedded(word_ids))
             values = label_logits.double().log_softmax(-1).cpu().numpy()
@@ -226,6 +252,7 @@ class _TreeSampler:
             labels, label_bits = _drawn(values, self.barred_labels, _uniform(trees, level.trees), options)
         inputs = self.model.inputs(word_ids, torch.from_numpy(labels).to(hidden.device))
         logits = self.stops(hidden, inputs).double().cpu()
+
         steps = np.empty(count, np.int64)
         for row, place in enumerate(level.trees):
             tree = trees[place]
@@ -236,6 +263,8 @@ class _TreeSampler:
             tree.bits.append(float(bits[row]))
             tree.tree_bits += float(label_bits[row])
             steps[row] = len(tree.words)
+
+        # The next level has a step for each edge by which a word continues.
         edges, rows_below = np.nonzero(self._answers(trees, level, logits).T)  # sorted by edge
         is_dependent = (edges == Edge.LEFT) | (edges == Edge.RIGHT)  # else a sibling
         return _Level(
@@ -256,18 +285,20 @@ class _TreeSampler:
         uniform = np.stack([_uniform(trees, level.trees) for _ in Edge], axis=1)
         wanted = logits.numpy() > 0 if temperature == 0 else uniform < torch.sigmoid(logits / temperature).numpy()
         wanted &= possible
+
         # Trees that reach a limit of depth or size are marked as cut.
         answers = wanted.copy()
         answers[level.depths >= self.most_depth, : Edge.NX_LEFT] = False  # LEFT and RIGHT lead to dependents
         for place in level.trees[(wanted & ~answers).any(1)].tolist():
             trees[place].cut[f"at a depth of {self.most_depth}"] = None
-        rooms = [self.most_words - len(tree.words) for tree in trees]
+        words_left = [self.most_words - len(tree.words) for tree in trees]
         for row, edge in np.argwhere(answers).tolist():
             place = int(level.trees[row])
-            rooms[place] -= 1
-            if rooms[place] < 0:
+            words_left[place] -= 1
+            if words_left[place] < 0:
                 answers[row, edge] = False
                 trees[place].cut[f"at {self.most_words} words"] = None
+
         signs = torch.from_numpy(np.where(answers, 1.0, -1.0))
         nats = -torch.nn.functional.logsigmoid(signs * logits).numpy()
         for place, bits in zip(level.trees.tolist(), (nats * possible).sum(1) / math.log(2), strict=True):
@@ -283,8 +314,8 @@ def _uniform(trees: list[_Growing], places: Integers) -> Numbers:
     """Return a number in [0, 1) for each row, from its own tree's generator, in the order of the rows."""
     numbers = np.empty(len(places))
     for place in np.unique(places):
-        of_tree = places == place
-        numbers[of_tree] = trees[place].random.random(np.count_nonzero(of_tree))
+        is_in_tree = places == place
+        numbers[is_in_tree] = trees[place].random.random(np.count_nonzero(is_in_tree))
     return numbers
 
 

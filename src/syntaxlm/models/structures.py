@@ -34,10 +34,18 @@ from syntaxlm.trees.decoding import (
     decode_heads,
     decode_spans,
     heads_of,
-    places_of,
+    table_indices,
 )
 from syntaxlm.trees.marks import Marks
-from syntaxlm.trees.spans import AnyIntegers, Integers, Positions, SpanSets, gathered, offsets_of, places_in
+from syntaxlm.trees.spans import (
+    AnyIntegers,
+    Integers,
+    Positions,
+    SpanSets,
+    item_indices,
+    offsets_of,
+    sorted_by_sentence,
+)
 from syntaxlm.trees.tree import INDUCED_LABEL
 
 
@@ -167,7 +175,7 @@ class CorpusSpanScores(CorpusStructure):
         # Spans that end at a word are found at the step after it; longer ones start before the first word.
         of_ends = batch.values[2:, :, :longest].transpose(0, 1).float().cpu().numpy()
         end, length = np.arange(1, longest + 1)[:, None], np.arange(1, longest + 1)
-        self.table.values[places_in(self.table.offsets, indices)] = of_ends[
+        self.table.values[item_indices(self.table.offsets, indices)] = of_ends[
             (length <= end) & (end <= words[:, None, None])
         ]
 
@@ -229,7 +237,7 @@ class CorpusMarginals(CorpusStructure):
             return average([self.table])
         best = self._best_trees
         kept = best.ends - best.starts > 1
-        return gathered(self.lengths, [(best.sentences()[kept], best.starts[kept], best.ends[kept])])
+        return sorted_by_sentence(self.lengths, [(best.sentences()[kept], best.starts[kept], best.ends[kept])])
 
     def averaging_input(self, decoder: str, layer: int = 1) -> SpanSets | SpanTable:
         return self.table if decoder == "mbr" else self._decode(decoder, layer)
@@ -242,8 +250,8 @@ class CorpusMarginals(CorpusStructure):
         trees = self.decode(decoder, marks=marks)
         words = np.arange(self.lengths.sum()) - np.repeat(offsets_of(self.lengths)[:-1], self.lengths)
         singles = (np.repeat(np.arange(len(self.lengths)), self.lengths), words, words + 1)
-        spans = gathered(self.lengths, [(trees.sentences(), trees.starts, trees.ends), singles])
-        codes = self.codes[places_of(self.table.offsets[spans.sentences()], spans.starts, spans.ends)]
+        spans = sorted_by_sentence(self.lengths, [(trees.sentences(), trees.starts, trees.ends), singles])
+        codes = self.codes[table_indices(self.table.offsets[spans.sentences()], spans.starts, spans.ends)]
         return labelled_spans(spans, codes, self.labels)
 
     def span_values(self, sentence: int) -> dict[str, Scores]:

@@ -13,7 +13,7 @@ from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.models.abilities import ScoresTrees
 from syntaxlm.models.structures import CorpusMarginals, CorpusStructure
 from syntaxlm.parsing.options import ParseOptions
-from syntaxlm.parsing.structure import Decoding, batches_of
+from syntaxlm.parsing.structure import Decoding, averaging_inputs, batches_of
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.trees.averaging import RankedTree, best_averages
 from syntaxlm.trees.marks import Marks
@@ -25,9 +25,9 @@ def check_several(bundles: Sequence[ModelBundle], chosen: Sequence[Decoding], op
         return
     if not any(decoder == "mbr" for decoder, _ in chosen):
         pairs = zip(bundles, chosen, strict=True)
-        found = dict.fromkeys(f"{bundle.name} with decoder {way.decoder}" for bundle, way in pairs)
+        names = dict.fromkeys(f"{bundle.name} with decoder {decoding.decoder}" for bundle, decoding in pairs)
         expected = "expected a model of span probabilities, and the decoder mbr"
-        raise InputError(f"{options.several}: found {', '.join(found)}; {expected}")
+        raise InputError(f"{options.several}: found {', '.join(names)}; {expected}")
     if options.samples and len(bundles) > 1:
         raise InputError(f"samples: found {len(bundles)} models; expected one")
     if options.samples:
@@ -44,15 +44,19 @@ def alternatives_of(
 ) -> list[list[RankedTree]]:
     """Return several trees of each sentence, the best first, or in the order in which they were drawn.
 
-    sentences: tokens as the first model reads them.  structures: of the sentences, of each model.  marks: see
-    `best_averages`; samples do not depend on them.
     The trees of a single model have probabilities, if it gives these.
+
+    Args:
+        sentences: tokens as the first model reads them.
+        structures: what each model says about the sentences.
+        marks: see `best_averages`; samples do not depend on them.
     """
-    bundle, structure = bundles[0], structures[0]
+    bundle = bundles[0]
+    structure = structures[0]
     if options.samples and isinstance(structure, CorpusMarginals):
         trees = _sampled(bundle, sentences, structure, options.samples, options.sample_seed)
     else:
-        inputs = [of_model.averaging_input(*way) for of_model, way in zip(structures, chosen, strict=True)]
+        inputs = averaging_inputs(structures, chosen)
         trees = best_averages(inputs, options.best, marks)
     is_single = len(bundles) == 1 and isinstance(bundle.model, ScoresTrees)
     return _with_probabilities(bundle, sentences, trees) if is_single else trees
@@ -81,18 +85,18 @@ def _with_probabilities(
 ) -> list[list[RankedTree]]:
     """Return the trees of each sentence with P(tree | sentence)."""
     model = bundle.require(ScoresTrees, "probabilities of trees")
+    # A corpus that repeats each sentence for each of its trees.
     ids = map(bundle.vocabulary.encode, sentences)
-    corpus = EncodedCorpus.from_sentences(
-        list(chain.from_iterable([sentence] * len(own) for sentence, own in zip(ids, trees, strict=True)))
-    )
-    every = list(chain.from_iterable(trees))
-    probabilities = np.zeros(len(every))
+    repeated = ([sentence] * len(alternatives) for sentence, alternatives in zip(ids, trees, strict=True))
+    corpus = EncodedCorpus.from_sentences(list(chain.from_iterable(repeated)))
+    all_trees = list(chain.from_iterable(trees))
+    probabilities = np.zeros(len(all_trees))
     for batch, indices in batches_of(bundle, corpus):
         longest = len(batch.tokens) - 2
         spans = torch.zeros(len(indices), longest, longest, dtype=torch.bool)
         for column, index in enumerate(indices.tolist()):
-            for start, end in every[index].spans:
+            for start, end in all_trees[index].spans:
                 spans[column, start, end - 1] = True
         probabilities[indices] = model.tree_log_probs(batch, spans.to(bundle.device)).exp().cpu().numpy()
     values = iter(probabilities.tolist())
-    return [[tree._replace(probability=next(values)) for tree in own] for own in trees]
+    return [[tree._replace(probability=next(values)) for tree in alternatives] for alternatives in trees]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from syntaxlm.core.errors import InputError
@@ -34,34 +35,41 @@ def read_gold(
 ) -> Tree:
     """Return a gold tree from bracketed text or a bracket file.
 
-    number: index of the tree, from 1
-    labelled: whether brackets start with a label; None: decided, see `parse_brackets`
-
     Raises InputError, for example if there are several trees and no number is given.
+
+    Args:
+        number: index of the tree, from 1.
+        labelled: whether brackets start with a label; None: decided, see `parse_brackets`.
     """
     if text_or_path.lstrip().startswith("("):
-        source, trees = "the gold tree", parse_brackets(text_or_path, labelled, source="the gold tree")
+        source = "the gold tree"
+        trees = parse_brackets(text_or_path, labelled, source)
     else:
-        source, trees = text_or_path, read_brackets(Path(text_or_path), labelled)
+        source = text_or_path
+        trees = read_brackets(Path(text_or_path), labelled)
     if number is None and len(trees) > 1:
         raise InputError(f"{source}: found {len(trees)} trees; choose one with a number from 1 to {len(trees)}")
     number = 1 if number is None else number
     if not 1 <= number <= len(trees):
         raise InputError(f"{source}: there is no tree {number}; the file has trees 1 to {len(trees)}")
     rule = find_preprocessing(preprocessing)
-    done = preprocess([trees[number - 1]], rule, source)
-    (tree,) = done.trees
-    if done.remarks:
-        announce(ReadingReport(source, f"words of tree {number}", {"words": len(tree)}, remarks=done.remarks))
+    preprocessed = preprocess([trees[number - 1]], rule, source)
+    (tree,) = preprocessed.trees
+    if preprocessed.remarks:
+        counts = {"words": len(tree)}
+        announce(ReadingReport(source, f"words of tree {number}", counts, remarks=preprocessed.remarks))
     return tree
 
 
 def read_trees(path: Path, number: int | None = None, preprocessing: str = "none") -> list[DependencyTree]:
-    """Return the dependency trees of a file. number: index of the only tree to read, from 1; None: all, at most
-    MOST_TREES.
+    """Return the dependency trees of a file.
 
-    Raises InputError like `dependency_trees`, and for a number out of range, too many trees or words, and words whose
-    heads do not lead to a root.
+    Args:
+        number: index of the only tree to read, from 1; None: all, at most MOST_TREES.
+
+    Raises:
+        InputError: like `dependency_trees`, and for a number out of range, too many trees or words, and words whose
+            heads do not lead to a root.
     """
     if number is not None and number < 1:
         raise InputError(f"{path}: there is no tree {number}; trees are numbered from 1")
@@ -86,9 +94,12 @@ def analyse(
 ) -> Analysis:
     """Parse a line of text, or a treebank sentence, whose words are neither split nor dropped.
 
-    sentence: text, words, or a tree, whose words and tags are read (models of tags need the tags).
-    options: as for `parse_lines`; the text options apply to text only.
-    Raises InputError like `parse_lines`, and for a sentence without words.
+    Args:
+        sentence: text, words, or a tree, whose words and tags are read (models of tags need the tags).
+        options: as for `parse_lines`; the text options apply to text only.
+
+    Raises:
+        InputError: like `parse_lines`, and for a sentence without words.
     """
     if isinstance(sentence, str):
         (parse,) = parse_lines(bundle, [sentence], options)
@@ -102,8 +113,7 @@ def analyse(
         structure = structure_of(bundle, [tokens], labels=False)
         leaves = [tokens] if bundle.normaliser.units == "tags" else None
         (tree,) = trees_of(structure.decode(*decoding), [words], leaves)
-        of_words, of_spans = structure.word_values(decoding.layer), structure.span_values(0)
-        parse = Parse(1, words, tokens, tree, of_words, of_spans)
+        parse = Parse(1, words, tokens, tree, structure.word_values(decoding.layer), structure.span_values(0))
     return Analysis(
         tuple(parse.words),
         tuple(parse.tokens),
@@ -126,8 +136,8 @@ def maps_of(bundle: ModelBundle, tokens: Sequence[str]) -> SentenceMaps:
     read = torch.tensor([[vocabulary.begin_id, *ids]]).T
     batch = TokenBatch(read, torch.tensor([[*ids, vocabulary.end_id]]).T)
     maps = bundle.require(HasMaps, "drawing of maps").maps(batch.to(bundle.model.device))
-    over_steps, over_units = (
-        {name: values[:, 0].float().cpu().numpy() for name, values in group.items()}
-        for group in (maps.earlier_tokens, maps.units)
-    )
-    return SentenceMaps(over_steps, over_units, vocabulary.begin)
+
+    def arrays(values_by_name: Mapping[str, torch.Tensor]) -> dict[str, npt.NDArray[np.float32]]:
+        return {name: values[:, 0].float().cpu().numpy() for name, values in values_by_name.items()}
+
+    return SentenceMaps(arrays(maps.earlier_tokens), arrays(maps.units), vocabulary.begin)

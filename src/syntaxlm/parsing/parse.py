@@ -7,7 +7,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import chain, compress, islice, pairwise, takewhile
+from itertools import chain, compress, pairwise, takewhile
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from syntaxlm.core.errors import InputError
+from syntaxlm.core.iteration import batched
 from syntaxlm.core.progress import progress_bar
 from syntaxlm.core.text_files import LINES_TOGETHER, line_bytes, no_sentence, plain_size, source_name
 from syntaxlm.data.corpora import EncodedCorpus, GivenText, is_longer, read_sentences
@@ -32,7 +33,7 @@ from syntaxlm.text.pretokenised import PretokenisedReader
 from syntaxlm.text.reader import TextReader, each_line
 from syntaxlm.trees.averaging import RankedTree
 from syntaxlm.trees.decoding import Scores
-from syntaxlm.trees.marks import Marks
+from syntaxlm.trees.marks import Marks, MarkSide
 from syntaxlm.trees.matching import beginning
 from syntaxlm.trees.spans import SpanSets, format_spans, offsets_of, trees_of
 from syntaxlm.trees.tree import INDUCED_LABEL, Constituent, DependencyTree, Tree, format_brackets
@@ -43,9 +44,11 @@ UNREAD = "UNREAD"  # tag of words and punctuation marks that the model does not 
 class Alternative(NamedTuple):
     """One of several trees of a sentence.
 
-    confidence: the mean probability of its constituents without the whole sentence: the expected share that is correct.
-    probability: of the tree given the sentence; None for an average of several models (`also`), and for a model
-        without probabilities of trees.
+    Attributes:
+        confidence: the mean probability of its constituents without the whole sentence: the expected share that is
+            correct.
+        probability: the probability of the tree given the sentence; None for an average of several models (`also`), and
+            for a model without probabilities of trees.
     """
 
     tree: Tree
@@ -54,7 +57,12 @@ class Alternative(NamedTuple):
 
 
 class NotRead(NamedTuple):
-    """A part of a line that the model does not read, line[start:end].  start, end: code points."""
+    """A part of a line that the model does not read, line[start:end].
+
+    Attributes:
+        start: first code point.
+        end: code point after the last.
+    """
 
     text: str
     start: int
@@ -83,25 +91,27 @@ CONSTITUENTS = Columns(
 class Parse(HasRows):
     """The parse of one sentence; false if it has no words. With several models, texts are those that the first reads.
 
-    number: number of the sentence in the input, from 1.
-    words: the words as written.
-    tokens: the words after normalisation.
-    tree: the tree over `words`. For a model that reads tags, the tags are the part-of-speech tags of the tree. If
-        induced labels were requested, the label of a word is its tag or, if the word already has a tag, a constituent
-        above it.
-    word_values: values of the words by name, from which the tree was decoded: distances or heads.
-    span_values: (n, n), values of the spans by name, by first and last word: scores or marginals.
-    word_labels: the induced label of each word, "" for none; None if the tree has no induced labels.
-    offsets: start and end of each word in the line, in code points.
-    known: whether each word is in the model's vocabulary.
-    not_read: parts of the line that the model does not read, such as punctuation, with their start and end.
-    alternatives: the best trees, the best first, if several were requested; or samples of trees.
+    Attributes:
+        number: number of the sentence in the input, from 1.
+        words: the words as written.
+        tokens: the words after normalisation.
+        tree: the tree over `words`. For a model that reads tags, the tags are the part-of-speech tags of the tree. If
+            induced labels were requested, the label of a word is its tag or, if the word already has a tag, a
+            constituent above it.
+        word_values: values of the words by name, from which the tree was decoded: distances or heads.
+        span_values: (n, n), values of the spans by name, by first and last word: scores or marginals.
+        word_labels: the induced label of each word, "" for none; None if the tree has no induced labels.
+        offsets: start and end of each word in the line, in code points.
+        known: whether each word is in the model's vocabulary.
+        not_read: parts of the line that the model does not read, such as punctuation, with their start and end.
+        alternatives: the best trees, the best first, if several were requested; or samples of trees.
 
-    >>> parse = nlp.parse("a cat sleeps")
-    >>> parse.words, parse.known
-    (['a', 'cat', 'sleeps'], [True, True, True])
-    >>> round(float(parse.marginals[0, 1]), 1)  # the probability of the span from the first to the second word
-    1.0
+    Examples:
+        >>> parse = nlp.parse("a cat sleeps")
+        >>> parse.words, parse.known
+        (['a', 'cat', 'sleeps'], [True, True, True])
+        >>> round(float(parse.marginals[0, 1]), 1)  # the probability of the span from the first to the second word
+        1.0
     """
 
     number: int
@@ -164,26 +174,28 @@ class Parse(HasRows):
         These have the tag UNREAD. Each is attached to the lowest constituent that covers the words on both sides or, at
         the start and end of the line, to the root.
         """
-        tree, size = self.tree, len(self.words) + len(self.not_read)
+        tree = self.tree
         starts = [start for start, _ in self.offsets]
-        before = [bisect_left(starts, part.start) for part in self.not_read]  # number of words before each part
         leaves = list(zip(starts, tree.words, tree.tags, strict=True))
         leaves += [(part.start, part.text, UNREAD) for part in self.not_read]
         leaves.sort(key=lambda leaf: leaf[0])
+
+        # Constituents also contain what is not read between their words.
+        before = [bisect_left(starts, part.start) for part in self.not_read]  # number of words before each part
         constituents = [
             Constituent(label, start + bisect_right(before, start), end + bisect_left(before, end))
             for label, start, end in tree.constituents
         ]
-        if not constituents or constituents[0].end - constituents[0].start < size:
+        if not constituents or constituents[0].end - constituents[0].start < len(leaves):
             has_root = bool(constituents) and tree.constituents[0][1:] == (0, len(tree))
             root = constituents.pop(0).label if has_root else "X"
-            constituents.insert(0, Constituent(root, 0, size))
+            constituents.insert(0, Constituent(root, 0, len(leaves)))
         return Tree(tuple(leaf[1] for leaf in leaves), tuple(leaf[2] for leaf in leaves), tuple(constituents))
 
     def to_dict(self) -> dict[str, Any]:
         constituents = list(filter(_is_long, self.tree.constituents))
         values: dict[str, Any] = {"number": self.number, "words": self.words, "tokens": self.tokens}
-        values |= {name: _rounded(of_words) for name, of_words in self.word_values.items()}
+        values |= {name: _rounded(numbers) for name, numbers in self.word_values.items()}
         values["offsets"] = [list(place) for place in self.offsets]
         values["known"] = self.known
         values["not_read"] = [part._asdict() for part in self.not_read]
@@ -197,9 +209,9 @@ class Parse(HasRows):
             values["confidence"] = round(confidence, 6)
         if self.alternatives:
             values["alternatives"] = [
-                {"spans": [[part.start, part.end] for part in tree.constituents], "confidence": round(of_tree, 6)}
+                {"spans": [[part.start, part.end] for part in tree.constituents], "confidence": round(confidence, 6)}
                 | ({} if probability is None else {"probability": float(f"{probability:.6g}")})
-                for tree, of_tree, probability in self.alternatives
+                for tree, confidence, probability in self.alternatives
             ]
         return values
 
@@ -245,11 +257,15 @@ class ParseBatch:
     """The parses of consecutive lines: one `Parse` per line. The trees contain the words as written, without those
     the normaliser drops.
 
-    read: the lines as the (first) model reads them.  reader: its reader.  first: number of the first line.
-    spans: the spans of the trees of all lines with words; None if there are none.
-    structure: from which the trees were decoded; None for averages and without words.  layer: of its distances.
-    labelled: whether spans and single words have induced labels.
-    alternatives: several trees of each line with words; () if one was requested.
+    Attributes:
+        read: the lines as the (first) model reads them.
+        reader: the reader of that model.
+        first: number of the first line.
+        spans: the spans of the trees of all lines with words; None if there are none.
+        structure: what the trees were decoded from; None for averages and without words.
+        layer: the layer of its distances.
+        labelled: whether spans and single words have induced labels.
+        alternatives: several trees of each line with words; () if one was requested.
     """
 
     read: ReadLines
@@ -282,7 +298,8 @@ class ParseBatch:
     def brackets(self, with_unread: bool = False) -> list[str]:
         """Return the tree of each line in bracket notation; "" for a line without words.
 
-        with_unread: include words and punctuation marks that the model does not read, see `Parse.complete_tree`.
+        Args:
+            with_unread: include words and punctuation marks that the model does not read, see `Parse.complete_tree`.
         """
         if with_unread:
             return [str(parse.complete_tree) if parse else "" for parse in self]
@@ -303,9 +320,14 @@ class ParseBatch:
             rows = (row for parse in self for row in parse.rows())
             return next(blocks_of(rows, CONSTITUENTS, sys.maxsize), {name: [] for name in CONSTITUENTS})
         spans = self.spans.in_preorder(smallest=2)
-        sentences, words = spans.sentences(), list(chain.from_iterable(self.words))
-        begins, text = offsets_of(np.fromiter(map(len, words), np.int64, len(words)) + 1), " ".join(words)
-        first, missing = offsets_of(spans.lengths)[sentences], [None] * len(sentences)
+        sentences = spans.sentences()
+        missing = [None] * len(sentences)
+
+        # The texts of constituents are parts of one text of all words.
+        words = list(chain.from_iterable(self.words))
+        text = " ".join(words)
+        begins = offsets_of(np.fromiter(map(len, words), np.int64, len(words)) + 1)
+        first = offsets_of(spans.lengths)[sentences]
         places = zip(begins[first + spans.starts].tolist(), (begins[first + spans.ends] - 1).tolist(), strict=True)
         values = {} if self.structure is None else self.structure.values_of_spans(sentences, spans.starts, spans.ends)
         labels = [""] * len(sentences)
@@ -326,19 +348,19 @@ class ParseBatch:
 
     def __iter__(self) -> Iterator[Parse]:
         """Yield the parse of each line; that of a line without words has no words."""
-        trees, structure = iter(trees_of(self.spans, *self._leaves()) if self.spans else ()), self.structure
+        structure = self.structure
+        trees = iter(trees_of(self.spans, *self._leaves()) if self.spans else ())
         word_values = {} if structure is None else structure.word_values(self.layer)
         offsets = list(zip(self.read.starts.tolist(), self.read.ends.tolist(), strict=True))
-        known = (~self.reader.vocabulary.is_unknown(self.read.ids)).tolist()
-        of_lines = zip(
-            self.words, self.tokens, *map(self.read.by_line, (offsets, known)), self._not_read(offsets), strict=True
-        )
-        end = sentence = 0
-        for number, (words, tokens, of_words, are_known, not_read) in enumerate(of_lines, self.first):
+        line_offsets = self.read.by_line(offsets)
+        line_known = self.read.by_line((~self.reader.vocabulary.is_unknown(self.read.ids)).tolist())
+        lines = zip(self.words, self.tokens, line_offsets, line_known, self._not_read(offsets), strict=True)
+        start = sentence = 0
+        for number, (words, tokens, places, known, not_read) in enumerate(lines, self.first):
             if not words:
                 yield Parse(number, [], [], Tree((), (), ()))
                 continue
-            start, end = end, end + len(words)
+            end = start + len(words)
             tree = next(trees)
             labels = None
             if self.labelled:
@@ -354,15 +376,20 @@ class ParseBatch:
                 {name: values[start:end] for name, values in word_values.items()},
                 {} if structure is None else structure.span_values(sentence),
                 labels,
-                of_words,
-                are_known,
+                places,
+                known,
                 not_read,
                 [_alternative(tree, ranked) for ranked in self.alternatives[sentence]] if self.alternatives else [],
             )
+            start = end
             sentence += 1
 
     def _not_read(self, offsets: Sequence[tuple[int, int]]) -> list[list[NotRead]]:
-        """Return what the model does not read of each line.  offsets: of all parts."""
+        """Return what the model does not read of each line.
+
+        Args:
+            offsets: start and end of each part of the lines.
+        """
         parts: list[list[NotRead]] = [[] for _ in self.read.lines]
         places = np.flatnonzero(~self.read.is_read)
         lines = np.searchsorted(self.read.offsets, places, side="right") - 1
@@ -375,13 +402,14 @@ class ParseBatch:
 
         Character-level models may read white space as a character; it is replaced by its token.
         """
-        units, words = self.reader.normaliser.units, list(filter(None, self.words))
+        units = self.reader.normaliser.units
+        words = list(filter(None, self.words))
         if units == "words":
             return words, None
         tokens = list(filter(None, self.tokens))
         bracketed = [
-            [token if word.isspace() or token == f"\\{word}" else word for word, token in zip(*of_line, strict=True)]
-            for of_line in zip(words, tokens, strict=True)
+            [token if word.isspace() or token == f"\\{word}" else word for word, token in zip(*line, strict=True)]
+            for line in zip(words, tokens, strict=True)
         ]
         return bracketed, tokens if units == "tags" else None
 
@@ -394,10 +422,12 @@ def _alternative(tree: Tree, ranked: RankedTree) -> Alternative:
 
 def _confidence(spans: SpanSets, marginals: Scores) -> npt.NDArray[np.float64]:
     """Return the `Parse.confidence` of the sentence of each span, from the probabilities of the spans."""
-    widths, sentences = spans.ends - spans.starts, spans.sentences()
+    widths = spans.ends - spans.starts
+    sentences = spans.sentences()
     is_inner = (widths > 1) & (widths < spans.lengths[sentences])
-    inner, edges = marginals[is_inner], offsets_of(np.bincount(sentences[is_inner], minlength=len(spans)))
-    means = [inner[start:end].mean() if start < end else 1.0 for start, end in pairwise(edges.tolist())]
+    inner = marginals[is_inner]
+    offsets = offsets_of(np.bincount(sentences[is_inner], minlength=len(spans)))
+    means = [inner[start:end].mean() if start < end else 1.0 for start, end in pairwise(offsets.tolist())]
     return np.array(means, np.float64)[sentences]
 
 
@@ -422,9 +452,15 @@ def parse_lines(
     spans to an average instead of a tree. Vocabularies may differ; the trees contain the words of the first model,
     whose vocabulary also determines how `auto` splits words. If one of the models reads tags, the lines must be tagged
     text, which is never split, and the other models read its words.
-    first: number of the first line.  names: names of several models, for messages.
-    Raises InputError for a model that does not parse, for a decoder or layer that no model has, if labels are requested
-    from a model without labels or from several, and for a sentence that the models' normalisers split differently.
+
+    Args:
+        first: number of the first line.
+        names: names of several models, for messages.
+
+    Raises:
+        InputError: for a model that does not parse, for a decoder or layer that no model has, if labels are requested
+            from a model without labels or from several, and for a sentence that the models' normalisers split
+            differently.
     """
     if isinstance(lines, str):
         raise TypeError("parse_lines takes a list of lines, not one string")
@@ -435,10 +471,12 @@ def parse_lines(
         raise InputError(f"labels: found {len(bundles)} models; expected one, because averaged trees have no labels")
     if options.labels:
         bundles[0].require(LabelsSpans, "parsing with labels")
-    chosen, is_average = decodings(bundles, options), len(bundles) > 1
+    chosen = decodings(bundles, options)
     check_several(bundles, chosen, options)
+
+    # The lines as each model reads them. Without words in any of them, there is nothing to parse.
+    is_average = len(bundles) > 1
     reader = reader_of(bundles[0], options)
-    side = trained_side(bundles) if options.marks == "auto" else None if options.marks == "none" else options.marks
     readings = _readings(bundles, lines, options, first, names) if is_average else [_reading(reader, lines, first)]
     batch = readings[0]
     numbers = (first + np.flatnonzero(np.diff(batch.read.places))).tolist()
@@ -448,17 +486,21 @@ def parse_lines(
         structure_of(bundle, reading.corpus(), options.labels, numbers)
         for bundle, reading in zip(bundles, readings, strict=True)
     ]
+
+    # Punctuation marks that the models do not read are evidence of constituents.
     marks = None
+    side = _side_of_marks(bundles, options)
     if side is not None:
         before = np.array(list(chain.from_iterable(map(marks_of, batch.read.aligned()))), bool)
         marks = Marks(before, structures[0].lengths, side)
     if options.several:
-        read = [tokens for tokens in batch.tokens if tokens]
-        several = alternatives_of(bundles, read, structures, chosen, options, marks)
-        batch = replace(batch, alternatives=several)
+        sentences = [tokens for tokens in batch.tokens if tokens]
+        alternatives = alternatives_of(bundles, sentences, structures, chosen, options, marks)
+        batch = replace(batch, alternatives=alternatives)
     if is_average:
         return replace(batch, spans=combined_trees(structures, chosen, options.ties, marks))
-    (structure,), (decoding,) = structures, chosen
+    (structure,) = structures
+    (decoding,) = chosen
     return replace(
         batch,
         spans=structure.labelled(decoding.decoder, marks) if options.labels else structure.decode(*decoding, marks),
@@ -466,6 +508,17 @@ def parse_lines(
         layer=decoding.layer,
         labelled=options.labels,
     )
+
+
+def _side_of_marks(bundles: Sequence[ModelBundle], options: ParseOptions) -> MarkSide | None:
+    """Return the side of spans at which a mark is required; None if marks are not used."""
+    match options.marks:
+        case "auto":
+            return trained_side(bundles)
+        case "none":
+            return None
+        case side:
+            return side
 
 
 def reader_of(bundle: ModelBundle, options: ParseOptions) -> TextReader:
@@ -483,7 +536,7 @@ def _readings(
     names: Sequence[str],
 ) -> list[ParseBatch]:
     """Return what each of several models reads of the lines. Raises InputError if their words differ."""
-    bundle, *others = bundles
+    bundle = bundles[0]
     reader = reader_of(bundle, options)
     names = names or [f"model {number}" for number in range(1, len(bundles) + 1)]
     tagged = any(model.parser_normaliser.units == "tags" for model in bundles)
@@ -499,19 +552,19 @@ def _readings(
     readings = [_reading(reader, lines_for(bundle, lines), first)]
     split = [reader.split(line) for line in lines]
     expected = _reading(reader.without_splitting(), lines_for(bundle, split), first).words
-    for name, other in zip(names[1:], others, strict=True):
-        its_reader = TextReader(other.parser_normaliser, other.vocabulary)
+    for name, further in zip(names[1:], bundles[1:], strict=True):
+        further_reader = TextReader(further.parser_normaliser, further.vocabulary)
         if options.pretokenised or not tagged:
-            its_reader = reader_of(other, options).without_splitting()
-        readings.append(_reading(its_reader, lines_for(other, split), first))
-        for number, (words, its_words) in enumerate(zip(expected, readings[-1].words, strict=True), first):
-            if words != its_words:
-                pairs = zip(words, its_words, strict=False)
-                same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+            further_reader = reader_of(further, options).without_splitting()
+        readings.append(_reading(further_reader, lines_for(further, split), first))
+        for number, (words, further_words) in enumerate(zip(expected, readings[-1].words, strict=True), first):
+            if words != further_words:
+                pairs = zip(words, further_words, strict=False)
+                equal = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
                 raise InputError(
-                    f"sentence {number}: the models read different words, starting with word {same + 1}.\n"
-                    f"  {names[0]}, {len(words)} words: {beginning(words[same:])}\n"
-                    f"  {name}, {len(its_words)} words: {beginning(its_words[same:])}\n"
+                    f"sentence {number}: the models read different words, starting with word {equal + 1}.\n"
+                    f"  {names[0]}, {len(words)} words: {beginning(words[equal:])}\n"
+                    f"  {name}, {len(further_words)} words: {beginning(further_words[equal:])}\n"
                     "Expected models with the same tokenisation (text.normaliser in their recipes)."
                 )
     return readings
@@ -544,20 +597,27 @@ def parse_text(
 ) -> Iterator[ParseBatch]:
     """Parse a text with one sentence per line, showing a progress bar, and yield the parses of consecutive lines.
 
-    models, options, names: see `parse_lines`. Raises InputError for the same reasons, and for an empty text.
-    longest: most words of a sentence; a longer one is read like a line without words. None: no limit.
+    Args:
+        models: see `parse_lines`.
+        options: see `parse_lines`.
+        names: see `parse_lines`.
+        longest: most words of a sentence; a longer one is read like a line without words. None: no limit.
+
+    Raises:
+        InputError: for the same reasons, and for an empty text.
     """
     normalisers = [model.parser_normaliser for model in models]
     tags_first = next((normaliser for normaliser in normalisers if normaliser.units == "tags"), normalisers[0])
     lines = (line for _, line in read_sentences(text, tags_first))
     if longest is not None:
         lines = ("" if is_longer(line, longest, tags_first) else line for line in lines)
-    chunks = iter(lambda: list(islice(lines, LINES_TOGETHER)), [])
     parse_lines(models, [], options, names=names)  # reports wrong options before the text is read
-    first = 1
-    size = None if isinstance(text, GivenText) else plain_size(text)
 
+    # Progress is measured in bytes if the size of the text is known, otherwise in lines.
+    size = None if isinstance(text, GivenText) else plain_size(text)
     amount: Callable[[Sequence[str]], int] = len if size is None else lambda chunk: sum(map(line_bytes, chunk))
+    chunks = batched(lines, LINES_TOGETHER)
+    first = 1
     for chunk in progress_bar(chunks, f"parsing {source_name(text)}", size, amount, percent=size is not None):
         if first == 1:
             check_text_of(models, chunk, options, names, source_name(text))

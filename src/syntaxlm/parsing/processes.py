@@ -27,10 +27,12 @@ _read: Read  # of a worker
 def parse_in_processes(read: Read, chunks: Iterable[tuple[int, list[str]]], count: int) -> Iterator[Parse]:
     """Yield the parses of chunks in order. An InputWarning of a worker is given again in this process.
 
-    read: is sent to each process, with the models that it uses.
-    chunks: the number of the first text, and the texts.
-    count: number of processes; they are started as `multiprocessing` is set, and share the processor cores.
     Raises the error of a worker, and InputError if a worker ended.
+
+    Args:
+        read: is sent to each process, with the models that it uses.
+        chunks: the number of the first text, and the texts.
+        count: number of processes; they are started as `multiprocessing` is set, and share the processor cores.
     """
     context = multiprocessing.get_context()
     # A forked process cannot use several threads of torch, see `core.threads`.
@@ -65,7 +67,7 @@ def _parsed(first: int, texts: list[str]) -> tuple[list[Parse], list[str]]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", InputWarning)
         parses = list(_read(texts, first=first))
-    return parses, [str(one.message) for one in caught if issubclass(one.category, InputWarning)]
+    return parses, [str(warning.message) for warning in caught if issubclass(warning.category, InputWarning)]
 
 
 def _result(future: Future[tuple[list[Parse], list[str]]]) -> list[Parse]:

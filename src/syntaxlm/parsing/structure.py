@@ -22,15 +22,20 @@ from syntaxlm.parsing.options import DecodingOptions, Ties
 from syntaxlm.scoring.long_sentences import LONG_SENTENCE, PARSING, check_long_sentence, fitting_in_memory
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.trees.averaging import average
+from syntaxlm.trees.decoding import SpanTable
 from syntaxlm.trees.marks import Marks, MarkSide
-from syntaxlm.trees.spans import Integers, SpanSets, gathered
+from syntaxlm.trees.spans import Integers, SpanSets, sorted_by_sentence
 
 TOKEN_BUDGET = 1 << 12  # tokens per batch: enough for large products, few enough that freed memory is reused
 SPAN_BUDGET = 1 << 17  # spans per batch, including padding, for models that compare spans; each has many features
 
 
 class Decoding(NamedTuple):
-    """How the structure of one model is decoded. layer: of the distances, from 1; 1 for other structures."""
+    """How the structure of one model is decoded.
+
+    Attributes:
+        layer: the layer of the distances, from 1; 1 for other structures.
+    """
 
     decoder: str
     layer: int
@@ -39,11 +44,13 @@ class Decoding(NamedTuple):
 def decodings(bundles: Sequence[ModelBundle], options: DecodingOptions) -> list[Decoding]:
     """Return the decoder and layer of each model: the requested ones if the model has them, otherwise its defaults.
 
-    Raises InputError for a model that does not parse, for a decoder that none of the models has, for a layer that a
-    model with distances lacks, and for any layer if no model has distances.
+    Raises:
+        InputError: for a model that does not parse, for a decoder that none of the models has, for a layer that a model
+            with distances lacks, and for any layer if no model has distances.
     """
     parsers = [bundle.require(ParsesSentences, "parsing") for bundle in bundles]
-    decoder, layer = options.decoder, options.layer
+    decoder = options.decoder
+    layer = options.layer
     if decoder is not None and not any(decoder in parser.decoders for parser in parsers):
         names = dict.fromkeys(
             f"{bundle.name} models have {', '.join(parser.decoders)}"
@@ -74,9 +81,13 @@ def structure_of(
     """Compute the structure of tokenised sentences in one pass.
 
     Each sentence is read from an empty state, between BOS and EOS.
-    labels: compute labels of spans, if the model has them; this takes more time.
-    numbers: of the sentences in their source, for messages; None: 1, 2, ...
-    Raises InputError for a sentence that is too long for a model that compares all spans.
+
+    Args:
+        labels: compute labels of spans, if the model has them; this takes more time.
+        numbers: the numbers of the sentences in their source, for messages; None: 1, 2, ...
+
+    Raises:
+        InputError: for a sentence that is too long for a model that compares all spans.
     """
     keep_freed_memory()
     if isinstance(sentences, EncodedCorpus):
@@ -88,8 +99,12 @@ def structure_of(
     read: Callable[[TokenBatch], Any] = parser.structure
     names: Sequence[str] = ()
     if labels and isinstance(parser, LabelsSpans):
-        read, names = parser.labelled_structure, parser.labels
-    longest, lengths = int(corpus.lengths.argmax()), corpus.lengths
+        read = parser.labelled_structure
+        names = parser.labels
+
+    # Check the longest sentence before memory is taken for its spans.
+    lengths = corpus.lengths
+    longest = int(lengths.argmax())
     if parser.structure_type.corpus.compares_spans and lengths[longest] > LONG_SENTENCE:
         sentence = corpus.sentence(longest)
 
@@ -99,6 +114,7 @@ def structure_of(
 
         words = [bundle.vocabulary.tokens[word] for word in sentence]
         check_long_sentence(words, numbers[longest], bundle.name, PARSING, attempt)
+
     with fitting_in_memory(lambda: (numbers[longest], int(lengths[longest])), PARSING):
         structure = parser.structure_type.corpus(lengths, parser.distance_layers, names)
         for batch, indices in batches_of(bundle, corpus):
@@ -112,11 +128,20 @@ def structure_of(
 def combined_trees(
     structures: Sequence[CorpusStructure], chosen: Sequence[Decoding], ties: Ties, marks: Marks | None = None
 ) -> SpanSets:
-    """Return the trees of one model, or the average of those of several models. ties, marks: see `trees.average`."""
+    """Return the trees of one model, or the average of those of several models.
+
+    Args:
+        ties: see `trees.average`.
+        marks: see `trees.average`.
+    """
     if len(structures) == 1:
         return structures[0].decode(*chosen[0], marks)
-    inputs = [structure.averaging_input(*way) for structure, way in zip(structures, chosen, strict=True)]
-    return average(inputs, ties=ties, marks=marks)
+    return average(averaging_inputs(structures, chosen), ties=ties, marks=marks)
+
+
+def averaging_inputs(structures: Sequence[CorpusStructure], chosen: Sequence[Decoding]) -> list[SpanSets | SpanTable]:
+    """Return what each model contributes to an average: its trees, or its probabilities of all spans."""
+    return [structure.averaging_input(*decoding) for structure, decoding in zip(structures, chosen, strict=True)]
 
 
 def trained_side(bundles: Sequence[ModelBundle]) -> MarkSide | None:
@@ -136,7 +161,10 @@ def trained_side(bundles: Sequence[ModelBundle]) -> MarkSide | None:
 def distances_of(bundle: ModelBundle, corpus: EncodedCorpus) -> npt.NDArray[np.float32]:
     """Compute the syntactic distances of all words, sentence after sentence: (layers, words).
 
-    Sentences are read as in `structure_of`. Raises InputError for a model without distances.
+    Sentences are read as in `structure_of`.
+
+    Raises:
+        InputError: for a model without distances.
     """
     structure = structure_of(bundle, corpus, labels=False)
     if not isinstance(structure, CorpusDistances):
@@ -155,7 +183,7 @@ def _best_trees(bundle: ModelBundle, corpus: EncodedCorpus) -> SpanSets:
     spans = np.concatenate(rows)
     sentence, first, last, label = spans[np.argsort(spans[:, 0], kind="stable")].T
     names = parser.labels if isinstance(parser, LabelsSpans) else ()
-    return labelled_spans(gathered(corpus.lengths, [(sentence, first, last + 1)]), label, names)
+    return labelled_spans(sorted_by_sentence(corpus.lengths, [(sentence, first, last + 1)]), label, names)
 
 
 def batches_of(bundle: ModelBundle, corpus: EncodedCorpus) -> Iterator[tuple[TokenBatch, Integers]]:
@@ -164,9 +192,11 @@ def batches_of(bundle: ModelBundle, corpus: EncodedCorpus) -> Iterator[tuple[Tok
     Also yields the index of the sentence of each column, (B,). Batches are smaller for models that compare spans, which
     need memory for every span and time as the cube of the length.
     """
-    lengths, device = corpus.lengths, bundle.model.device
+    lengths = corpus.lengths
     compares_spans = bundle.require(ParsesSentences, "parsing").structure_type.corpus.compares_spans
     batches = SentenceBatches(corpus, bundle.vocabulary, TOKEN_BUDGET, shuffle=False, seed=0, closed=True)
+    # For models that compare spans, cut batches into parts with a limited number of spans. The first sentence is the
+    # longest.
     parts: list[Integers] = []
     for indices in batches.epoch(0):
         size = len(indices)
@@ -178,4 +208,4 @@ def batches_of(bundle: ModelBundle, corpus: EncodedCorpus) -> Iterator[tuple[Tok
     work = lengths.astype(float) ** (3 if compares_spans else 1)
     total = float(work.sum())
     for indices in progress_bar(parts, "parsing", total, lambda part: float(work[part].sum()), percent=True):
-        yield batches.batch(indices).to(device), indices
+        yield batches.batch(indices).to(bundle.model.device), indices

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice, tee
+from itertools import tee
 from typing import Any
 
+from syntaxlm.core.iteration import batched
 from syntaxlm.core.text_files import LINES_TOGETHER
 from syntaxlm.models.abilities import ParsesSentences
 from syntaxlm.parsing.options import ParseOptions
@@ -23,7 +24,9 @@ def word_measures(
 
     The best tree of a line is that of `parse_lines`, with its default decoder; words that the parser does not read have
     no measures of trees.
-    Raises InputError as `surprisals` does, and for measures of trees if the model does not parse.
+
+    Raises:
+        InputError: as `surprisals` does, and for measures of trees if the model does not parse.
     """
     chosen = [name for name in options.measures if name in TREE_MEASURES]
     if not chosen:
@@ -42,14 +45,14 @@ def _with_trees(
 ) -> Iterator[list[WordSurprisal]]:
     read = ParseOptions(punctuation=options.punctuation, contractions=options.contractions)
     first = 1
-    while chunk := list(islice(lines, LINES_TOGETHER)):
+    for chunk in batched(lines, LINES_TOGETHER):
         for parse, words in zip(parse_lines(bundle, chunk, read, first), scored, strict=False):
             measures = tree_measures(parse)
             starts = [start for start, _ in parse.offsets]
             rows = []
             for word in words:
                 leaves = range(bisect_left(starts, word.begin), bisect_left(starts, word.end))
-                values = _of_leaves(measures, leaves) if word.word and leaves else dict.fromkeys(chosen)
+                values = _word_measures(measures, leaves) if word.word and leaves else dict.fromkeys(chosen)
                 rows.append(word._replace(measures={**word.measures, **{name: values[name] for name in chosen}}))
             yield rows
         first += len(chunk)
@@ -63,9 +66,11 @@ def tree_measures(parse: Parse) -> dict[str, list[int]]:
     alone; 0 for the first word. The order of distances is that of syntactic distances (Shen et al. 2018, section 4.1).
     """
     spans = [(part.start, part.end) for part in parse.tree.constituents if part.end - part.start > 1]
-    ended, depth, distance = ([0] * len(parse) for _ in range(3))
+    ended = [0] * len(parse)
+    depth = [0] * len(parse)
+    distance = [0] * len(parse)
     heights: dict[tuple[int, int], int] = {}
-    for start, end in sorted(set(spans), key=lambda span: span[1] - span[0]):
+    for start, end in sorted(set(spans), key=lambda span: span[1] - span[0]):  # inner ones first
         inner = [height for (first, last), height in heights.items() if start <= first and last <= end]
         height = heights[start, end] = 1 + max(inner, default=0)
         for place in range(start, end):
@@ -76,11 +81,11 @@ def tree_measures(parse: Parse) -> dict[str, list[int]]:
     return {"constituents_ended": ended, "depth": depth, "distance": distance}
 
 
-def _of_leaves(measures: dict[str, list[int]], leaves: range) -> dict[str, Any]:
+def _word_measures(measures: dict[str, list[int]], leaves: range) -> dict[str, Any]:
     """Return the measures of a written word from those of its leaves."""
-    first, last = leaves[0], leaves[-1]
+    first = leaves[0]
     return {
-        "constituents_ended": sum(measures["constituents_ended"][first : last + 1]),
+        "constituents_ended": sum(measures["constituents_ended"][first : leaves[-1] + 1]),
         "depth": measures["depth"][first],
         "distance": measures["distance"][first] if first else None,
     }

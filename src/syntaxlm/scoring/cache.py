@@ -28,7 +28,9 @@ from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.scoring.engine import ScoredTokens, Scorer
 
 CACHE_SIZE = 2000  # words, by default
-ROWS = 128  # rows whose products are computed at once; with 2,000 cached words, these fit in the processor's cache
+ROWS_TOGETHER = (
+    128  # rows whose products are computed at once; with 2,000 cached words, these fit in the processor's cache
+)
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ class NeuralCache:
 
     def __init__(self, size: int) -> None:
         self.size = size
-        self._held: tuple[Tensor, Tensor] | None = None  # rows (k, F) and words (k,), k at most `size`
+        self._cached: tuple[Tensor, Tensor] | None = None  # rows (k, F) and words (k,), k at most `size`
 
     def probs(self, part: ScoredTokens, thetas: Sequence[float]) -> Tensor:
         """Return p_cache of each token of a part of a text, for each theta: (n, thetas). Then adds the part to the
@@ -65,18 +67,21 @@ class NeuralCache:
 
         At the first word of a text the cache is empty and returns the model's probability.
         """
-        hidden, words, log_probs = part.hidden, part.tokens, part.log_probs
+        hidden = part.hidden
+        words = part.tokens
         assert hidden is not None, "the neural cache needs hidden states"
         count = len(words)
-        before, words_before = self._held or (hidden[:0], words[:0])
+        before, words_before = self._cached or (hidden[:0], words[:0])
         width = max(1, min(self.size, len(before) + count - 1))  # number of cached rows for the last word
         missing = width - len(before)  # positions before the first word of the text
         keys = pad(torch.cat([before, hidden]), (0, 0, missing, 0))
         key_words = pad(torch.cat([words_before, words]), (missing, 0), value=-1)
-        self._held = keys[missing:][-self.size :].clone(), key_words[missing:][-self.size :].clone()
+        self._cached = keys[missing:][-self.size :].clone(), key_words[missing:][-self.size :].clone()
         result = hidden.new_empty(count, len(thetas))
-        for begin in range(0, count, ROWS):
-            rows = slice(begin, min(begin + ROWS, count))
+
+        # p_cache(w_t) = sum over cached i with w_i = w_t of softmax_i(theta h_t . h_i)
+        for begin in range(0, count, ROWS_TOGETHER):
+            rows = slice(begin, min(begin + ROWS_TOGETHER, count))
             seen = slice(begin, rows.stop + width - 1)
             products = hidden[rows] @ keys[seen].T
             # Entries r to r + width - 1 of each row r, a view.
@@ -92,7 +97,7 @@ class NeuralCache:
                     weights.masked_fill_(empty, -math.inf)
                 result[rows, place] = (torch.softmax(weights, dim=1) * same).sum(dim=1)
         if not len(before):
-            result[0] = log_probs[0].exp()
+            result[0] = part.log_probs[0].exp()
         return result
 
 
@@ -106,7 +111,8 @@ def mixed_log_probs(log_probs: Tensor, cache_probs: Tensor, weight: float) -> Te
 def log_probs_with_cache(scorer: Scorer, corpus: EncodedCorpus, settings: CacheSettings) -> tuple[float, float]:
     """Return the natural log-probability of a text with and without the cache.
 
-    Raises InputError for a model without hidden states.
+    Raises:
+        InputError: for a model without hidden states.
     """
     cache = NeuralCache(settings.size)
     with_cache = without = 0.0

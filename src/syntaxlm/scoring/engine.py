@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -24,6 +23,7 @@ from torch import Tensor
 
 from syntaxlm.batches import SentenceBatches, StreamBatches, TreeBatches
 from syntaxlm.core.errors import InputError, InputWarning
+from syntaxlm.core.iteration import batched
 from syntaxlm.core.progress import progress_bar
 from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.data.dependencies import DependencyCorpus
@@ -46,7 +46,8 @@ from syntaxlm.text.vocabulary import Vocabulary
 TOKEN_BUDGET = 8192  # tokens of a batch of sentences or trees, padding included
 SENTENCES = 1 << 15  # sentences batched at a time: enough for batches of similar length
 TOKENS = 1 << 15  # tokens of a part of a text whose hidden states are in memory until they are in order
-COLUMNS, STEPS = 32, 128  # of a batch of a stream if only the sum is needed
+SUM_COLUMNS = 32  # of a batch of a stream if only the sum is needed
+SUM_STEPS = 128  # of such a batch
 _ROUNDING = 1e-3  # nats by which the logarithm of a rounded probability may exceed 0
 DISTRIBUTIONS = 1 << 24  # probabilities of next tokens that are in memory together
 STREAM_STEPS = 1024  # of a batch of a stream in one column
@@ -58,8 +59,11 @@ Integers = npt.NDArray[np.int64]
 class Predictions(NamedTuple):
     """The distributions of the model before each of n tokens.
 
-    entropy: (n,) nats.  rank: (n,) int64, 1 for the most probable token.
-    best: (n, k) int64, the most probable tokens, the most probable first.  log_probs: theirs, (n, k), natural.
+    Attributes:
+        entropy: (n,) nats.
+        rank: (n,) int64, 1 for the most probable token.
+        best: (n, k) int64, the most probable tokens, the most probable first.
+        log_probs: theirs, (n, k), natural.
     """
 
     entropy: Tensor
@@ -72,8 +76,13 @@ class Predictions(NamedTuple):
 class ScoredTokens:
     """The predicted tokens of a part of a text, in text order.
 
-    tokens: (n,) int64, including ends of sentences if these are predicted.  log_probs: (n,), natural.
-    hidden: (n, F), the decoder's inputs.  predictions: of these tokens.  Both are None unless requested.
+    Both are None unless requested.
+
+    Attributes:
+        tokens: (n,) int64, including ends of sentences if these are predicted.
+        log_probs: (n,), natural.
+        hidden: (n, F), the decoder's inputs.
+        predictions: the distributions before these tokens.
     """
 
     tokens: Tensor
@@ -86,10 +95,14 @@ class ScoredTokens:
 class Scorer:
     """Log-probabilities of one model.
 
-    mode: how text is read.  name: model type, for messages.
-    strict: whether sentences are refused that are too long for a model that compares all spans, see
-        `check_long_sentence`, and probabilities of 0 of a model that is trained by gradient descent.
-    Raises InputError for a mode that the model does not support.
+    Attributes:
+        mode: how text is read.
+        name: model type, for messages.
+        strict: whether sentences are refused that are too long for a model that compares all spans, see
+            `check_long_sentence`, and probabilities of 0 of a model that is trained by gradient descent.
+
+    Raises:
+        InputError: for a mode that the model does not support.
     """
 
     model: Model
@@ -112,9 +125,12 @@ class Scorer:
 
     @classmethod
     def of(cls, bundle: ModelBundle, mode: TextMode | None = None) -> Scorer:
-        """Return the scorer of a stored model. mode: how text is read; None: as in training.
+        """Return the scorer of a stored model.
 
         Warns if the state is carried and the model was trained on single sentences.
+
+        Args:
+            mode: how text is read; None: as in training.
         """
         scorer = cls(bundle.model, bundle.vocabulary, mode or bundle.mode, bundle.name, strict=True)
         on_sentences = not (bundle.mode.carry_state or bundle.vocabulary.is_open or scorer.model.reads == "trees")
@@ -130,9 +146,14 @@ class Scorer:
     def tokens(self, corpus: EncodedCorpus, hidden: bool = False, best: int | None = None) -> Iterator[ScoredTokens]:
         """Return all predicted tokens of a text in text order, in parts. Leaves the model in evaluation mode.
 
-        A stream is read in one column. hidden: whether hidden states are returned too.
-        best: return predictions too, with this number of most probable tokens.
-        Raises InputError for a model without token probabilities or, if requested, hidden states or predictions.
+        A stream is read in one column.
+
+        Args:
+            hidden: whether hidden states are returned too.
+            best: return predictions too, with this number of most probable tokens.
+
+        Raises:
+            InputError: for a model without token probabilities or, if requested, hidden states or predictions.
         """
         model = self._token_model(hidden, best)
         if self.mode.carry_state:
@@ -150,29 +171,43 @@ class Scorer:
         The end of the sentence counts if the model predicts it; then a sentence without tokens has the probability of
         ending immediately. An iterator is read about ten thousand sentences at a time, and repeated sentences are
         scored once per such part; of a sequence, once in all.
-        Raises InputError for a model without sentence probabilities, and if it returns NaN.
+
+        Raises:
+            InputError: for a model without sentence probabilities, and if it returns NaN.
         """
-        model, places = require(self.model, ScoresSentences, self.name, "scoring of sentences"), None
-        numbered: Iterable[tuple[int, Sequence[int]]] = enumerate(map(self.vocabulary.encode, sentences), 1)
-        if isinstance(sentences, Sequence):
-            ids = [tuple(sentence) for _, sentence in numbered]
-            firsts = dict(zip(reversed(ids), range(len(ids), 0, -1), strict=True))
-            places = {sentence: place for place, sentence in enumerate(dict.fromkeys(ids))}
-            numbered = ((firsts[sentence], sentence) for sentence in places)
-        left = iter(numbered)
-        chunks = iter(lambda: list(islice(left, SENTENCES)), [])
+        model = require(self.model, ScoresSentences, self.name, "scoring of sentences")
+        encoded = map(self.vocabulary.encode, sentences)
+        if not isinstance(sentences, Sequence):
+            return self._sentences(model, enumerate(encoded, 1), None)
+
+        # Score the distinct sentences, each with the number of its first occurrence.
+        ids = list(map(tuple, encoded))
+        first_numbers = dict(zip(reversed(ids), range(len(ids), 0, -1), strict=True))
+        indices = {sentence: index for index, sentence in enumerate(dict.fromkeys(ids))}
+        numbered = ((first_numbers[sentence], sentence) for sentence in indices)
+        log_probs = self._sentences(model, numbered, len(indices))
+        return log_probs[[indices[sentence] for sentence in ids]]
+
+    def _sentences(
+        self, model: ScoresSentences, numbered: Iterable[tuple[int, Sequence[int]]], total: int | None
+    ) -> LogProbs:
+        """Return the log-probability of numbered sentences, (S,).
+
+        Args:
+            total: number of sentences, for the progress bar; None: unknown.
+        """
         parts = [
             self._sentence_sums(model, _numbered(chunk))
-            for chunk in progress_bar(chunks, "scoring sentences", None if places is None else len(places), len)
+            for chunk in progress_bar(batched(numbered, SENTENCES), "scoring sentences", total, len)
         ]
-        log_probs = self._checked(np.concatenate(parts) if parts else np.zeros(0), may_be_empty=True)
-        return log_probs if places is None else log_probs[[places[sentence] for sentence in ids]]
+        return self._checked(np.concatenate(parts) if parts else np.zeros(0), may_be_empty=True)
 
     def trees(self, corpus: DependencyCorpus) -> LogProbs:
         """Return natural log-probability of each word given its path in its tree, in sentence order: (N,).
 
-        Raises InputError for a model that reads text, for trees without labels if the model reads labels, and if the
-        model returns NaN.
+        Raises:
+            InputError: for a model that reads text, for trees without labels if the model reads labels, and if the
+                model returns NaN.
         """
         return self._checked(self._tree_words(corpus))
 
@@ -193,27 +228,32 @@ class Scorer:
         if not self.mode.carry_state:
             model = require(self.model, ScoresSentences, self.name, "perplexity")
             return sum(float(self._sentence_sums(model, part).sum()) for part in _parts(corpus, SENTENCES * 8))
+
+        # A stream in several columns, because only the sum is needed.
         total = 0.0
-        columns = min(COLUMNS, max(1, (corpus.word_count + len(corpus)) // 2000))
-        batches = StreamBatches(corpus, self.vocabulary, columns, STEPS)
-        shown = progress_bar(batches.iterate(), "scoring", batches.count(0))
-        for batch, scores in _read(self._token_model(), shown):
-            counted = scores.log_probs
+        columns = min(SUM_COLUMNS, max(1, (corpus.word_count + len(corpus)) // 2000))
+        batches = StreamBatches(corpus, self.vocabulary, columns, SUM_STEPS)
+        for batch, scores in _read(self._token_model(), progress_bar(batches.iterate(), "scoring", batches.count(0))):
+            log_probs = scores.log_probs
             if not self.mode.predict_eos:
-                counted = counted.masked_fill(batch.targets == self.vocabulary.end_id, 0.0)
-            total += float(counted.sum(dtype=torch.float64))
+                log_probs = log_probs.masked_fill(batch.targets == self.vocabulary.end_id, 0.0)
+            total += float(log_probs.sum(dtype=torch.float64))
         return total
 
     def _checked(self, log_probs: Values, may_be_empty: bool = False) -> Values:
         """Return log-probabilities, those that are above 0 by rounding as 0.
 
-        may_be_empty: whether they may be of sentences without words, whose probability is 0 in a grammar.
-        Raises InputError for values that are no log-probabilities.
+        Args:
+            may_be_empty: whether they may be of sentences without words, whose probability is 0 in a grammar.
+
+        Raises:
+            InputError: for values that are no log-probabilities.
         """
         values = torch.as_tensor(log_probs)
         if not values.numel():
             return log_probs
-        lowest, highest = float(values.min()), float(values.max())  # NaN, if one value is
+        lowest = float(values.min())
+        highest = float(values.max())  # NaN, if one value is
         if math.isnan(highest):
             raise unusable(self.name)
         if highest > _ROUNDING:
@@ -239,8 +279,11 @@ class Scorer:
         """Score the sentences of a part of a text, each read independently."""
         distinct, index = _distinct(corpus)
         batches = self._batches(distinct)
-        places, tokens, log_probs, states = [], [], [], []
-        predicted: list[Predictions] = []
+        places: list[Tensor] = []
+        tokens: list[Tensor] = []
+        log_probs: list[Tensor] = []
+        states: list[Tensor] = []
+        predictions: list[Predictions] = []
         self._check_longest(distinct, partial(_read_once, model, best))
         with self._fitting_in_memory(distinct):
             for batch, scores in _read(model, batches.iterate()):
@@ -252,17 +295,23 @@ class Scorer:
                     assert scores.hidden is not None
                     states.append(scores.hidden)
                 if best is not None:
-                    predicted.append(_batch_predictions(model, batch, best))
+                    predictions.append(_batch_predictions(model, batch, best))
+
         # Positions, among the tokens of the distinct sentences, of those of all sentences.
         lengths = distinct.lengths + int(self.mode.predict_eos)
-        starts, counts = np.cumsum(lengths) - lengths, lengths[index]
+        starts = np.cumsum(lengths) - lengths
+        counts = lengths[index]
         positions = np.arange(counts.sum()) + np.repeat(starts[index] - np.cumsum(counts) + counts, counts)
         order = torch.cat(places).argsort()[torch.from_numpy(positions)].to(tokens[0].device)
-        values = self._checked(torch.cat(log_probs)[order])
-        predictions = None
-        if predicted:
-            predictions = Predictions(*(torch.cat(parts)[order] for parts in zip(*predicted, strict=True)))
-        return ScoredTokens(torch.cat(tokens)[order], values, torch.cat(states)[order] if hidden else None, predictions)
+        ordered = None
+        if predictions:
+            ordered = Predictions(*(torch.cat(parts)[order] for parts in zip(*predictions, strict=True)))
+        return ScoredTokens(
+            torch.cat(tokens)[order],
+            self._checked(torch.cat(log_probs)[order]),
+            torch.cat(states)[order] if hidden else None,
+            ordered,
+        )
 
     @torch.no_grad()
     def _sentence_sums(self, model: ScoresSentences, corpus: EncodedCorpus) -> LogProbs:
@@ -295,7 +344,11 @@ class Scorer:
         return sums[index]
 
     def _check_longest(self, corpus: EncodedCorpus, read: Callable[[TokenBatch], object]) -> None:
-        """Check the longest sentence before it is read, see `check_long_sentence`.  read: computes a batch."""
+        """Check the longest sentence before it is read, see `check_long_sentence`.
+
+        Args:
+            read: computes a batch.
+        """
         lengths = corpus.lengths
         longest = int(lengths.argmax())
         if not self.strict or self.model.reads != "sentences" or lengths[longest] <= LONG_SENTENCE:
@@ -323,13 +376,18 @@ class TokenStream:
     """A text read as one stream across calls. The first token follows BOS."""
 
     def __init__(self, scorer: Scorer, model: ScoresTokens, hidden: bool, best: int | None) -> None:
-        self._scorer, self._model, self._hidden, self._best = scorer, model, hidden, best
+        self._scorer = scorer
+        self._model = model
+        self._hidden = hidden
+        self._best = best
         self._state: State = None
         self._last: int | None = None  # the last token read
 
     def read(self, corpus: EncodedCorpus) -> ScoredTokens:
         """Score further sentences that follow all previous ones. Ends are read, and scored if they are predicted."""
-        vocabulary, ends, last = self._scorer.vocabulary, corpus.offsets[1:], self._last
+        vocabulary = self._scorer.vocabulary
+        ends = corpus.offsets[1:]
+        last = self._last
         targets = torch.from_numpy(np.insert(np.asarray(corpus.ids), ends, vocabulary.end_id)).long()
         inputs = torch.cat([torch.tensor([vocabulary.begin_id if last is None else last]), targets[:-1]])
         self._last = int(targets[-1])
@@ -348,11 +406,14 @@ class TokenStream:
         targets = targets.to(log_probs.device)
         if self._scorer.mode.predict_eos:
             return ScoredTokens(targets, log_probs, hidden, predictions)
-        kept = torch.ones(len(targets), dtype=torch.bool, device=targets.device)
-        kept[torch.from_numpy(ends + np.arange(len(ends))).to(targets.device)] = False
+
+        # Ends of sentences are read, but they are not predictions of this model.
+        is_word = torch.ones(len(targets), dtype=torch.bool, device=targets.device)
+        is_word[torch.from_numpy(ends + np.arange(len(ends))).to(targets.device)] = False
         if predictions is not None:
-            predictions = Predictions(*(part[kept] for part in predictions))
-        return ScoredTokens(targets[kept], log_probs[kept], None if hidden is None else hidden[kept], predictions)
+            predictions = Predictions(*(values[is_word] for values in predictions))
+        hidden = None if hidden is None else hidden[is_word]
+        return ScoredTokens(targets[is_word], log_probs[is_word], hidden, predictions)
 
 
 @torch.no_grad()
@@ -366,10 +427,12 @@ def _batch_predictions(model: ScoresTokens, batch: TokenBatch, best: int, state:
     model.eval()
     best = min(best, model.vocabulary_size)
     targets = batch.targets
-    entropy, rank = torch.zeros(targets.shape, device=targets.device), torch.ones_like(targets)
+    entropy = torch.zeros(targets.shape, device=targets.device)
+    rank = torch.ones_like(targets)
     tokens = targets.new_zeros(*targets.shape, best)
     log_probs = torch.zeros(tokens.shape, device=targets.device)
-    columns, most = 0, max(1, DISTRIBUTIONS // model.vocabulary_size)
+    most = max(1, DISTRIBUTIONS // model.vocabulary_size)
+    columns = 0  # that are done
     for length, count in zip(*batch.step_counts().unique_consecutive(return_counts=True), strict=True):
         end = columns + int(count)
         for first in range(columns, end, most):
@@ -401,8 +464,9 @@ AnyBatch = TypeVar("AnyBatch", TokenBatch, TreeBatch)
 def _read(
     model: ScoresTokens, batches: Iterable[AnyBatch], state: State = None
 ) -> Iterator[tuple[AnyBatch, TokenScores]]:
-    """Yield each batch, on the model's device, with its scores. State is carried if a batch continues the previous
-    one.
+    """Yield each batch, on the model's device, with its scores.
+
+    The state is carried if a batch continues the previous one.
     """
     assert isinstance(model, Model)
     model.eval()
@@ -448,7 +512,8 @@ def _distinct(corpus: EncodedCorpus) -> tuple[EncodedCorpus, Integers]:
 
     Scoring repeated sentences once saves time and keeps ties: rounding differs between batches.
     """
-    ids, offsets = np.asarray(corpus.ids), np.asarray(corpus.offsets)
+    ids = np.asarray(corpus.ids)
+    offsets = np.asarray(corpus.offsets)
     places: dict[bytes, int] = {}
     index = np.empty(len(corpus), np.int64)
     for number in range(len(corpus)):
@@ -456,11 +521,13 @@ def _distinct(corpus: EncodedCorpus) -> tuple[EncodedCorpus, Integers]:
         index[number] = places.setdefault(key, len(places))
     if len(places) == len(corpus):
         return corpus, index
-    first = np.unique(index, return_index=True)[1]
-    numbered = [(int(corpus.line_numbers[at]), ids[offsets[at] : offsets[at + 1]].tolist()) for at in first]
+    firsts = np.unique(index, return_index=True)[1]
+    numbered = [
+        (int(corpus.line_numbers[first]), ids[offsets[first] : offsets[first + 1]].tolist()) for first in firsts
+    ]
     return _numbered(numbered), index
 
 
-def unusable(name: str, found: str = "NaN") -> InputError:
+def unusable(name: str, values: str = "NaN") -> InputError:
     """Return the error for a model that returns values that are no probabilities."""
-    return InputError(f"{name}: the model returned {found}; its weights are unusable")
+    return InputError(f"{name}: the model returned {values}; its weights are unusable")

@@ -6,6 +6,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import NamedTuple
 
 from syntaxlm.core.errors import InputError, InputWarning
 from syntaxlm.trees.charts import MAXIMUM_WORDS
@@ -13,43 +14,66 @@ from syntaxlm.trees.matching import beginning
 
 LONG_SENTENCE = 400  # words; the time for longer sentences is extrapolated
 TRIED_WORDS = 100  # words that are computed for this
-PARSING = "Parsing", "parse it with a model of syntactic distances"
-SCORING = "Scoring", "score it with a model that reads one word after the other, such as an lstm"
+
+
+class Task(NamedTuple):
+    """What is done with sentences, for messages.
+
+    Attributes:
+        name: such as "Parsing".
+        alternative: what users can do with a long sentence instead.
+    """
+
+    name: str
+    alternative: str
+
+
+PARSING = Task("Parsing", "parse it with a model of syntactic distances")
+SCORING = Task("Scoring", "score it with a model that reads one word after the other, such as an lstm")
 
 
 def check_long_sentence(
-    words: Sequence[str], number: int, name: str, doing: tuple[str, str], attempt: Callable[[int], object]
+    words: Sequence[str], number: int, name: str, task: Task, attempt: Callable[[int], object]
 ) -> None:
     """Check a sentence of more than `LONG_SENTENCE` words before memory is taken for its spans.
 
-    words: of the sentence
-    number: of the sentence in its source
-    name: of the model type
-    doing: PARSING or SCORING
-    attempt: computes the first n words
-    Raises InputError if it has too many words, and warns if it takes minutes. The time is extrapolated from that of its
-    first words.
+    Warns if the sentence takes minutes. The time is extrapolated from that of its first words.
+
+    Args:
+        words: the words of the sentence.
+        number: the number of the sentence in its source.
+        name: the name of the model type.
+        attempt: computes the first n words.
+
+    Raises:
+        InputError: if the sentence has too many words.
     """
-    task, instead = doing
     reported = f"sentence {number}: found {len(words):,} words ({beginning(words)})"
     reason = f"because {name} models compare all spans"
     if len(words) > MAXIMUM_WORDS:
-        raise InputError(f"{reported}; expected at most {MAXIMUM_WORDS:,}, {reason}. Split the sentence, or {instead}.")
+        raise InputError(
+            f"{reported}; expected at most {MAXIMUM_WORDS:,}, {reason}. Split the sentence, or {task.alternative}."
+        )
     attempt(TRIED_WORDS)  # warm-up
     started = time.perf_counter()
     attempt(TRIED_WORDS)
     minutes = (time.perf_counter() - started) * (len(words) / TRIED_WORDS) ** 3 / 60
     if minutes > 1:
-        slow = f"{reported}. {task} the sentence takes about {minutes:,.0f} minutes, {reason}. Split it, or {instead}."
-        warnings.warn(InputWarning(slow), stacklevel=3)
+        warnings.warn(
+            InputWarning(
+                f"{reported}. {task.name} the sentence takes about {minutes:,.0f} minutes, {reason}. Split it, or"
+                f" {task.alternative}."
+            ),
+            stacklevel=3,
+        )
 
 
 @contextmanager
-def fitting_in_memory(sentence: Callable[[], tuple[int, int]], doing: tuple[str, str]) -> Iterator[None]:
+def fitting_in_memory(sentence: Callable[[], tuple[int, int]], task: Task) -> Iterator[None]:
     """Raise InputError if memory is exhausted in the block.
 
-    sentence: returns the number of the longest sentence that is being computed, and its words
-    doing: PARSING or SCORING
+    Args:
+        sentence: returns the number of the longest sentence that is being computed, and its number of words.
     """
     try:
         yield
@@ -59,5 +83,5 @@ def fitting_in_memory(sentence: Callable[[], tuple[int, int]], doing: tuple[str,
         number, words = sentence()
         raise InputError(
             f"sentence {number}: found {words:,} words; the scores of its spans do not fit in memory. Split the"
-            f" sentence, or {doing[1]}."
+            f" sentence, or {task.alternative}."
         ) from error

@@ -11,8 +11,9 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache, partial
-from itertools import islice
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -22,6 +23,7 @@ import numpy.typing as npt
 import torch
 
 from syntaxlm.core.errors import shortened
+from syntaxlm.core.iteration import batched
 from syntaxlm.core.text_files import LINES_TOGETHER
 from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.data.dependencies import DependencyCorpus, read_words
@@ -76,14 +78,16 @@ def word_columns(options: ScoreOptions) -> Columns:
 class WordSurprisal(NamedTuple):
     """One word of a text with its surprisal.
 
-    sentence: number of the line, from 1.
-    position: number of the word in the line, from 1.
-    word: the word as written, line[begin:end]; "" for the end of the sentence.
-    begin, end: position of the word in the line, in code points.
-    token: the tokens of the word, joined by spaces; "" if the normaliser dropped the word.
-    in_vocabulary: whether all its tokens are in the model's vocabulary; None if it was dropped.
-    surprisal: surprisal in bits; None if the word was dropped.
-    measures: further measures by name, see `MEASURES`; None where a word has none.
+    Attributes:
+        sentence: number of the line, from 1.
+        position: number of the word in the line, from 1.
+        word: the word as written, line[begin:end]; "" for the end of the sentence.
+        begin: start of the word in the line, in code points.
+        end: end of the word in the line, in code points.
+        token: the tokens of the word, joined by spaces; "" if the normaliser dropped the word.
+        in_vocabulary: whether all its tokens are in the model's vocabulary; None if it was dropped.
+        surprisal: surprisal in bits; None if the word was dropped.
+        measures: further measures by name, see `MEASURES`; None where a word has none.
     """
 
     sentence: int
@@ -129,12 +133,16 @@ def surprisals(
     """Yield the words of each line of text with their surprisal.
 
     If the model predicts ends of sentences, the last row of a line is its end.
-    lines: one sentence per line; some thousand lines are read at a time. A line without tokens has no end, and a line
-        without words has no rows.
-    options: the context "carry" gives an InputWarning for a model that was trained on single sentences. However words
-        are split, a row is a word as written, with the sum of the surprisals of its tokens. Measures of trees are not
-        computed, see `word_measures`.
-    Raises InputError for measures that need distributions if the model does not give them.
+
+    Args:
+        lines: one sentence per line; some thousand lines are read at a time. A line without tokens has no end, and a
+            line without words has no rows.
+        options: the context "carry" gives an InputWarning for a model that was trained on single sentences. However
+            words are split, a row is a word as written, with the sum of the surprisals of its tokens. Measures of trees
+            are not computed, see `word_measures`.
+
+    Raises:
+        InputError: for measures that need distributions if the model does not give them.
     """
     if isinstance(lines, str):
         raise TypeError("surprisals takes lines, not one string")
@@ -144,102 +152,136 @@ def surprisals(
 def surprisals_of(
     bundle: ModelBundle, options: ScoreOptions
 ) -> Callable[[Iterable[str]], Iterator[list[WordSurprisal]]]:
-    """Return a function that does what `surprisals` does for each of several texts. Warnings are given only now."""
+    """Return a function that does what `surprisals` does, for several texts. Warnings are given only once, now."""
     reader = TextReader.of(bundle.normaliser, bundle.vocabulary, options)
     scorer = Scorer.of(bundle, options.mode(bundle.mode))
     if options.predictions is not None:
         bundle.require(PredictsNextToken, "entropy, rank and next words")
 
-    def of_text(lines: Iterable[str]) -> Iterator[list[WordSurprisal]]:
+    def text_surprisals(lines: Iterable[str]) -> Iterator[list[WordSurprisal]]:
         stream = scorer.stream(best=options.predictions) if scorer.mode.carry_state else None
         return _rows(scorer, stream, reader, iter(lines), options)
 
-    return of_text
+    return text_surprisals
 
 
 def _rows(
     scorer: Scorer, stream: TokenStream | None, reader: TextReader, lines: Iterator[str], options: ScoreOptions
 ) -> Iterator[list[WordSurprisal]]:
-    """Yield the rows of each line. stream: None if each line is read by itself."""
-    vocabulary, ends, first = scorer.vocabulary, scorer.mode.predict_eos, 1
-    unknown = frozenset(vocabulary.unknown_ids)
-    given = vocabulary.encode(reader.tokens(options.given)) if options.given else []
-    columns = [name for name in word_columns(options) if name in MEASURES and name not in TREE_MEASURES]
+    """Yield the rows of each line.
 
-    @lru_cache(REMEMBERED_WORDS)
-    def shown(of_word: tuple[int, ...]) -> tuple[str, bool | None]:
-        """Return the tokens of a word as they are shown, and whether all are known."""
-        tokens = " ".join([vocabulary.tokens[token] for token in of_word])
-        return tokens, unknown.isdisjoint(of_word) if of_word else None
-
-    while chunk := list(islice(lines, LINES_TOGETHER)):
+    Args:
+        stream: the stream that the lines continue; None if each line is read by itself.
+    """
+    given = scorer.vocabulary.encode(reader.tokens(options.given)) if options.given else []
+    ends = int(scorer.mode.predict_eos)
+    maker = _RowMaker(scorer, options)
+    first = 1
+    for chunk in batched(lines, LINES_TOGETHER):
         read = reader.read(chunk, first)
         ids = read.by_line(read.ids.tolist())
-        full = [[*given, *sentence] for sentence in ids if sentence]
         scored: list[ScoredTokens] = []
-        if full:
-            corpus = EncodedCorpus.from_sentences(full)
-            corpus.line_numbers = np.flatnonzero([bool(sentence) for sentence in ids]) + first
+        if sentences := [[*given, *line_ids] for line_ids in ids if line_ids]:
+            corpus = EncodedCorpus.from_sentences(sentences)
+            corpus.line_numbers = np.flatnonzero([bool(line_ids) for line_ids in ids]) + first
             scored = list(scorer.tokens(corpus, best=options.predictions)) if stream is None else [stream.read(corpus)]
         nats = [part.log_probs.double().cpu().numpy() for part in scored]
         bits = 0.0 - np.concatenate([[], *nats]) / math.log(2)  # never -0
         predictions = [part.predictions for part in scored if part.predictions is not None]
         distributions = Predictions(*map(torch.cat, zip(*predictions, strict=True))) if predictions else None
-        measure = partial(_measures, columns, distributions, vocabulary)
-        end = 0
-        for number, (line, line_words, line_ids) in enumerate(zip(chunk, read.words(), ids, strict=True), first):
-            begin, end = end + len(given), end + (len(given) + len(line_ids) + ends if line_ids else 0)
-            line_bits = bits[begin:end].tolist()
-            rows = []
-            start = 0
-            for position, (low, high, of_word) in enumerate(line_words, 1):
-                token, known = shown(of_word)
-                stop = start + len(of_word)
-                surprisal = sum(line_bits[start:stop]) if of_word else None
-                measures = measure(line_bits, start, stop, begin, end) if columns else NO_MEASURES
-                rows.append(
-                    WordSurprisal(number, position, line[low:high], low, high, token, known, surprisal, measures)
-                )
-                start = stop
-            if line_ids and ends:
-                last, size = len(line_words) + 1, len(line)
-                place = (number, last, "", size, size)
-                measures = measure(line_bits, start, start + 1, begin, end) if columns else NO_MEASURES
-                rows.append(WordSurprisal(*place, vocabulary.end, True, line_bits[-1], measures))
-            yield rows
+
+        # Of each line with tokens, the bits of `given`, of its own tokens and of its end follow each other.
+        begin = end = 0
+        for number, (line, words, line_ids) in enumerate(zip(chunk, read.words(), ids, strict=True), first):
+            begin = end
+            if line_ids:
+                begin += len(given)
+                end = begin + len(line_ids) + ends
+            yield maker.rows(number, line, words, _LineTokens(bits[begin:end].tolist(), begin, distributions))
         first += len(chunk)
 
 
-def _measures(
-    columns: Sequence[str],
-    distributions: Predictions | None,
-    vocabulary: Vocabulary,
-    bits: Sequence[float],
-    start: int,
-    stop: int,
-    begin: int,
-    end: int,
-) -> dict[str, Any]:
-    """Return the measures of the word with the tokens [start, stop) of a line; None if it has none.
+@dataclass(frozen=True)
+class _LineTokens:
+    """The predictions of the tokens of a line, its end included if it is predicted.
 
-    bits: of the line's tokens, [begin, end) among those of the text.
+    Attributes:
+        bits: the surprisal of each token.
+        begin: index of the first token in `distributions`.
+        distributions: the distributions of all tokens of several lines; None unless measures need them.
     """
-    if start == stop:
-        return dict.fromkeys(columns)
-    values: dict[str, Any] = {"prefix_surprisal": sum(bits[:stop])}
-    if distributions is not None:
-        first, after = begin + start, begin + stop
-        entropy = distributions.entropy[[first, min(after, end - 1)]].tolist()
-        best = zip(distributions.best[first].tolist(), distributions.log_probs[first].exp().tolist(), strict=True)
-        values["entropy"] = entropy[0] / math.log(2)
-        values["entropy_reduction"] = (entropy[0] - entropy[1]) / math.log(2) if after < end else None
-        values["rank"] = int(distributions.rank[first])
-        values["next_words"] = "; ".join(f"{vocabulary.tokens[token]} {share:.4g}" for token, share in best)
-    return {name: values[name] for name in columns}
+
+    bits: list[float]
+    begin: int
+    distributions: Predictions | None
+
+
+class _RowMaker:
+    """Makes the rows of lines: adds the surprisals of the tokens of each word."""
+
+    def __init__(self, scorer: Scorer, options: ScoreOptions) -> None:
+        self.vocabulary = scorer.vocabulary
+        self.ends = scorer.mode.predict_eos
+        self.columns = [name for name in word_columns(options) if name in MEASURES and name not in TREE_MEASURES]
+        self._unknown = frozenset(self.vocabulary.unknown_ids)
+        self._described = lru_cache(REMEMBERED_WORDS)(self._describe)
+
+    def _describe(self, ids: tuple[int, ...]) -> tuple[str, bool | None]:
+        """Return the tokens of a word as text, and whether all are known."""
+        tokens = " ".join([self.vocabulary.tokens[token] for token in ids])
+        return tokens, self._unknown.isdisjoint(ids) if ids else None
+
+    def rows(
+        self, number: int, line: str, words: Iterable[tuple[int, int, tuple[int, ...]]], tokens: _LineTokens
+    ) -> list[WordSurprisal]:
+        """Return the rows of a line.
+
+        Args:
+            words: start and end of each word in the line, and the ids of its tokens.
+        """
+        rows = []
+        first = 0  # token of the word
+        for position, (start, end, ids) in enumerate(words, 1):
+            token, known = self._described(ids)
+            after = first + len(ids)
+            surprisal = sum(tokens.bits[first:after]) if ids else None
+            measures = self._measures(tokens, first, after) if self.columns else NO_MEASURES
+            rows.append(WordSurprisal(number, position, line[start:end], start, end, token, known, surprisal, measures))
+            first = after
+        if tokens.bits and self.ends:
+            measures = self._measures(tokens, first, first + 1) if self.columns else NO_MEASURES
+            size = len(line)
+            end_token = self.vocabulary.end
+            rows.append(
+                WordSurprisal(number, len(rows) + 1, "", size, size, end_token, True, tokens.bits[-1], measures)
+            )
+        return rows
+
+    def _measures(self, tokens: _LineTokens, first: int, after: int) -> dict[str, Any]:
+        """Return the measures of the word with the tokens [first, after) of a line; None if it has none."""
+        if first == after:
+            return dict.fromkeys(self.columns)
+        values: dict[str, Any] = {"prefix_surprisal": sum(tokens.bits[:after])}
+        if tokens.distributions is not None:
+            # Entropy before the word and after it; there is none after the last token of the line.
+            place = tokens.begin + first
+            last = tokens.begin + len(tokens.bits) - 1
+            is_last = tokens.begin + after > last
+            before_and_after = [place, min(tokens.begin + after, last)]
+            entropy, entropy_after = tokens.distributions.entropy[before_and_after].tolist()
+            values["entropy"] = entropy / math.log(2)
+            values["entropy_reduction"] = None if is_last else (entropy - entropy_after) / math.log(2)
+            values["rank"] = int(tokens.distributions.rank[place])
+            probabilities = tokens.distributions.log_probs[place].exp().tolist()
+            best = zip(tokens.distributions.best[place].tolist(), probabilities, strict=True)
+            values["next_words"] = "; ".join(
+                f"{self.vocabulary.tokens[token]} {probability:.4g}" for token, probability in best
+            )
+        return {name: values[name] for name in self.columns}
 
 
 MANY_UNKNOWN = 0.1  # share of unknown words above which advice is printed
-EXAMPLES = 5  # number of unknown words in a message
+EXAMPLES = 5  # unknown words in a message
 LONGEST_EXAMPLE = 40  # characters; a word can be as long as a file
 REMEMBERED_UNKNOWN = 100_000  # maximum number of distinct unknown words that are counted
 REMEMBERED_SENTENCES = 20_000  # maximum number of distinct sentences that are compared
@@ -249,7 +291,11 @@ class ReadingSummary:
     """Counts what a model does not know, read or distinguish, and reports it, with advice on unknown words."""
 
     def __init__(self, bundle: ModelBundle, options: TextOptions) -> None:
-        """Create a counter for a model.  options: those with which the rows were read."""
+        """Create a counter for a model.
+
+        Args:
+            options: those with which the rows were read.
+        """
         self._reader = TextReader.of(bundle.normaliser, bundle.vocabulary, options)
         self._auto = TextReader.of(bundle.normaliser, bundle.vocabulary, TextOptions())
         self._not_read_of = lru_cache(REMEMBERED_WORDS)(self._find_not_read)
@@ -263,10 +309,11 @@ class ReadingSummary:
 
     def add(self, rows: Iterable[WordSurprisal]) -> None:
         rows = list(rows)
-        words, tokens = [row.word for row in rows], tuple(row.token for row in rows if row.token)
+        words = [row.word for row in rows]
+        tokens = tuple(row.token for row in rows if row.token)
         if tokens and (tokens in self._sentences or len(self._sentences) < REMEMBERED_SENTENCES):
-            number, others = self._sentences.setdefault(tokens, (rows[0].sentence, words))
-            if others != words:
+            number, first_words = self._sentences.setdefault(tokens, (rows[0].sentence, words))
+            if first_words != words:
                 self.alike.append((number, rows[0].sentence))
         for row in rows:
             if not row.word.isalnum():
@@ -294,8 +341,8 @@ class ReadingSummary:
             text += f", {self.not_read.total():,} not read ({examples})"
         if self.alike:
             first, second = self.alike[0]
-            others = f" and {len(self.alike) - 1:,} others" if len(self.alike) > 1 else ""
-            text += f". Sentence {second}{others} cannot be distinguished from another one, such as sentence {first}"
+            further = f" and {len(self.alike) - 1:,} others" if len(self.alike) > 1 else ""
+            text += f". Sentence {second}{further} cannot be distinguished from another one, such as sentence {first}"
         return f"{text}. {self._advice()}" if share > MANY_UNKNOWN else text
 
     def _advice(self) -> str:
@@ -305,9 +352,11 @@ class ReadingSummary:
             is_known = bool(parts) and all(self._auto.vocabulary.knows(str(part.token)) for part in parts)
             if is_known and not all(map(self._reader.vocabulary.knows, self._reader.tokens(word))):
                 read_as = " ".join(str(part.token) for part in parts)
-                shown = f"{shortened(known if known != word else read_as, LONGEST_EXAMPLE)!r} is known"
-                found = f"{shortened(word, LONGEST_EXAMPLE)!r} is unknown, but {shown}"
-                return f"{found}: use --punctuation auto --contractions auto"
+                known_part = known if known != word else read_as
+                return (
+                    f"{shortened(word, LONGEST_EXAMPLE)!r} is unknown, but {shortened(known_part, LONGEST_EXAMPLE)!r}"
+                    " is known: use --punctuation auto --contractions auto"
+                )
         examples = ", ".join(shortened(word, LONGEST_EXAMPLE) for word, _ in self.unknown.most_common(EXAMPLES))
         return (
             f"Most frequent: {examples}. The surprisal of an unknown word is not informative; expected text that is"
@@ -329,18 +378,29 @@ def log_probs_of_trees(bundle: ModelBundle, trees: Sequence[DependencyTree], sou
     """Return ln P(S | T) of trees in memory, in nats: (n,), in their order.
 
     Trees that the model cannot distinguish are scored once, so that rounding, which differs between batches, does not
-    break ties. source: the file, for messages, which name trees. Raises InputError like `Scorer.trees`, for words
-    without a path to a root, and for a model that does not read trees or returns NaN.
+    break ties.
+
+    Args:
+        source: the file, for messages, which name trees.
+
+    Raises:
+        InputError: like `Scorer.trees`, for words without a path to a root, and for a model that does not read trees or
+            returns NaN.
     """
-    labels, model = _labels(bundle), bundle.require(GeneratesTrees, "scoring of dependency trees")
-    vocabulary, normaliser = bundle.vocabulary, bundle.normaliser
-    read_of = [read_words(tree, normaliser) for tree in trees]
-    ids = {word: vocabulary.id(normaliser.word(word, word)) for words in read_of for word in words}
+    labels = _labels(bundle)
+    model = bundle.require(GeneratesTrees, "scoring of dependency trees")
+    vocabulary = bundle.vocabulary
+    normaliser = bundle.normaliser
+
+    # What the model reads of each tree: ids of words, heads, and ids of labels if it reads these.
+    words_of_trees = [read_words(tree, normaliser) for tree in trees]
+    ids = {word: vocabulary.id(normaliser.word(word, word)) for words in words_of_trees for word in words}
     label_ids = [tuple(map(labels.id, tree.labels)) if model.reads_labels else () for tree in trees]
     read = [
-        (tuple(map(ids.__getitem__, words)), tree.heads, marks)
-        for words, tree, marks in zip(read_of, trees, label_ids, strict=True)
+        (tuple(map(ids.__getitem__, words)), tree.heads, tree_labels)
+        for words, tree, tree_labels in zip(words_of_trees, trees, label_ids, strict=True)
     ]
+
     distinct = dict(zip(reversed(read), reversed(trees), strict=True))  # the first of equal trees
     corpus = DependencyCorpus.from_trees(distinct.values(), normaliser, vocabulary, labels, source)
     log_probs = tree_log_probs(bundle, corpus)
@@ -351,25 +411,31 @@ def log_probs_of_trees(bundle: ModelBundle, trees: Sequence[DependencyTree], sou
 def tree_surprisals(bundle: ModelBundle, path: str | Path) -> Iterator[list[WordSurprisal]]:
     """Yield the words of each tree in sentence order, with their surprisal; the surprisals add up to the tree's.
 
-    path: a file, a folder or a pattern, as in `dependency_trees`; read some thousand trees at a time. Positions are
-    those in the sentence with single spaces between words. The end is not predicted and has no row.
-    Raises InputError like `dependency_trees`, and for a model that does not read trees.
+    Args:
+        path: a file, a folder or a pattern, as in `dependency_trees`; read some thousand trees at a time. Positions are
+            those in the sentence with single spaces between words. The end is not predicted and has no row.
+
+    Raises:
+        InputError: like `dependency_trees`, and for a model that does not read trees.
     """
-    labels, vocabulary = _labels(bundle), bundle.vocabulary
-    trees, first = dependency_trees(path), 1
-    while chunk := list(islice(trees, LINES_TOGETHER)):
+    labels = _labels(bundle)
+    vocabulary = bundle.vocabulary
+    first = 1
+    for chunk in batched(dependency_trees(path), LINES_TOGETHER):
         corpus = DependencyCorpus.from_trees(chunk, bundle.normaliser, bundle.vocabulary, labels, str(path))
         bits = 0.0 - Scorer.of(bundle).trees(corpus) / math.log(2)  # never -0
-        for number, (tree, start, end) in enumerate(
-            zip(chunk, corpus.text.offsets[:-1], corpus.text.offsets[1:], strict=True), first
-        ):
-            rows, begin = [], 0
-            for position, surprisal in enumerate(bits[start:end].tolist()):
-                word = tree.words[position]
-                read = vocabulary.id(bundle.normaliser.word(word, tree.tags[position]))
-                stop, known = begin + len(word), read not in vocabulary.unknown_ids
-                token = vocabulary.tokens[read]
-                rows.append(WordSurprisal(number, position + 1, word, begin, stop, token, known, surprisal))
+        for number, (tree, (start, end)) in enumerate(zip(chunk, pairwise(corpus.text.offsets), strict=True), first):
+            rows = []
+            begin = 0
+            for position, (word, tag, surprisal) in enumerate(
+                zip(tree.words, tree.tags, bits[start:end].tolist(), strict=True), 1
+            ):
+                token = vocabulary.id(bundle.normaliser.word(word, tag))
+                is_known = token not in vocabulary.unknown_ids
+                stop = begin + len(word)
+                rows.append(
+                    WordSurprisal(number, position, word, begin, stop, vocabulary.tokens[token], is_known, surprisal)
+                )
                 begin = stop + 1
             yield rows
         first += len(chunk)

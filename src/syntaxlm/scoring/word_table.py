@@ -32,14 +32,8 @@ from syntaxlm.text.options import Contractions, Punctuation
 from syntaxlm.text.reader import TextReader
 
 LONGEST = 100  # words of a sentence for models of whole sentences, whose time grows with the cube of the length
-
-
 FEW_FREQUENT = 0.5  # share of the displayed words that a frequency list should have
-
-
-_INTEGERS = re.compile(r"(previous_)?(length(_\d+)?|tokens_.*)")  # columns of whole numbers
-
-
+_INTEGER_COLUMNS = re.compile(r"(previous_)?(length(_\d+)?|tokens_.*)")
 _BREAKS = (",", ";", ":", "—", "--", ")")  # a long sentence is split after a word that ends in one of these
 
 
@@ -47,11 +41,13 @@ _BREAKS = (",", ";", ":", "—", "--", ")")  # a long sentence is split after a 
 class WordScores:
     """The surprisals of n displayed words under one model.
 
-    surprisal: (n,) bits; NaN for a word of which the model reads nothing, such as a dash.
-    known: (n,) whether the model reads the word and all its tokens are in the vocabulary.
-    tokens: of each word, joined by spaces.  token_counts: (n,) the number of tokens of each word; if the model splits
-    its tokens into sub-tokens, of these.  carries: whether the state was carried within groups.
-    long_sentences: number of sentences that were split because they are too long for the model.
+    Attributes:
+        surprisal: (n,) bits; NaN for a word of which the model reads nothing, such as a dash.
+        known: (n,) whether the model reads the word and all its tokens are in the vocabulary.
+        tokens: the tokens of each word, joined by spaces.
+        token_counts: (n,) the number of tokens of each word; if the model splits its tokens into sub-tokens, of these.
+        carries: whether the state was carried within groups.
+        long_sentences: number of sentences that were split because they are too long for the model.
     """
 
     surprisal: Numbers
@@ -72,36 +68,50 @@ def score_words(
 ) -> WordScores:
     """Score displayed words with one model.
 
-    name: of the model, for messages.
-    options: with the context "carry", the state is carried within a group and reset between groups.
-    Sentences of more than LONGEST words are split for models of whole sentences, with an InputWarning.
-    For a character-level model, the space after a word belongs to the word.
-    Raises InputError for models without token probabilities and for dependency-tree models.
+    Sentences of more than LONGEST words are split for models of whole sentences, with an InputWarning. For a
+    character-level model, the space after a word belongs to the word.
+
+    Args:
+        name: the name of the model, for messages.
+        options: with the context "carry", the state is carried within a group and reset between groups.
+
+    Raises:
+        InputError: for models without token probabilities and for dependency-tree models.
     """
     if bundle.model.reads == "trees":
         raise InputError(f"displayed words: a {bundle.name} model reads dependency trees; expected a model of text")
+
+    # The lines that the model reads: sentences, or parts of long ones; and where each word begins in its line.
     longest = LONGEST if bundle.model.reads == "sentences" else len(words)
     spans = list(pairwise([*_firsts(words, longest), len(words)]))
     reader = TextReader.of(bundle.normaliser, bundle.vocabulary, options)
-    lines, begins_of = zip(*(_line(words, first, end, reader, options) for first, end in spans), strict=True)
+    lines, line_begins = zip(*(_line(words, first, end, reader, options) for first, end in spans), strict=True)
     warn_of_doubts(reader, lines, name, words.table.source)
+
+    # The state is carried within a group, or not at all.
     carries = options.context == "carry"
     texts = words.groups[[first for first, _ in spans]] if carries else np.zeros(len(spans), np.int64)
-    bits, known, tokens = np.zeros(len(words)), np.ones(len(words), bool), [""] * len(words)
-    token_counts = np.zeros(len(words), np.int64)
     starts_text = np.diff(texts, prepend=-1) != 0 if carries else np.ones(len(spans), bool)
-    scored, model = _scored(bundle, lines, texts, options), bundle.require(ScoresTokens, "scoring of tokens")
-    for (first, _), begins, starts, rows in zip(spans, begins_of, starts_text.tolist(), scored, strict=True):
+
+    # The rows of a line are what the reader takes for words, which may be parts of displayed words.
+    bits = np.zeros(len(words))
+    known = np.ones(len(words), bool)
+    tokens = [""] * len(words)
+    token_counts = np.zeros(len(words), np.int64)
+    model = bundle.require(ScoresTokens, "scoring of tokens")
+    scored = _scored(bundle, lines, texts, options)
+    for (first, _), begins, is_start, rows in zip(spans, line_begins, starts_text.tolist(), scored, strict=True):
         for row in rows:
             if row.word and row.surprisal is not None:
                 place = first + bisect_right(begins, row.begin) - 1
                 bits[place] += row.surprisal
                 known[place] &= bool(row.in_vocabulary)
                 tokens[place] += (" " if tokens[place] else "") + row.token
-                is_first = starts and row.position == 1
-                token_counts[place] += sum(model.subtoken_count(one, is_first) for one in row.token.split(" "))
+                is_first = is_start and row.position == 1
+                token_counts[place] += sum(model.subtoken_count(token, is_first) for token in row.token.split(" "))
     is_read = np.array([bool(token) for token in tokens])
     known &= is_read
+
     if not np.isfinite(bits[known]).all():
         place = int(np.flatnonzero(known & ~np.isfinite(bits))[0])
         raise InputError(
@@ -140,7 +150,9 @@ def _firsts(words: DisplayedWords, longest: int) -> list[int]:
     for first, end in words.spans(words.sentences):
         while end - first > longest:
             firsts.append(first)
-            half, limit = first + longest // 2, first + longest
+            # After a break in the second half of what can be read together, if there is one.
+            half = first + longest // 2
+            limit = first + longest
             breaks = [place + 1 for place in range(half, limit) if words.words[place].rstrip("'\"’”").endswith(_BREAKS)]
             first = breaks[-1] if breaks else limit
         firsts.append(first)
@@ -150,14 +162,18 @@ def _firsts(words: DisplayedWords, longest: int) -> list[int]:
 def _scored(
     bundle: ModelBundle, lines: Sequence[str], texts: Integers, options: ScoreOptions
 ) -> Iterator[list[WordSurprisal]]:
-    """Yield the rows of each line.  texts: number of the text of each line, at whose start the state is reset."""
+    """Yield the rows of each line.
+
+    Args:
+        texts: number of the text of each line, at whose start the state is reset.
+    """
     starts = [*np.flatnonzero(np.diff(texts, prepend=-1)).tolist(), len(lines)]
     parts: Iterable[tuple[int, int]] = pairwise(starts)
     if len(starts) > 2:
         parts = progress_bar(parts, "scoring, texts", len(starts) - 1)
-    of_text = surprisals_of(bundle, options)
+    text_surprisals = surprisals_of(bundle, options)
     for start, end in parts:
-        yield from of_text(lines[start:end])
+        yield from text_surprisals(lines[start:end])
 
 
 @dataclass(frozen=True)
@@ -187,7 +203,7 @@ class WordTable(HasRows):
                 return None
             if name.removeprefix("previous_").startswith("in_vocabulary"):
                 return bool(value)
-            return int(value) if _INTEGERS.fullmatch(name) else round(value, 6)
+            return int(value) if _INTEGER_COLUMNS.fullmatch(name) else round(value, 6)
 
         rows = [words.table.values[row] for row in words.rows.tolist()]
         places = {name: place for place, name in enumerate(words.table.names)}
@@ -204,7 +220,8 @@ class WordTable(HasRows):
     def summary(self) -> str:
         """Numbers of sentences and words, such as "9 sentences, 120 words, 3 unknown (2.5%), 1 not read"."""
         known = self.values["in_vocabulary"]
-        unknown, not_read = list(known).count(False), list(known).count(None)
+        unknown = list(known).count(False)
+        not_read = list(known).count(None)
         sentences = self.values["sentence_number"][-1]
         text = f"{amount(sentences, 'sentence')}, {amount(len(known), 'word')}"
         text += f", {unknown:,} unknown ({unknown / len(known):.1%})"
@@ -328,7 +345,9 @@ def _announce_listed(words: DisplayedWords, frequencies: Frequencies) -> None:
 
 def previous_name(name: str, lag: int) -> str:
     """Return the name of a column for an earlier word: previous_length, previous_length_2, ..."""
-    return name if lag == 0 else f"previous_{name}" + ("" if lag == 1 else f"_{lag}")
+    if lag == 0:
+        return name
+    return f"previous_{name}" if lag == 1 else f"previous_{name}_{lag}"
 
 
 def with_previous(columns: Mapping[str, Numbers], words: DisplayedWords, spillover: int) -> dict[str, Numbers]:

@@ -12,15 +12,19 @@ from syntaxlm.core.arrays import Numbers
 from syntaxlm.core.errors import InputError
 
 FEWEST = 6  # items of a bootstrap
-_DRAWN = 2_000_000  # sampled sentences in memory at a time
+_ITEMS_AT_A_TIME = 2_000_000  # drawn items of the samples that are in memory together
 
 
 @dataclass(frozen=True)
 class BootstrapResult:
     """Difference of two scores, first minus second (fractions), its 95% interval and two-sided p-value.
 
-    low, high, p_value: NaN for fewer than FEWEST items, which no bootstrap can tell apart.  measure: name of the score.
-    seeds: number of runs of each model that were resampled; one run is not resampled.
+    Attributes:
+        low: lower end of the interval; NaN for fewer than FEWEST items, which no bootstrap can tell apart.
+        high: upper end of the interval; NaN likewise.
+        p_value: NaN likewise.
+        measure: name of the score.
+        seeds: number of runs of each model that were resampled; one run is not resampled.
     """
 
     difference: float
@@ -36,9 +40,11 @@ class BootstrapResult:
     ) -> BootstrapResult:
         """Return the result from the measured difference and those of all bootstrap samples, (samples,).
 
-        items: number of the items that were drawn.
         The p-value is the share of samples whose difference is at least as far from the measured one as that is from 0.
         Efron & Tibshirani 1993.
+
+        Args:
+            items: number of the items that were drawn.
         """
         if items < FEWEST:
             return cls(difference, math.nan, math.nan, math.nan, measure, seeds)
@@ -65,9 +71,13 @@ class BootstrapResult:
 class RunScores:
     """The scores of one or more runs of a model, its seeds, on the same n items.
 
-    parts, wholes: (runs, n).  The score of a run is the sum of its parts over items, divided by that of its wholes: for
-    a mean over items, the wholes are 1; for F1 of pooled counts, the parts are 2 * matched and the wholes are predicted
-    plus gold spans. It is 1 if the wholes sum to 0.
+    The score of a run is the sum of its parts over items, divided by that of its wholes: for a mean over items, the
+    wholes are 1; for F1 of pooled counts, the parts are 2 * matched and the wholes are predicted plus gold spans. It is
+    1 if the wholes sum to 0.
+
+    Attributes:
+        parts: (runs, n), numerators of the items.
+        wholes: (runs, n), denominators of the items.
     """
 
     parts: Numbers
@@ -75,7 +85,11 @@ class RunScores:
 
     @classmethod
     def of_means(cls, values: Numbers) -> RunScores:
-        """Return scores that are means over items.  values: (runs, n)."""
+        """Return scores that are means over items.
+
+        Args:
+            values: (runs, n).
+        """
         values = np.asarray(values, np.float64)
         return cls(values, np.ones_like(values))
 
@@ -91,7 +105,8 @@ class RunScores:
 
     def of_samples(self, counts: Numbers) -> Numbers:
         """Return the runs' scores of bootstrap samples: (B, n), how often each item was drawn -> (B, runs)."""
-        parts, wholes = counts @ self.parts.T, counts @ self.wholes.T
+        parts = counts @ self.parts.T
+        wholes = counts @ self.wholes.T
         return np.where(wholes > 0, parts / np.where(wholes > 0, wholes, 1), 1.0)
 
 
@@ -102,9 +117,16 @@ def compare_runs(
 
     Both models are scored on the same drawn items; their runs are drawn independently. The difference is that of the
     means over runs. With one run per model, this is the paired bootstrap over items, which says nothing about seeds.
-    samples: number of bootstrap samples.  seed: of the random numbers.  measure: name of the score.
-    Raises InputError if the numbers of items differ.
+
     Davison & Hinkley 1997, "Bootstrap methods and their application", section 3.8.
+
+    Args:
+        samples: number of bootstrap samples.
+        seed: the seed of the random numbers.
+        measure: name of the score.
+
+    Raises:
+        InputError: if the numbers of items differ.
     """
     items = first.parts.shape[1]
     if second.parts.shape[1] != items:
@@ -113,12 +135,13 @@ def compare_runs(
         raise ValueError("a bootstrap needs at least one sample")
     generator = np.random.default_rng(seed)
     drawn = []
-    step = max(1, _DRAWN // max(1, items))
+    step = max(1, _ITEMS_AT_A_TIME // max(1, items))
     for low in range(0, samples, step):
         size = min(step, samples - low)
+        # Draw items for each sample, and count how often each item is in it: (size, items).
         places = generator.integers(items, size=(size, items), dtype=np.int32) + items * np.arange(size)[:, None]
-        # How often each item is in each sample: (size, items).
         counts = np.bincount(places.ravel(), minlength=size * items).reshape(size, items).astype(np.float64)
+        # Draw the runs of each model, then take their mean.
         means = []
         for runs in (first, second):
             scores = runs.of_samples(counts)

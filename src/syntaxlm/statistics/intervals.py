@@ -28,7 +28,11 @@ class Interval(NamedTuple):
 def bootstrap_mean(values: Numbers, units: Integers, seed: int, samples: int = SAMPLES) -> Interval:
     """Return the mean of the values with a 95% percentile interval, by a bootstrap over units (sentences).
 
-    values, units: (r,).  The interval is NaN for too few units, see `BootstrapResult`.
+    The interval is NaN for too few units, see `BootstrapResult`.
+
+    Args:
+        values: (r,).
+        units: (r,), the unit of each value.
     """
     _, index = np.unique(units, return_inverse=True)
     sums = np.bincount(index, weights=values)[None].astype(float)

@@ -20,7 +20,11 @@ _TOLERANCE = 1e-7  # share of a predictor's variation that earlier ones must lea
 
 @dataclass(frozen=True)
 class Coefficient:
-    """A coefficient of a regression of all rows. p_value: two-sided, of a t-test."""
+    """A coefficient of a regression of all rows.
+
+    Attributes:
+        p_value: two-sided, of a t-test.
+    """
 
     name: str
     value: float
@@ -33,8 +37,10 @@ class Coefficient:
 class Regression:
     """A regression of all rows.
 
-    log_likelihood: in-sample, natural, summed over rows.  r_squared: explained share of the variance.
-    collinear: predictors that were left out because they are constant or linear combinations of earlier ones.
+    Attributes:
+        log_likelihood: in-sample, natural, summed over rows.
+        r_squared: explained share of the variance.
+        collinear: predictors that were left out because they are constant or linear combinations of earlier ones.
     """
 
     log_likelihood: float
@@ -80,7 +86,12 @@ def independent(predictors: Predictors) -> tuple[dict[str, Numbers], tuple[str, 
 
 
 def fit(times: Numbers, predictors: Predictors) -> Regression:
-    """Return the regression of all rows, with an intercept. times: (r,).  predictors: (r,) each."""
+    """Return the regression of all rows, with an intercept.
+
+    Args:
+        times: (r,).
+        predictors: (r,) each.
+    """
     kept, left_out = independent(predictors)
     result = require_statsmodels()(times, np.column_stack(list(kept.values()))).fit()
     columns = zip(kept, result.params, result.bse, result.tvalues, result.pvalues, strict=True)
@@ -91,7 +102,8 @@ def fit(times: Numbers, predictors: Predictors) -> Regression:
 def held_out_log_likelihood(times: Numbers, predictors: Predictors, folds: Integers) -> Numbers:
     """Return the natural log-likelihood of each row under the regression of the rows of all other folds: (r,).
 
-    folds: (r,) the fold of each row.
+    Args:
+        folds: (r,) the fold of each row.
     """
     regression = require_statsmodels()
     design = np.column_stack(list(independent(predictors)[0].values()))
@@ -108,8 +120,12 @@ def held_out_log_likelihood(times: Numbers, predictors: Predictors, folds: Integ
 def spline_terms(values: Numbers, knots: Numbers) -> list[Numbers]:
     """Return the nonlinear terms of a natural cubic spline, which is linear outside the knots: (r,) each.
 
-    knots: (k,) ascending.  Returns k - 2 terms; with the values themselves they span all such splines. Divided by the
-    square of the range of the knots, they have the unit of the values. Harrell 2015, section 2.4.5.
+    Args:
+        knots: (k,) ascending.
+
+    Returns:
+        K - 2 terms; with the values themselves they span all such splines. Divided by the square of the range of the
+        knots, they have the unit of the values. Harrell 2015, section 2.4.5.
     """
     first, last, before_last = knots[0], knots[-1], knots[-2]
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from syntaxlm.core.threads import no_collection, publishing
 from syntaxlm.text.normaliser import ZERO_WIDTH_SPACE, AlignedToken
 from syntaxlm.text.quotation_marks import Quoted
-from syntaxlm.trees.spans import Flags, Integers, offsets_of, places_in
+from syntaxlm.trees.spans import Flags, Integers, item_indices, offsets_of
 
 Value = TypeVar("Value")
 
@@ -232,7 +232,7 @@ class WordForms:
                 known.add(new, _PartColumns.of(parts, self._id_of))
             words = np.fromiter(map(number_of, keys), np.int64, len(keys))
         columns = known.columns  # only now: they have all words with a number
-        places, counts = places_in(columns.offsets, words), np.diff(columns.offsets)[words]
+        places, counts = item_indices(columns.offsets, words), np.diff(columns.offsets)[words]
         before = np.repeat(text.starts, counts)
         written, tokens = columns.texts[:, places].tolist()
         ids, starts, ends = columns.numbers[:, places]

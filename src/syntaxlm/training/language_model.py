@@ -55,7 +55,7 @@ from syntaxlm.training.loop import NO_REPORT, Task
 from syntaxlm.training.memory import BatchShape, check_memory
 from syntaxlm.training.recipe import StreamBatchSettings, TextRecipe, TreeRecipe
 from syntaxlm.training.result import CriterionValue, TrainingResult, Validation
-from syntaxlm.trees.spans import joined
+from syntaxlm.trees.spans import union
 
 COUNTED_TOKENS = 1 << 15  # tokens per batch for models that are trained by counting
 NO_VALIDATION = Validation(Criterion("no criterion", "none"), 0.0)
@@ -289,7 +289,7 @@ class TextTask(LanguageModelTask):
                 read(text.trees, text.trees_preprocessing, self.train, keep_whole=whole, share=share)
             )
         of_valid = [read(path, "none", self.valid).spans for path in text.focus_valid if self.valid is not None]
-        self.valid_spans = joined(of_valid) if of_valid else None
+        self.valid_spans = union(of_valid) if of_valid else None
 
     def _copy_embeddings(self, model: Model) -> None:
         """Replace the embeddings of the words that another model knows, scaled to the mean size of fresh ones.
@@ -328,7 +328,7 @@ class TextTask(LanguageModelTask):
     def batches(self, rank: int, ranks: int) -> Batches:
         text, batches, seed = self.recipe.text, self.recipe.batches, self.recipe.run.seed
         focused = bool(text.focus)
-        spans = joined([trees.spans for trees in self.supervision]) if focused else None
+        spans = union([trees.spans for trees in self.supervision]) if focused else None
         if self.supervision and not focused:
             spans = self.supervision[0].spans
         if isinstance(batches, StreamBatchSettings):

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -32,11 +32,8 @@ from syntaxlm.training.checkpoint import (
 )
 from syntaxlm.training.processes import Processes
 from syntaxlm.training.progress import Event, ProgressCallback
-from syntaxlm.training.recipe import OptimiserSettings, Recipe
+from syntaxlm.training.recipe import OptimiserSettings, TrainingSettings
 from syntaxlm.training.result import CHECKPOINT, METRICS, RECIPE, TrainingResult, Validation
-
-if TYPE_CHECKING:
-    from syntaxlm.training.classifiers import StopRecipe
 
 TRAINING_SHARE = 0.8  # of schedule.minutes; the rest is for reading, validation and the final evaluation
 _VALID_WORDS_PER_TRAINED = 0.2  # with schedule.minutes: some 3% of the time per validation
@@ -257,7 +254,7 @@ class WeightAverage:
 class Loop:
     """Trains a task until the schedule ends or a stop is requested."""
 
-    def __init__(self, task: Task, recipe: Recipe | StopRecipe, processes: Processes, log: RunLog) -> None:
+    def __init__(self, task: Task, recipe: TrainingSettings, processes: Processes, log: RunLog) -> None:
         self.task, self.processes, self.log = task, processes, log
         self.settings, self.schedule, self.run = recipe.optimiser, recipe.schedule, recipe.run
         self.stop_requested = False
@@ -295,7 +292,7 @@ class Loop:
 class GradientLoop(Loop):
     """Trains a model by gradient descent, with validations and checkpoints."""
 
-    def __init__(self, task: Task, recipe: Recipe | StopRecipe, processes: Processes, log: RunLog) -> None:
+    def __init__(self, task: Task, recipe: TrainingSettings, processes: Processes, log: RunLog) -> None:
         super().__init__(task, recipe, processes, log)
         self.state: State = None
         self.gradient_norm = torch.zeros(())
@@ -571,7 +568,7 @@ class CountingLoop(Loop):
     Also ends when the model needs no more rounds. Only the first process counts.
     """
 
-    def __init__(self, task: Task, recipe: Recipe | StopRecipe, processes: Processes, log: RunLog) -> None:
+    def __init__(self, task: Task, recipe: TrainingSettings, processes: Processes, log: RunLog) -> None:
         super().__init__(task, recipe, processes, log)
         self.model: TrainsByCounting = task.model
 

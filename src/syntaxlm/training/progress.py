@@ -14,8 +14,7 @@ from syntaxlm.evaluation.perplexity import perplexity_text
 from syntaxlm.training.checkpoint import TrainerState
 
 if TYPE_CHECKING:
-    from syntaxlm.training.classifiers import StopRecipe
-    from syntaxlm.training.recipe import Recipe
+    from syntaxlm.training.recipe import TrainingSettings
 
 
 @dataclass(frozen=True)
@@ -59,7 +58,7 @@ class ProgressDisplay(ExitStack):
     recipe: of the run.
     """
 
-    def __init__(self, recipe: Recipe | StopRecipe, console: Console) -> None:
+    def __init__(self, recipe: TrainingSettings, console: Console) -> None:
         super().__init__()
         self.schedule, self.console, self.unit = recipe.schedule, console, recipe.unit
         self._work, self._started = Progress("training"), False

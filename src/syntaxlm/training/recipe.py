@@ -13,7 +13,7 @@ import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Protocol
 
 import yaml
 from pydantic import BeforeValidator
@@ -352,6 +352,19 @@ class RunSettings(Settings, section="run"):
     checkpoint_seconds: NonNegative = 120.0
     log_steps: Count = 100
     process_timeout: Positive = 1800.0
+
+
+class TrainingSettings(Protocol):
+    """What the training loops and the progress display read of a recipe, or of the settings of stop classifiers."""
+
+    @property
+    def optimiser(self) -> OptimiserSettings: ...
+    @property
+    def schedule(self) -> ScheduleSettings: ...
+    @property
+    def run(self) -> RunSettings: ...
+    @property
+    def unit(self) -> str: ...
 
 
 @dataclass(frozen=True, kw_only=True)

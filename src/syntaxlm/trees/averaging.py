@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -39,7 +40,9 @@ from syntaxlm.trees.spans import Integers, SpanSets, span_keys, spans_of_keys
 class AgreementMatrix:
     """Pairwise F1 of k predictions.
 
-    values: (k, k), 0 to 1, 1 on the diagonal.  sentences: number of scored sentences.
+    Attributes:
+        values: (k, k), 0 to 1, 1 on the diagonal.
+        sentences: number of scored sentences.
     """
 
     values: Fractions
@@ -49,8 +52,8 @@ class AgreementMatrix:
     @property
     def with_others(self) -> Fractions:
         """(k,) the mean agreement of each prediction with the others; an outlier has the lowest."""
-        others: Fractions = (self.values.sum(1) - 1) / (len(self.values) - 1)
-        return others
+        means: Fractions = (self.values.sum(1) - 1) / (len(self.values) - 1)
+        return means
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -64,14 +67,16 @@ class AgreementMatrix:
     def table(self, names: Sequence[str], columns: Mapping[str, Iterable[float]]) -> ReportTable:
         """Return a table for reading with one row per prediction.
 
-        names: of the predictions.  columns: additional values per prediction, by heading.
+        Args:
+            names: the names of the predictions.
+            columns: additional values per prediction, by heading.
         """
         numbers = range(1, len(names) + 1)
         titles = [*(f"with {number}" for number in numbers), "others", *columns]
         figures = zip(self.values, self.with_others, *columns.values(), strict=True)
         rows = [
-            [*map(float, [*shared, *others]), f"{number} {name}"]
-            for number, name, (shared, *others) in zip(numbers, names, figures, strict=True)
+            [*map(float, [*pairwise_f1, *further]), f"{number} {name}"]
+            for number, name, (pairwise_f1, *further) in zip(numbers, names, figures, strict=True)
         ]
         return ReportTable({**dict.fromkeys(titles, PERCENT), "trees": ""}, rows)
 
@@ -79,19 +84,23 @@ class AgreementMatrix:
 def agreement(predictions: Sequence[SpanSets], protocol: Protocol) -> AgreementMatrix:
     """Return pairwise F1 of predictions, averaged by the protocol.
 
-    Raises InputError if the predictions' sentences differ in number or length, or no sentence is left to score.
+    Raises:
+        InputError: if the predictions' sentences differ in number or length, or no sentence is left to score.
     """
     check_same(predictions)
     matrix = np.eye(len(predictions))
-    for first, gold in enumerate(predictions):
-        for second in range(first):
-            f1 = score(predictions[second], gold, protocol, details=False).f1
-            matrix[first, second] = matrix[second, first] = f1
+    for first, second in combinations(range(len(predictions)), 2):
+        f1 = score(predictions[first], predictions[second], protocol, details=False).f1
+        matrix[first, second] = matrix[second, first] = f1
     return AgreementMatrix(matrix, protocol, int(protocol.scored(predictions[0].lengths).sum()))
 
 
 class BranchingF1(NamedTuple):
-    """F1 of trees with right- and left-branching trees as gold, 0 to 1.  sentences: number of scored sentences."""
+    """F1 of trees with right- and left-branching trees as gold, 0 to 1.
+
+    Attributes:
+        sentences: number of scored sentences.
+    """
 
     right: float
     left: float
@@ -100,8 +109,9 @@ class BranchingF1(NamedTuple):
 
 def branching_f1(trees: SpanSets, protocol: Protocol) -> BranchingF1:
     """Return F1 with right- and left-branching trees as gold. Raises InputError if no sentence is left to score."""
-    of_right, of_left = (score(trees, side(trees.lengths), protocol, details=False) for side in (right, left))
-    return BranchingF1(of_right.f1, of_left.f1, of_right.sentences)
+    with_right = score(trees, right(trees.lengths), protocol, details=False)
+    with_left = score(trees, left(trees.lengths), protocol, details=False)
+    return BranchingF1(with_right.f1, with_left.f1, with_right.sentences)
 
 
 def check_same(predictions: Sequence[SpanSets | SpanTable]) -> None:
@@ -118,8 +128,8 @@ def check_same(predictions: Sequence[SpanSets | SpanTable]) -> None:
             raise InputError(f"prediction {number}, sentence {wrong[0] + 1}: the tree has {sizes}")
 
 
-_CANDIDATES = 1 << 20  # trees of spans that are compared at a time
-_DECIMALS = 9  # decimals of weights after the leading digit of the largest
+_CANDIDATES_AT_A_TIME = 1 << 20  # candidate trees of spans, which limit the memory
+_WEIGHT_DECIMALS = 9  # of weights, after the leading digit of the largest
 
 
 def average(
@@ -130,23 +140,28 @@ def average(
 ) -> SpanSets:
     """For each sentence, the binary tree that shares the most spans with the predictions.
 
-    predictions: for the same sentences in the same order. Each has trees, which may be n-ary, or the probability of
-    every span, 0 to 1; a span of a tree counts as probability 1. So the average of a single prediction of
-    probabilities is its minimum Bayes risk tree.
-    weights: one positive number per prediction; equal by default.
-    ties: if several splits of a span are equally good, `random` takes each with the same probability, by a fixed
-    pseudo-random choice that only depends on the spans of the sentence's trees: reproducible and unbiased. `first`
-    takes the first, so words that no prediction brackets become right branching, as in `binary_upper_bound`.
-    marks: of the sentences. Their violation, 0 to 1, is subtracted from the mean probability of each span.
-    The order of predictions and the other sentences have no influence.
-    Raises InputError if sentences differ in number or length, weights do not fit, a probability is not finite, or a
-    sentence has more than `charts.MAXIMUM_WORDS` words.
-    Goodman 1996, "Parsing algorithms and metrics".
+    The order of predictions and the other sentences have no influence. Goodman 1996, "Parsing algorithms and metrics".
+
+    Args:
+        predictions: for the same sentences in the same order. Each has trees, which may be n-ary, or the probability of
+            every span, 0 to 1; a span of a tree counts as probability 1. So the average of a single prediction of
+            probabilities is its minimum Bayes risk tree.
+        weights: one positive number per prediction; equal by default.
+        ties: if several splits of a span are equally good, `random` takes each with the same probability, by a fixed
+            pseudo-random choice that only depends on the spans of the sentence's trees: reproducible and unbiased.
+            `first` takes the first, so words that no prediction brackets become right branching, as in
+            `binary_upper_bound`.
+        marks: the marks of the sentences. Their violation, 0 to 1, is subtracted from the mean probability of each
+            span.
+
+    Raises:
+        InputError: if sentences differ in number or length, weights do not fit, a probability is not finite, or a
+            sentence has more than `charts.MAXIMUM_WORDS` words.
     """
     charts = _expected_spans(predictions, weights)
 
     def chart_of(chosen: Integers, length: int) -> Chart:
-        return charts.less_marks(charts(chosen, length), chosen, length, marks)
+        return charts.minus_violations(charts(chosen, length), chosen, length, marks)
 
     return best_trees_of_charts(predictions[0].lengths, chart_of, ties=ties, seeds=seeds_of(charts.spans))
 
@@ -154,10 +169,11 @@ def average(
 class RankedTree(NamedTuple):
     """One of several trees of a sentence.
 
-    spans: start and end of each span of two words or more, in pre-order.
-    confidence: the mean probability of its spans without the whole sentence, which is the expected share of them that
-        is correct; 1 if there are none.
-    probability: of the tree given the sentence; None if unknown.
+    Attributes:
+        spans: start and end of each span of two words or more, in pre-order.
+        confidence: the mean probability of its spans without the whole sentence, which is the expected share of them
+            that is correct; 1 if there are none.
+        probability: the probability of the tree given the sentence; None if unknown.
     """
 
     spans: list[tuple[int, int]]
@@ -166,7 +182,11 @@ class RankedTree(NamedTuple):
 
     @classmethod
     def of(cls, spans: Iterable[tuple[int, int]], probabilities: Scores) -> RankedTree:
-        """Return a binary tree. probabilities: (n, n), of spans by first and last word."""
+        """Return a binary tree.
+
+        Args:
+            probabilities: (n, n), of spans by first and last word.
+        """
         places = sorted(spans, key=lambda at: (at[0], -at[1]))
         inner = [float(probabilities[start, end - 1]) for start, end in places[1:]]
         return cls(places, float(np.mean(inner)) if inner else 1.0)
@@ -182,10 +202,10 @@ def best_averages(
     charts = _expected_spans(predictions)
     lengths = predictions[0].lengths
     trees: list[list[RankedTree]] = [[] for _ in lengths]
-    for length, chosen in equal_lengths(lengths, lambda length: max(1, _CANDIDATES // (length**2 * count))):
+    for length, chosen in equal_lengths(lengths, lambda length: max(1, _CANDIDATES_AT_A_TIME // (length**2 * count))):
         starts, ends = spans_in(length)
         plain = charts(chosen, length)
-        scores, spans = k_best(charts.less_marks(plain, chosen, length, marks) / charts.total, count)
+        scores, spans = k_best(charts.minus_violations(plain, chosen, length, marks) / charts.total, count)
         probabilities = np.zeros((len(chosen), length, length))
         probabilities[:, starts, ends - 1] = plain.T / charts.total
         for column, rank in zip(*np.nonzero(np.isfinite(scores.T)), strict=True):
@@ -199,23 +219,27 @@ def best_averages(
 class _ExpectedSpans:
     """Charts of the weights of the predictions that have each span.
 
-    spans, shared: the distinct spans of trees, and their weights.  tables: with weights.  total: of all predictions.
+    Attributes:
+        spans: the distinct spans of trees.
+        span_weights: the sum of the weights of the trees that have each span.
+        tables: the predictions of probabilities, with their weights.
+        total: the sum of the weights of all predictions.
     """
 
     spans: SpanSets
-    shared: npt.NDArray[np.signedinteger[Any]]
+    span_weights: npt.NDArray[np.signedinteger[Any]]
     tables: Sequence[tuple[SpanTable, int]]
     total: int
 
     def __call__(self, chosen: Integers, length: int) -> Chart:
         """Return the chart of sentences of one length."""
-        chart = chart_of_spans(self.spans, self.shared, chosen, length)
+        chart = chart_of_spans(self.spans, self.span_weights, chosen, length)
         for table, weight in self.tables:
             chart += np.rint(table.charts(chosen, length).astype(np.float64) * weight).astype(np.int64)
         return chart
 
-    def less_marks(self, chart: Chart, chosen: Integers, length: int, marks: Marks | None) -> Chart:
-        """Return a chart less the violations of marks."""
+    def minus_violations(self, chart: Chart, chosen: Integers, length: int, marks: Marks | None) -> Chart:
+        """Return a chart minus the violations of marks, which have the weight of all predictions."""
         if marks is None:
             return chart
         return chart - np.rint(marks.violations(chosen, length) * float(self.total)).astype(chart.dtype)
@@ -233,7 +257,7 @@ def _expected_spans(
         table.check_finite()
     # Weights are scaled by a power of ten and rounded to integers, so that 0.1 and 0.2 add up to exactly 0.3, and the
     # order of additions breaks no ties.
-    counted: npt.NDArray[np.signedinteger[Any]] = np.ones(len(predictions), np.int32)
+    integers: npt.NDArray[np.signedinteger[Any]] = np.ones(len(predictions), np.int32)
     if weights is not None or tables:
         given = np.ones(len(predictions)) if weights is None else np.asarray(weights, np.float64)
         if given.shape != (len(predictions),) or not (np.isfinite(given) & (given > 0)).all():
@@ -242,13 +266,14 @@ def _expected_spans(
                 f"weights: found {listed}; expected {len(predictions)} positive numbers, one for each prediction"
             )
         leading = 10.0 ** np.floor(np.log10(given.max()))
-        counted = np.rint(given / leading * 10.0**_DECIMALS).astype(np.int64)
+        integers = np.rint(given / leading * 10.0**_WEIGHT_DECIMALS).astype(np.int64)
     # The distinct spans of two or more words of all trees, and the weight of the trees that have each.
-    weighted = list(zip(predictions, counted, strict=True))
-    keys = [(span_keys(spans, True)[0], weight) for spans, weight in weighted if isinstance(spans, SpanSets)]
-    distinct = np.unique(np.concatenate([of_trees for of_trees, _ in keys])) if keys else np.zeros(0, np.int64)
-    shared = np.zeros(len(distinct), counted.dtype)
-    for of_trees, weight in keys:
-        shared[np.searchsorted(distinct, of_trees)] += weight
-    of_tables = [(spans, int(weight)) for spans, weight in weighted if isinstance(spans, SpanTable)]
-    return _ExpectedSpans(spans_of_keys(distinct, predictions[0].lengths), shared, of_tables, int(counted.sum()))
+    weighted = list(zip(predictions, integers, strict=True))
+    trees = [(span_keys(spans, True)[0], weight) for spans, weight in weighted if isinstance(spans, SpanSets)]
+    distinct = np.unique(np.concatenate([keys for keys, _ in trees])) if trees else np.zeros(0, np.int64)
+    span_weights = np.zeros(len(distinct), integers.dtype)
+    for keys, weight in trees:
+        span_weights[np.searchsorted(distinct, keys)] += weight
+    weighted_tables = [(table, int(weight)) for table, weight in weighted if isinstance(table, SpanTable)]
+    spans = spans_of_keys(distinct, predictions[0].lengths)
+    return _ExpectedSpans(spans, span_weights, weighted_tables, int(integers.sum()))

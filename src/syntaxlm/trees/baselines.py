@@ -17,7 +17,8 @@ from syntaxlm.trees.spans import SpanSets
 def run_scores(runs: Sequence[ParsingScores]) -> RunScores:
     """Return F1 of several runs, averaged by the scores' protocol.
 
-    Raises InputError if protocols or sentences differ.
+    Raises:
+        InputError: if protocols or sentences differ.
     """
     first = runs[0]
     for run in runs[1:]:
@@ -39,16 +40,24 @@ def paired_bootstrap(
 ) -> BootstrapResult:
     """Return `compare_runs` of two sets of trees of the same sentences: over sentences only.
 
-    F1 is averaged by the scores' protocol.  Raises InputError if protocols or sentences differ.
+    F1 is averaged by the scores' protocol.
+
+    Raises:
+        InputError: if protocols or sentences differ.
     """
-    both = run_scores([first, second])
-    first_run, second_run = (RunScores(both.parts[[row]], both.wholes[[row]]) for row in (0, 1))
+    runs = run_scores([first, second])
+    first_run = RunScores(runs.parts[[0]], runs.wholes[[0]])
+    second_run = RunScores(runs.parts[[1]], runs.wholes[[1]])
     return compare_runs(first_run, second_run, "F1", samples, seed)
 
 
 @dataclass(frozen=True)
 class SeedScores:
-    """F1 (fractions) over several runs; std: the sample standard deviation, 0 for a single run."""
+    """F1 over several runs, as fractions.
+
+    Attributes:
+        std: the sample standard deviation, 0 for a single run.
+    """
 
     mean: float
     std: float
@@ -67,7 +76,8 @@ class SeedScores:
 def over_seeds(scores: Sequence[ParsingScores]) -> SeedScores:
     """Return mean, standard deviation and maximum of F1 over runs.
 
-    Raises InputError without runs or if protocols differ.
+    Raises:
+        InputError: without runs or if protocols differ.
     """
     if not scores:
         raise InputError("found no scores, expected those of at least one seed")
@@ -82,10 +92,12 @@ def over_seeds(scores: Sequence[ParsingScores]) -> SeedScores:
 class BaselineScores:
     """F1 of baselines and upper bounds on the same sentences.
 
-    biased_bound: None unless requested.
-    random: trees that are uniform over splits, which are also the trees of random distances by the `unbiased` decoder.
-    random_biased: the trees of the same random distances by the `biased` decoder.
-    random_binary: trees that are uniform over binary trees.
+    Attributes:
+        biased_bound: the best trees that the `biased` decoder can give; None unless requested.
+        random: trees that are uniform over splits, which are also the trees of random distances by the `unbiased`
+            decoder.
+        random_biased: the trees of the same random distances by the `biased` decoder.
+        random_binary: trees that are uniform over binary trees.
     """
 
     left: ParsingScores
@@ -125,7 +137,11 @@ class BaselineScores:
 def baseline_scores(
     gold: SpanSets, protocol: Protocol, seeds: Iterable[int] = range(5), biased_bound: bool = True
 ) -> BaselineScores:
-    """Score all baselines and bounds on the gold sentences.  biased_bound: whether that bound is computed."""
+    """Score all baselines and bounds on the gold sentences.
+
+    Args:
+        biased_bound: whether the best trees of the `biased` decoder are scored, too.
+    """
     gold = gold.select(protocol.scored(gold.lengths))
     lengths = gold.lengths
 

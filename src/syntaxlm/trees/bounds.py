@@ -40,9 +40,11 @@ def balanced(lengths: Sequence[int] | Integers) -> SpanSets:
 def random_trees(lengths: Sequence[int] | Integers, seed: int, rule: DecodingRule = "unbiased") -> SpanSets:
     """Return the trees of random distances: independent and uniform in [0, 1).
 
-    rule: the decoder.  `unbiased`: every span splits at a uniformly random position, because the largest of identically
-    distributed distances is equally likely at each position: the usual random baseline, uniform over splits.
-    `biased`: what this decoder scores without any information about the sentence; it leans to the right.
+    Args:
+        rule: the decoder. `unbiased`: every span splits at a uniformly random position, because the largest of
+            identically distributed distances is equally likely at each position: the usual random baseline, uniform
+            over splits. `biased`: what this decoder scores without any information about the sentence; it leans to the
+            right.
     """
     lengths, _, _ = _binary(lengths)
     return decode(np.random.default_rng(seed).random(int(lengths.sum())), lengths, rule)
@@ -51,15 +53,18 @@ def random_trees(lengths: Sequence[int] | Integers, seed: int, rule: DecodingRul
 def random_binary_trees(lengths: Sequence[int] | Integers, seed: int) -> SpanSets:
     """Return random trees that are uniform over binary trees: deeper than `random_trees`.
 
-    The random baseline of Shen et al. 2018 (PRPN), appendix.  In prefix order, a tree over n words is a sequence of
+    The random baseline of Shen et al. 2018 (PRPN), appendix. In prefix order, a tree over n words is a sequence of
     n - 1 spans (+1) and n words (-1). Exactly one rotation of any arrangement of these steps is the sequence of a tree:
     the one that starts after the first minimum of the sums (cycle lemma, Dvoretzky & Motzkin 1947).
     """
     lengths, _, _ = _binary(lengths)
     sizes = 2 * lengths - 1
     offsets = offsets_of(sizes)
-    first, tree = np.repeat(offsets[:-1], sizes), np.repeat(np.arange(len(lengths)), sizes)
+    tree = np.repeat(np.arange(len(lengths)), sizes)
+    first = offsets[:-1][tree]
     place = np.arange(offsets[-1]) - first
+
+    # Arrange the steps of each tree at random, then rotate them.
     order = np.lexsort((np.random.default_rng(seed).random(offsets[-1]), tree))
     steps = np.where(place < lengths[tree] - 1, 1, -1)[order]
     sums = np.cumsum(steps) + tree  # every tree sums to -1, so sums start at 0 in each
@@ -67,21 +72,26 @@ def random_binary_trees(lengths: Sequence[int] | Integers, seed: int) -> SpanSet
     start = np.flatnonzero(sums == minimum[tree])
     start = start[np.unique(tree[start], return_index=True)[1]] + 1 - offsets[:-1]
     steps = steps[first + (place + start[tree]) % sizes[tree]]
-    before = np.cumsum(steps) + tree - steps  # the sum before each step
+
     # The span of a step ends where the sum first falls below that before the step.
+    before = np.cumsum(steps) + tree - steps  # the sum before each step
     end = nearest_larger_after(-before, np.repeat(offsets[1:], sizes))
     words = np.append(np.cumsum(steps < 0), 0)  # up to and including each step; index -1: none
-    of_tree = words[first - 1]
-    starts, ends = words[np.arange(offsets[-1]) - 1] - of_tree, words[end - 1] - of_tree
-    spans = steps > 0
-    return SpanSets(lengths, offsets_of(lengths - 1), starts[spans].astype(np.int32), ends[spans].astype(np.int32))
+    words_before_tree = words[first - 1]
+    starts = words[np.arange(offsets[-1]) - 1] - words_before_tree
+    ends = words[end - 1] - words_before_tree
+    is_span = steps > 0
+    return SpanSets(lengths, offsets_of(lengths - 1), starts[is_span].astype(np.int32), ends[is_span].astype(np.int32))
 
 
 def binary_upper_bound(gold: SpanSets) -> SpanSets:
     """Return the best binary tree: all gold spans, right branching within those of more than two children.
 
     The fewer gold spans contain a position between two words, the earlier it splits, so each gold span is separated
-    from its context before it is split.  gold: nested spans.
+    from its context before it is split.
+
+    Args:
+        gold: nested spans.
     """
     offsets = offsets_of(gold.lengths)
     first = offsets[:-1][gold.sentences()]
@@ -94,13 +104,17 @@ def binary_upper_bound(gold: SpanSets) -> SpanSets:
 def biased_upper_bound(gold: SpanSets) -> SpanSets:
     """Return a tree that shares the most spans with gold, among the possible trees of the `biased` decoder.
 
-    gold: nested spans.  O(N log N) time for N words and spans.
+    O(N log N) time for N words and spans.
+
+    Args:
+        gold: nested spans.
     """
     spans = spans_of_keys(span_keys(gold, keep_whole=True)[0], gold.lengths)
     offsets = offsets_of(gold.lengths)
     first = offsets[:-1][spans.sentences()]
     order = np.lexsort((-spans.ends, first + spans.starts))  # pre-order
-    starts, ends = (first + spans.starts)[order], (first + spans.ends)[order]
+    starts = (first + spans.starts)[order]
+    ends = (first + spans.ends)[order]
     is_open = _open_positions(starts, ends, offsets)
     return decode(_distances(starts, ends, is_open, offsets), gold.lengths, "biased")
 
@@ -135,20 +149,34 @@ _CLOSED, _OPEN, _USED = range(3)
 
 
 def _open_positions(starts: Integers, ends: Integers, offsets: Integers) -> Flags:
-    """(W + 1,) which positions to open.  starts, ends: of the gold spans, in pre-order."""
+    """(W + 1,) which positions to open.
+
+    Args:
+        starts: starts of the gold spans, in pre-order.
+        ends: the ends of these spans.
+    """
     words = int(offsets[-1])
-    starting, ending = np.bincount(starts, minlength=words + 1), np.bincount(ends, minlength=words + 1)
+    starting = np.bincount(starts, minlength=words + 1)
+    ending = np.bincount(ends, minlength=words + 1)
     is_open = ending == 0
     contested = (ending > 0) & (starting > 1)
     is_open[offsets] = contested[offsets] = False
-    before = np.concatenate([[0], np.cumsum(contested)])
-    touching = contested[starts] | contested[ends]  # all others are in the tree
-    some_starts, some_ends = starts[touching], ends[touching]
-    for sentence in np.flatnonzero(np.diff(before[offsets])).tolist():
+
+    # Choose among the contested positions of each sentence that has any. Spans that touch none are in the tree.
+    touching = contested[starts] | contested[ends]
+    touching_starts = starts[touching]
+    touching_ends = ends[touching]
+    contested_before = np.concatenate([[0], np.cumsum(contested)])
+    for sentence in np.flatnonzero(np.diff(contested_before[offsets])).tolist():
         begin, end = offsets[sentence : sentence + 2].tolist()
-        here, gaps = slice(*np.searchsorted(some_starts, [begin, end]).tolist()), slice(begin, end + 1)
-        lows, highs = some_starts[here] - begin, some_ends[here] - begin
-        opened = _opened(lows.tolist(), highs.tolist(), is_open[gaps].tolist(), contested[gaps].tolist())
+        spans = slice(*np.searchsorted(touching_starts, [begin, end]).tolist())
+        positions = slice(begin, end + 1)
+        opened = _positions_to_open(
+            (touching_starts[spans] - begin).tolist(),
+            (touching_ends[spans] - begin).tolist(),
+            is_open[positions].tolist(),
+            contested[positions].tolist(),
+        )
         is_open[begin + np.array(opened, np.int64)] = True
     return is_open
 
@@ -156,30 +184,43 @@ def _open_positions(starts: Integers, ends: Integers, offsets: Integers) -> Flag
 def _distances(starts: Integers, ends: Integers, is_open: Flags, offsets: Integers) -> npt.NDArray[np.float64]:
     """Return distances whose `biased` trees have these open positions.
 
-    starts, ends: of the gold spans, in pre-order.
+    Args:
+        starts: starts of the gold spans, in pre-order.
+        ends: the ends of these spans.
     """
-    is_start = np.zeros(len(is_open), np.bool_)
-    is_start[offsets] = True
-    kept = ~is_open[ends]
-    starts, ends = starts[kept], ends[kept]
+    # Drop the gold spans that are not in the tree: those that end at an open position, and all but the outermost of
+    # those that start at a closed position inside the sentence.
+    in_tree = ~is_open[ends]
+    starts = starts[in_tree]
+    ends = ends[in_tree]
     outermost = np.concatenate([[True], starts[1:] != starts[:-1]])[: len(starts)]
-    kept = outermost | is_open[starts] | is_start[starts]
-    starts, ends = starts[kept], ends[kept]
+    starts_sentence = np.zeros(len(is_open), np.bool_)
+    starts_sentence[offsets] = True
+    in_tree = outermost | is_open[starts] | starts_sentence[starts]
+    starts = starts[in_tree]
+    ends = ends[in_tree]
+
     # The block of a word with descendants ends with the innermost span around the word.
     lengths = np.diff(offsets)
     place = np.arange(offsets[-1])
     around = _innermost(starts, ends, place)
-    of_sentence = np.repeat(offsets[1:], lengths)
-    block_ends = np.where(around < 0, of_sentence, ends[around] if len(ends) else of_sentence)
+    sentence_ends = np.repeat(offsets[1:], lengths)
+    block_ends = np.where(around < 0, sentence_ends, ends[around] if len(ends) else sentence_ends)
     block_ends = np.where(is_open[1:], block_ends, place + 1)
+
     # Largest is the last root, then its descendants, from right to left, then the root before it.
     first = np.repeat(offsets[:-1], lengths)
-    distances: npt.NDArray[np.float64] = ((block_ends - first) * (of_sentence - first + 1.0)) - (place - first)
+    distances: npt.NDArray[np.float64] = ((block_ends - first) * (sentence_ends - first + 1.0)) - (place - first)
     return distances
 
 
 def _innermost(starts: Integers, ends: Integers, words: Integers) -> Integers:
-    """(W,) the index of the innermost span around each word, -1 for none. starts, ends: nested, in pre-order."""
+    """(W,) the index of the innermost span around each word, -1 for none.
+
+    Args:
+        starts: starts of nested spans, in pre-order.
+        ends: the ends of these spans.
+    """
     sorted_ends = np.sort(ends)
     number = np.arange(len(starts))
     depths = number - np.searchsorted(sorted_ends, starts, side="right")
@@ -197,7 +238,10 @@ def _innermost(starts: Integers, ends: Integers, words: Integers) -> Integers:
 class _Best(NamedTuple):
     """The choice with the most spans in the tree, of a span's children up to `child`.
 
-    before: the choice up to the child before; None before the first.  start, end: the states of the ends of `child`.
+    Attributes:
+        before: the choice up to the child before; None before the first.
+        start: the state of the start of `child`.
+        end: the state of its end.
     """
 
     spans: int = 0
@@ -207,21 +251,19 @@ class _Best(NamedTuple):
     end: int = _CLOSED
 
 
-def _opened(starts: list[int], ends: list[int], is_open: list[bool], contested: list[bool]) -> list[int]:
+def _positions_to_open(starts: list[int], ends: list[int], is_open: list[bool], contested: list[bool]) -> list[int]:
     """Return the contested positions of a sentence to open, by dynamic programming over the gold spans.
 
-    starts, ends: of the gold spans that start or end at a contested position, in pre-order.
-    is_open, contested: (n + 1,), of each position.
+    Args:
+        starts: starts of the gold spans that start or end at a contested position, in pre-order.
+        ends: the ends of these spans.
+        is_open: (n + 1,), whether each position is open.
+        contested: (n + 1,), whether each position is contested.
     """
     root = len(starts)  # a span over the whole sentence, above all others
-    starts, ends = [*starts, 0], [*ends, len(is_open) - 1]
-    children: list[list[int]] = [[] for _ in ends]
-    around = [root]
-    for span in range(root):
-        while ends[around[-1]] <= starts[span]:
-            around.pop()
-        children[around[-1]].append(span)
-        around.append(span)
+    starts = [*starts, 0]
+    ends = [*ends, len(is_open) - 1]
+    children = _children(starts, ends)
     # By span and the states of its start and its end: the best choice for it and those below it.
     best: list[dict[tuple[int, int], _Best]] = [{} for _ in ends]
     most_spans = attrgetter("spans")
@@ -232,37 +274,47 @@ def _opened(starts: list[int], ends: list[int], is_open: list[bool], contested: 
         return (_OPEN if is_open[position] else _CLOSED,)
 
     def best_below(span: int, start: int, end: int) -> _Best:
-        """start, end: the states of the ends of the span, for the spans below it."""
+        """Return the best choice of spans below a span.
+
+        Args:
+            start: the state of the start of the span, for the spans below it.
+            end: the state of its end.
+        """
         reached: dict[int, _Best] = {start: _Best()}  # by the state of the current position
         position = starts[span]
         for child in children[span]:
             if starts[child] != position:
                 reached = dict.fromkeys(states(starts[child]), max(reached.values(), key=most_spans))
-            position, below = ends[child], best[child]
+            position = ends[child]
             following: dict[int, _Best] = {}
-            for at in (end,) if position == ends[span] else states(position):
-                most, chosen = -1, start
+            # best(.. child, state) = max over states s of its start: best(.. before child, s) + best(child, s, state)
+            for state in (end,) if position == ends[span] else states(position):
+                most = -1
+                chosen = start
                 for entry, before in reached.items():
-                    spans = before.spans + below[entry, at].spans
+                    spans = before.spans + best[child][entry, state].spans
                     if spans > most:
-                        most, chosen = spans, entry
-                following[at] = _Best(most, reached[chosen], child, chosen, at)
+                        most = spans
+                        chosen = entry
+                following[state] = _Best(most, reached[chosen], child, chosen, state)
             reached = following
         return max(reached.values(), key=most_spans)
 
     for span in reversed(range(root)):  # children come after their parents
-        of_start = (_OPEN,) if starts[span] == 0 else states(starts[span])
-        if _CLOSED in of_start:
-            of_start = (*of_start, _USED)
+        start_states = (_OPEN,) if starts[span] == 0 else states(starts[span])
+        if _CLOSED in start_states:
+            start_states = (*start_states, _USED)
         for end in states(ends[span]):
             below: dict[int, _Best] = {}  # by the state of the start for the spans below
-            for start in of_start:
+            for start in start_states:
                 inner = _USED if start == end == _CLOSED else start
                 if inner not in below:
                     below[inner] = best_below(span, inner, end)
                 # A span counts unless its end is open or its start is used.
                 counts = end == _CLOSED and start != _USED
                 best[span][start, end] = below[inner]._replace(spans=below[inner].spans + counts)
+
+    # Follow the choices from the root down, and note the positions at which they open groups of children.
     positions = []
     agenda = [best_below(root, _OPEN, _CLOSED)]
     while agenda:
@@ -272,3 +324,21 @@ def _opened(starts: list[int], ends: list[int], is_open: list[bool], contested: 
                 positions.append(starts[choice.child])
             agenda += [choice.before, best[choice.child][choice.start, choice.end]]
     return positions
+
+
+def _children(starts: list[int], ends: list[int]) -> list[list[int]]:
+    """Return the children of each span.
+
+    Args:
+        starts: starts of nested spans, in pre-order, except that the last one is around all others.
+        ends: the ends of these spans.
+    """
+    root = len(starts) - 1
+    children: list[list[int]] = [[] for _ in ends]
+    open_spans = [root]
+    for span in range(root):
+        while ends[open_spans[-1]] <= starts[span]:
+            open_spans.pop()
+        children[open_spans[-1]].append(span)
+        open_spans.append(span)
+    return children

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from functools import lru_cache
 
-LOOK = 0.5  # smallest share of labels that look like labels
+LABEL_LIKE = 0.5  # smallest share of labels that look like labels
 OVERLAP = 0.1  # largest share of words that also are labels, for labels that are recognised by their recurrence
 
 # Labels of phrases in lower case, in treebanks of Romance languages and others. Tags are recognised by recurrence.
@@ -47,20 +47,21 @@ def is_label_like(atom: str) -> bool:
 def has_labels(firsts: Counter[str], words: Counter[str], recurs: bool = True) -> tuple[bool, str]:
     """Return whether the first atoms of brackets are labels, and why. Used where not every word has a tag.
 
-    firsts: the first atoms of brackets
-    words: the other atoms
-    recurs: whether labels are recognised by their recurrence; not if many brackets start with a bracket
+    Args:
+        firsts: the first atoms of brackets.
+        words: the other atoms.
+        recurs: whether labels are recognised by their recurrence; not if many brackets start with a bracket.
     """
     total = firsts.total()
     if not total:
         return False, "no bracket starts with an atom"
     like = sum(count for atom, count in firsts.items() if is_label_like(atom))
     share = f"{like:,} of {total:,} brackets start with an atom that looks like a label"
-    if like >= LOOK * total:
+    if like >= LABEL_LIKE * total:
         return True, share
     most = min(0.6 * total, 3.5 * total**0.55)  # far more than a treebank has labels, far fewer than a text has words
-    both = sum(count for word, count in words.items() if word in firsts and any(map(str.isalnum, word)))
-    if recurs and len(firsts) <= most and both <= OVERLAP * words.total():
+    as_words = sum(count for word, count in words.items() if word in firsts and any(map(str.isalnum, word)))
+    if recurs and len(firsts) <= most and as_words <= OVERLAP * words.total():
         return True, f"{total:,} brackets start with only {len(firsts):,} different atoms, which hardly occur as words"
     return False, f"only {share}" if like else f"none of {total:,} brackets starts with an atom that looks like a label"
 

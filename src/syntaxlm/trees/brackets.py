@@ -44,11 +44,11 @@ _READ = {
     "\\*": "*",
 }
 _TO_READ = re.compile(r"-[LR][RCS]B-|\\[/*]")
-_FAILED = frozenset({"ROOT", "TOP", "NOPARSE", "NO_PARSE"})  # brackets of one atom that stand for a missing tree
+_FAILED_PARSES = frozenset({"ROOT", "TOP", "NOPARSE", "NO_PARSE"})  # atoms of brackets that stand for a missing tree
 _LABELLED_TREE = re.compile(rf"\((?:ROOT|TOP|S1|S){SPACE}+\(")
 _CAPITAL_WORDS = {"A", "I"}  # words of English that look like labels
-_LARGE = 5_000  # tokens of a file in which labels are recognised by their recurrence without a doubt
-_MANY_BARE = 8  # an inner bracket without label among so many brackets is evidence against labels
+_CERTAIN_TOKENS = 5_000  # of a file, from which the recurrence of labels leaves no doubt
+_BRACKETS_PER_BARE = 8  # one inner bracket without label among so many brackets is evidence against labels
 
 Token = tuple[str, str, str, str, str]
 """The groups of a match: tag, word, opening bracket, label, other; those that did not match are ""."""
@@ -58,7 +58,12 @@ TreeType = TypeVar("TreeType")
 
 
 class Place(NamedTuple):
-    """before: number of trees before it. line: line number, from 1."""
+    """A place in a bracket file.
+
+    Attributes:
+        before: number of trees before it.
+        line: line number, from 1.
+    """
 
     before: int
     line: int
@@ -68,12 +73,13 @@ class Place(NamedTuple):
 class ParsedBrackets(Generic[TreeType]):
     """The trees of a text.
 
-    trees: the trees. One without words stands for a failed parse.
-    labelled: whether brackets start with a label
-    evidence: why
-    failed: the places of the trees without words
-    blank_lines: blank lines, if each other line holds one tree
-    remarks: what was dropped or is odd
+    Attributes:
+        trees: the trees. One without words stands for a failed parse.
+        labelled: whether brackets start with a label.
+        evidence: why the text was taken to be of this form.
+        failed: the places of the trees without words.
+        blank_lines: blank lines, if each other line holds one tree.
+        remarks: what was dropped or is odd.
     """
 
     trees: list[TreeType]
@@ -87,9 +93,12 @@ class ParsedBrackets(Generic[TreeType]):
 def parse(text: str, labelled: bool | None, source: str, make: Callable[[Parts], TreeType]) -> ParsedBrackets[TreeType]:
     """Return the trees of a text.
 
-    labelled: the form; None: decided from the text
-    make: makes a tree of its parts
-    Raises InputError naming source and line.
+    Args:
+        labelled: the form; None: decided from the text.
+        make: makes a tree of its parts.
+
+    Raises:
+        InputError: the message names source and line.
     """
     plain = with_escaped_parentheses(text)
     if named := foreign_format(plain):
@@ -114,7 +123,8 @@ def _blank_lines(text: str, trees: int) -> list[Place]:
     """Return the blank lines among trees of one line each; [] if trees have several lines."""
     if not re.search(r"\n[ \t\r]*\n", text.strip("\n")) and not re.match(r"[ \t\r]*\n", text):
         return []
-    places, index = [], 0
+    places = []
+    index = 0
     for number, line in enumerate(text.removesuffix("\n").split("\n"), 1):
         if not line or line.isspace():
             places.append(Place(index, number))
@@ -130,7 +140,9 @@ class _Fault(Exception):
 
     def __init__(self, token: int, found: str, expected: str) -> None:
         super().__init__(found)
-        self.token, self.found, self.expected = token, found, expected
+        self.token = token
+        self.found = found
+        self.expected = expected
 
 
 class _Words(dict[str, str]):
@@ -146,7 +158,9 @@ class _Parser(Generic[TreeType]):
     """Builds the trees of one text, and collects what is odd by the number of its token."""
 
     def __init__(self, text: str, source: str, make: Callable[[Parts], TreeType]) -> None:
-        self.text, self.source, self.make = text, source, make
+        self.text = text
+        self.source = source
+        self.make = make
         self.remarks = Remarks()
         self.tokens = cast(list[Token], _TOKEN.findall(text))
         self._start()
@@ -162,7 +176,11 @@ class _Parser(Generic[TreeType]):
         self.wide_roots = 0  # roots without label that contain several constituents
 
     def parse(self, labelled: bool | None) -> ParsedBrackets[TreeType]:
-        """Return the trees. labelled: the form; None: decided from all tokens."""
+        """Return the trees.
+
+        Args:
+            labelled: the form; None: decided from all tokens.
+        """
         self._check_order()
         try:
             evidence = "as asked"
@@ -188,17 +206,17 @@ class _Parser(Generic[TreeType]):
 
     def _warn_of_weak_labels(self) -> None:
         """Warn if most labels of a small file look like words, which are then labels and no words of the sentences."""
-        if len(self.tokens) > _LARGE:
+        if len(self.tokens) > _CERTAIN_TOKENS:
             return
         firsts = Counter(map(itemgetter(0), self.tokens)) + Counter(map(itemgetter(3), self.tokens))
         del firsts[""]
         like = sum(count for atom, count in firsts.items() if is_label_like(atom) and atom not in _CAPITAL_WORDS)
         if 2 * like < firsts.total():
-            shown = ", ".join(map(repr, list(firsts)[:3]))
+            examples = ", ".join(map(repr, list(firsts)[:3]))
             warnings.warn(
                 InputWarning(
-                    f"{self.source}: the first words of brackets, such as {shown}, are read as labels and tags. If the"
-                    " brackets have no labels, choose unlabelled brackets (--brackets unlabelled)"
+                    f"{self.source}: the first words of brackets, such as {examples}, are read as labels and tags. If"
+                    " the brackets have no labels, choose unlabelled brackets (--brackets unlabelled)"
                 ),
                 stacklevel=2,
             )
@@ -221,19 +239,19 @@ class _Parser(Generic[TreeType]):
         """Return whether brackets have labels, and why. Labelled trees are built then."""
         inner = sum(map(self.text.count, ("(((", " ((", " ( (")))
         brackets = self.text.count("(")
-        if _MANY_BARE * inner < brackets:  # otherwise only the first atoms of brackets can decide
+        if _BRACKETS_PER_BARE * inner < brackets:  # otherwise only the first atoms of brackets can decide
             self._build_labelled()
             odd = len(self.bare) + self.wide_roots + len(self.leaves)
             tagged = self.words - len(self.leaves)
             if 4 * odd < tagged and 2 * self.words >= 3 * len(self.trees):
                 return True, f"{tagged:,} words have a tag, {odd:,} words or brackets have none"
-        tags, words, labels, others = (Counter(map(itemgetter(group), self.tokens)) for group in (0, 1, 3, 4))
-        firsts, words = tags + labels, words + others
-        for counts, structure in ((firsts, ("",)), (words, ("", ")"))):
-            for atom in structure:
-                counts.pop(atom, None)
+
+        # Tags and labels are the first atoms of brackets; words and further atoms are the others.
+        firsts = Counter(map(itemgetter(0), self.tokens)) + Counter(map(itemgetter(3), self.tokens))
+        words = Counter(map(itemgetter(1), self.tokens)) + Counter(map(itemgetter(4), self.tokens))
+        del firsts[""], words[""], words[")"]
         bare = max(inner, len(self.bare) + self.wide_roots)
-        labelled, evidence = has_labels(firsts, words, recurs=_MANY_BARE * bare < brackets)
+        labelled, evidence = has_labels(firsts, words, recurs=_BRACKETS_PER_BARE * bare < brackets)
         if labelled and not self.trees:
             self._build_labelled()
         return labelled, evidence
@@ -243,8 +261,10 @@ class _Parser(Generic[TreeType]):
         words, tags, labels, starts, ends = parts = new_parts()
         stack: list[int] = []  # indices into `labels` of the open constituents
         unescaped = _Words()
-        trees, make = self.trees, self.make
-        first = empties = 0  # the first token of the outermost bracket; brackets without words in earlier trees
+        trees = self.trees
+        make = self.make
+        first = 0  # the first token of the outermost bracket
+        empties = 0  # brackets without words in earlier trees
         for number, (tag, word, opening, label, other) in enumerate(self.tokens):
             if word:
                 if stack:
@@ -294,7 +314,8 @@ class _Parser(Generic[TreeType]):
         words, tags, labels, starts, ends = parts = new_parts()
         stack: list[int] = []
         unescaped = _Words()
-        first, opened = 0, -1  # the first token of the outermost bracket; the last opening one before an atom
+        first = 0  # the first token of the outermost bracket
+        opened = -1  # the last opening bracket before an atom
         for number, (tag, word, opening, label, other) in enumerate(self.tokens):
             if word:
                 starts.append(len(words))
@@ -318,7 +339,7 @@ class _Parser(Generic[TreeType]):
                 ends[place] = len(words)
                 if opened == number - 1 >= 0:  # around a single word
                     del labels[place:], starts[place:], ends[place:]
-                    if not stack and words[0] in _FAILED and len(words) == 1:
+                    if not stack and words[0] in _FAILED_PARSES and len(words) == 1:
                         words.clear()
                 elif starts[place] == len(words):
                     self.empty.append(number)
@@ -354,7 +375,8 @@ class _Parser(Generic[TreeType]):
 
         Raises _Fault for a bracket of one atom that is neither.
         """
-        tokens, roots = self.tokens, self._roots()
+        tokens = self.tokens
+        roots = self._roots()
         if self.empty:
             known = {token[0] for token in tokens} | self._labels_in_use()
             spaces = self._spaces([number - 1 for number in self.empty])
@@ -393,8 +415,10 @@ class _Parser(Generic[TreeType]):
 
     def _replace(self, changes: dict[int, tuple[int, Token]]) -> None:
         """Build the trees again with some tokens replaced. The text is marked with as many tokens, for line numbers."""
-        lines = self._all_lines()
-        tokens, kept, skip = [], [], 0
+        all_lines = self._all_lines()
+        tokens: list[Token] = []
+        lines: list[int] = []
+        skip = 0
         for number, token in enumerate(self.tokens):
             if skip:
                 skip -= 1
@@ -402,8 +426,9 @@ class _Parser(Generic[TreeType]):
             length, token = changes.get(number, (1, token))
             skip = length - 1
             tokens.append(token)
-            kept.append(lines[number])
-        self.tokens, self.known_lines = tokens, kept
+            lines.append(all_lines[number])
+        self.tokens = tokens
+        self.known_lines = lines
         self._start()
         self._build_labelled()
         self._check_brackets_of_one_atom()
@@ -412,7 +437,7 @@ class _Parser(Generic[TreeType]):
         """Return the labels of brackets that contain something."""
         following = (token[4] for token in self.tokens[1:])
         pairs = zip(self.tokens, following, strict=False)
-        return {token[3] for token, after in pairs if token[3] and after != ")"} | _FAILED
+        return {token[3] for token, after in pairs if token[3] and after != ")"} | _FAILED_PARSES
 
     def _check_labels(self, first: int, labels: list[str], tags: list[str]) -> None:
         """Note a tree whose labels look like words, as in a tree without labels."""
@@ -434,7 +459,9 @@ class _Parser(Generic[TreeType]):
         """Return the line numbers of tokens, whose numbers are in ascending order."""
         if self.known_lines is not None:
             return [self.known_lines[number] for number in numbers]
-        lines, line, position = [], 1, 0
+        lines = []
+        line = 1
+        position = 0
         for match in self._matches(numbers):
             line += self.text.count("\n", position, match.start())
             position = match.start()
@@ -459,13 +486,13 @@ class _Parser(Generic[TreeType]):
 
     def _spaces(self, numbers: Sequence[int]) -> dict[int, tuple[bool, bool]]:
         """Return, for opening brackets of one atom, whether white space is before the atom, and after it."""
-        found = {}
         if self.known_lines is not None:  # all that remain are dropped
             return dict.fromkeys(numbers, (False, True))
+        spaces = {}
         for number, match in zip(numbers, self._matches(numbers), strict=True):
             after = self.text[match.end() : match.end() + 1]
-            found[number] = match.start(4) > match.start() + 1, after != ")"
-        return found
+            spaces[number] = match.start(4) > match.start() + 1, after != ")"
+        return spaces
 
 
 def _one_atom(number: int, atom: str) -> _Fault:
@@ -476,23 +503,28 @@ def _one_atom(number: int, atom: str) -> _Fault:
     )
 
 
-def _outside(number: int, other: str) -> _Fault:
-    if other == ")":
+def _outside(number: int, atom: str) -> _Fault:
+    if atom == ")":
         return _Fault(number, "a closing bracket without an opening one", "the start of a tree")
-    return _Fault(number, f"{other[:40]!r} outside brackets", "a tree that starts with an opening bracket")
+    return _Fault(number, f"{atom[:40]!r} outside brackets", "a tree that starts with an opening bracket")
 
 
 def _unclosed(first: int, stack: Sequence[int]) -> _Fault:
-    found = f"a tree that starts here and is never closed ({len(stack)} brackets are open at the end)"
-    return _Fault(first, found, "the same number of opening and closing brackets")
+    fault = f"a tree that starts here and is never closed ({len(stack)} brackets are open at the end)"
+    return _Fault(first, fault, "the same number of opening and closing brackets")
 
 
 def without_empty(parts: Parts) -> Parts:
     """Return the parts of a tree without constituents that have no words."""
-    words, tags, *constituents = parts
-    kept = [constituent for constituent in zip(*constituents, strict=True) if constituent[1] < constituent[2]]
-    labels, starts, ends = map(list, zip(*kept, strict=True)) if kept else ([], [], [])
-    return words, tags, labels, starts, ends
+    words, tags, labels, starts, ends = parts
+    with_words = [index for index, (start, end) in enumerate(zip(starts, ends, strict=True)) if start < end]
+    return (
+        words,
+        tags,
+        [labels[index] for index in with_words],
+        [starts[index] for index in with_words],
+        [ends[index] for index in with_words],
+    )
 
 
 def new_parts() -> Parts:

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.trees.spans import Integers, SpanSets, gathered, offsets_of, places_in
+from syntaxlm.trees.spans import Integers, SpanSets, item_indices, offsets_of, sorted_by_sentence
 
 TieBreaking = Literal["first", "random"]
 TIE_RULES: tuple[TieBreaking, ...] = get_args(TieBreaking)
@@ -32,8 +32,8 @@ Hashes: TypeAlias = npt.NDArray[np.uint64]
 
 MAXIMUM_WORDS = 5000  # of a sentence whose tree is decoded: half a minute, and half a gigabyte of memory
 
-_FEW_WORDS = 1000  # in a group of sentences; below this, the number of operations matters more than their size
-_CHART_BYTES = 2_000_000  # for one group of sentences: about the size of a core's cache
+_FEW_WORDS = 1000  # of a group of sentences; below this, the number of operations matters more than their size
+_CHART_BYTES = 2_000_000  # of the charts of one group of sentences: about the size of a core's cache
 
 
 def best_trees_of_charts(
@@ -44,10 +44,17 @@ def best_trees_of_charts(
 ) -> SpanSets:
     """Return the best trees of sentences of any lengths, whose charts are computed one group at a time.
 
-    lengths: (S,).  chart_of: maps the indices of sentences and their common length to their chart.
-    ties: see `best`.  seeds: (S,) a seed per sentence on which the choice of `random` also depends.
-    Returns all spans of two or more words, including the whole sentence: n - 1 for n words.
-    Raises InputError for a sentence of more than `MAXIMUM_WORDS` words, before any chart is computed.
+    Args:
+        lengths: (S,).
+        chart_of: maps the indices of sentences and their common length to their chart.
+        ties: see `best`.
+        seeds: (S,) a seed per sentence on which the choice of `random` also depends.
+
+    Returns:
+        All spans of two or more words, including the whole sentence: n - 1 for n words.
+
+    Raises:
+        InputError: for a sentence of more than `MAXIMUM_WORDS` words, before any chart is computed.
     """
     too_long = np.flatnonzero(lengths > MAXIMUM_WORDS)
     if len(too_long):
@@ -62,7 +69,7 @@ def best_trees_of_charts(
         starts, ends = spans_in(length)
         sentence, place = np.nonzero(spans[length:].T)  # spans of two or more words
         groups.append((chosen[sentence], starts[length + place], ends[length + place]))
-    return gathered(lengths, groups)
+    return sorted_by_sentence(lengths, groups)
 
 
 def best(
@@ -70,13 +77,18 @@ def best(
 ) -> tuple[Chart, npt.NDArray[np.bool_]]:
     """Return a binary tree of maximal weight for each sentence: the CYK algorithm.
 
-    weights: (n(n + 1)/2, B), finite or -inf, including those of one-word spans and of the whole sentence. Integers are
-    added exactly, so ties do not depend on rounding.
-    ties: if several splits of a span are equally good, `first` takes the one with the shortest left part. `random`
-    takes each with the same probability: a fixed pseudo-random choice that only depends on n, the span and the split,
-    and on seeds, (B,), if given, so results are reproducible and unbiased.
-    Returns (B,), the weights of the trees, and (n(n + 1)/2, B), whether each tree has each span.
-    Raises ValueError for wrong shapes, for weights of NaN or infinity, and for integers that overflow 64 bits.
+    Args:
+        weights: (n(n + 1)/2, B), finite or -inf, including those of one-word spans and of the whole sentence. Integers
+            are added exactly, so ties do not depend on rounding.
+        ties: if several splits of a span are equally good, `first` takes the one with the shortest left part. `random`
+            takes each with the same probability: a fixed pseudo-random choice that only depends on n, the span and the
+            split, and on seeds, (B,), if given, so results are reproducible and unbiased.
+
+    Returns:
+        (B,), the weights of the trees, and (n(n + 1)/2, B), whether each tree has each span.
+
+    Raises:
+        ValueError: for wrong shapes, for weights of NaN or infinity, and for integers that overflow 64 bits.
     """
     length = checked_length(weights)
     number_type: np.dtype[Any] = np.dtype(np.float64)
@@ -95,62 +107,72 @@ def best(
 def k_best(weights: Chart, count: int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
     """Return the `count` different trees of the largest weight for each sentence, the best first.
 
-    weights: (n(n + 1)/2, B), finite.  Of trees of equal weight, those with shorter left parts come first.
-    Returns (count, B), the weights of the trees, -inf where a sentence has no more trees, and (n(n + 1)/2, count, B),
-    whether each tree has each span.
-    Huang & Chiang 2005, "Better k-best parsing", algorithm 1.
+    Of trees of equal weight, those with shorter left parts come first.
+
+    Args:
+        weights: (n(n + 1)/2, B), finite.
+
+    Returns:
+        (count, B), the weights of the trees, -inf where a sentence has no more trees, and (n(n + 1)/2, count, B),
+        whether each tree has each span. Huang & Chiang 2005, "Better k-best parsing", algorithm 1.
     """
-    length, columns = checked_length(weights), weights.shape[1]
-    ranks = np.arange(count)
+    length = checked_length(weights)
+    columns = weights.shape[1]
     # The parts of the k-th best tree of a split have ranks i and j with (i + 1)(j + 1) <= k, counted from 0.
+    ranks = np.arange(count)
     left_ranks, right_ranks = np.nonzero(np.outer(ranks + 1, ranks + 1) <= count)
     single = np.full((length, columns, count), -np.inf)
     single[..., 0] = 0
-    values, origins = [single[:0], single], [single[:0].astype(np.int64)] * 2
+    # By width: the k best values of each span, (n - width + 1, B, k), and the split and the pair of ranks of each.
+    values = [single[:0], single]
+    origins = [single[:0].astype(np.int64)] * 2
+    # V_k(l, r) = weight(l, r) + the k-th largest of V_i(l, m) + V_j(m, r) over l < m < r and ranks i, j
     for width, block in enumerate(blocks(length)[2:], 2):
-        sums = [
-            left[..., left_ranks] + right[..., right_ranks] for left, right in parts(values, values, width)
-        ]  # (n - width + 1, B, pairs of ranks) of each split
+        # (n - width + 1, B, pairs of ranks) for each split
+        sums = [left[..., left_ranks] + right[..., right_ranks] for left, right in parts(values, values, width)]
         candidates = np.concatenate(sums, -1)
         order = np.argsort(-candidates, axis=-1, kind="stable")[..., :count]
         best_sums = np.full((len(candidates), columns, count), -np.inf)
         best_sums[..., : order.shape[-1]] = np.take_along_axis(candidates, order, -1)
         values.append(best_sums + weights[block][..., None])
         origins.append(order)
+
+    # Follow the origins of each tree from the whole sentence down.
     spans = np.zeros((len(weights), count, columns), np.bool_)
     scores = values[length][0].T + weights[:length].sum(0)
     for rank, column in zip(*np.nonzero(scores > -np.inf), strict=True):
         open_spans = [(0, length, rank)]
         while open_spans:
-            start, width, of_rank = open_spans.pop()
+            start, width, span_rank = open_spans.pop()
             spans[blocks(length)[width].start + start, rank, column] = True
             if width > 1:
-                left, pair = divmod(int(origins[width][start, column, of_rank]), len(left_ranks))
+                left, pair = divmod(int(origins[width][start, column, span_rank]), len(left_ranks))
                 open_spans.append((start, left + 1, left_ranks[pair]))
                 open_spans.append((start + left + 1, width - left - 1, right_ranks[pair]))
     return scores, spans
 
 
 def _best_inside(weights: Chart, length: int) -> Chart:
-    """Return the maximal weight of a tree over each span, ignoring one-word spans.
-
-    inside(l, r) = weight(l, r) + max over l < i < r of inside(l, i) + inside(i, r)
-    """
+    """Return the maximal weight of a tree over each span, without the weights of one-word spans."""
     inside = np.empty_like(weights)
     inside[:length] = 0
-    spans, rows = ([chart[block] for block in blocks(length)] for chart in (weights, inside))
+    span_weights = [weights[block] for block in blocks(length)]
+    rows = [inside[block] for block in blocks(length)]
     columns = weights.shape[1]
     if columns == 1 or columns * length < _FEW_WORDS:
         # All splits of all spans of one width in one operation: n operations take the place of n^2. The parts of spans
         # are read from square tables, by start or end and by width, where those of one width are slices.
         lefts = np.zeros((length + 1, length + 1, columns), weights.dtype)  # by start and width
         rights = np.zeros_like(lefts)  # by end and width
+        # inside(l, r) = weight(l, r) + max over l < i < r of inside(l, i) + inside(i, r)
         for width in range(2, length + 1):
             count = length - width + 1
             sums = lefts[:count, 1:width] + rights[width:, width - 1 : 0 : -1]
-            np.add(sums.max(1), spans[width], out=rows[width])
+            np.add(sums.max(1), span_weights[width], out=rows[width])
             lefts[:count, width] = rights[width:, width] = rows[width]
         return inside
+
+    # The same recurrence, one split of all spans of a width at a time.
     lowest = -np.inf if weights.dtype.kind == "f" else np.iinfo(weights.dtype).min
     for width in range(2, length + 1):
         row = rows[width]
@@ -159,7 +181,7 @@ def _best_inside(weights: Chart, length: int) -> Chart:
         for left, right in parts(rows, rows, width):
             np.add(left, right, out=sums)
             np.maximum(row, sums, out=row)
-        row += spans[width]
+        row += span_weights[width]
     return inside
 
 
@@ -174,13 +196,16 @@ def _best_spans(inside: Chart, length: int, ties: TieBreaking, seeds: Hashes | N
     spans[:length] = spans[-1] = True
     marks = spans.ravel()
     first_rows = np.array([block.start for block in blocks(length)])
+    # split(l, r) = the i, l < i < r, with the largest inside(l, i) + inside(i, r)
     for width in range(length, 2, -1):  # spans of two words have only one split, and all words are marked
         start, sentence = np.nonzero(spans[blocks(length)[width]])
         if not len(start):
             continue
+        # In the flat arrays, the parts of a span are at fixed distances from the place of its start and sentence.
         place = start * count + sentence
         splits = np.arange(1, width)
-        lefts, rights = first_rows[1:width] * count, (first_rows[width - 1 : 0 : -1] + splits) * count
+        lefts = first_rows[1:width] * count
+        rights = (first_rows[width - 1 : 0 : -1] + splits) * count
         sums = values.take(place[:, None] + lefts)
         sums += values.take(place[:, None] + rights)
         split = sums.argmax(1)  # the first, if several are equal
@@ -189,8 +214,8 @@ def _best_spans(inside: Chart, length: int, ties: TieBreaking, seeds: Hashes | N
             # is unbiased, and unlike the state of a generator it does not depend on other sentences.
             is_best = sums == sums.max(1, keepdims=True)
             tied = np.flatnonzero(np.count_nonzero(is_best, axis=1) > 1)
-            of_sentence = [] if seeds is None else [seeds[sentence[tied], None]]
-            hashes = _hashed(np.asarray(length), width, start[tied, None], *of_sentence, splits)
+            tied_seeds = [] if seeds is None else [seeds[sentence[tied], None]]
+            hashes = _hashed(np.asarray(length), width, start[tied, None], *tied_seeds, splits)
             priorities = (hashes >> np.uint64(1)).astype(np.int64)
             split[tied] = np.where(is_best[tied], priorities, -1).argmax(1)
         marks[place + lefts[split]] = True
@@ -201,7 +226,8 @@ def _best_spans(inside: Chart, length: int, ties: TieBreaking, seeds: Hashes | N
 def seeds_of(spans: SpanSets) -> Hashes:
     """(S,) a hash of each sentence's spans, so that different sentences of one length break ties differently.
 
-    spans: distinct within a sentence; a hash does not depend on their order or on other sentences.
+    Args:
+        spans: distinct within a sentence; a hash does not depend on their order or on other sentences.
     """
     hashes = _hashed(spans.starts, spans.ends)
     with np.errstate(over="ignore"):
@@ -224,7 +250,8 @@ def _hashed(*parts: Any) -> Hashes:
 def equal_lengths(lengths: Integers, size: Callable[[int], int]) -> Iterator[tuple[int, Integers]]:
     """Yield groups of sentences of one length: (length, indices of the sentences), shortest first.
 
-    size: maps a length to the maximal number of sentences in a group.
+    Args:
+        size: maps a length to the maximal number of sentences in a group.
     """
     order = np.argsort(lengths, kind="stable")
     values, first = np.unique(lengths[order], return_index=True)
@@ -236,7 +263,9 @@ def equal_lengths(lengths: Integers, size: Callable[[int], int]) -> Iterator[tup
 def checked_length(weights: Any, split_weights: Any = None) -> int:
     """Return the number of words of a chart's sentences. Raises ValueError for wrong shapes.
 
-    weights, split_weights: arrays of NumPy or torch.
+    Args:
+        weights: array of NumPy or torch.
+        split_weights: array of NumPy or torch.
     """
     cells = weights.shape[0] if weights.ndim == 2 else 0
     length = (math.isqrt(8 * cells + 1) - 1) // 2
@@ -251,14 +280,17 @@ def checked_length(weights: Any, split_weights: Any = None) -> int:
 def chart_of_spans(spans: SpanSets, weights: npt.NDArray[np.integer], chosen: Integers, length: int) -> Chart:
     """Return the chart of sentences of one length: the weights of their spans, (N,), and 0 for all others.
 
-    spans: distinct within a sentence; they may cross.  chosen: the indices of the sentences.
+    Args:
+        spans: distinct within a sentence; they may cross.
+        chosen: the indices of the sentences.
     """
-    places = places_in(spans.offsets, chosen)
+    indices = item_indices(spans.offsets, chosen)
     sentence = np.repeat(np.arange(len(chosen)), np.diff(spans.offsets)[chosen])
-    starts, narrower = spans.starts[places], spans.ends[places].astype(np.int64) - spans.starts[places] - 1
+    starts = spans.starts[indices]
+    narrower = spans.ends[indices].astype(np.int64) - starts - 1  # number of widths below that of the span
     rows = narrower * length - narrower * (narrower - 1) // 2 + starts
     chart = np.zeros((length * (length + 1) // 2, len(chosen)), weights.dtype)
-    chart.ravel()[rows * len(chosen) + sentence] = weights[places]
+    chart.ravel()[rows * len(chosen) + sentence] = weights[indices]
     return chart
 
 
@@ -290,11 +322,12 @@ def split_blocks(length: int) -> list[slice]:
 def parts(
     lefts: Sequence[Chart], rights: Sequence[Chart], width: int, splits: Sequence[int] | None = None
 ) -> Iterator[tuple[Chart, Chart]]:
-    """Yield the left and right parts of all spans of one width, one split at a time.
+    """Yield the left and right parts of all spans of one width, one split at a time: two views (n - width + 1, ...).
 
-    lefts, rights: for each narrower width, (spans of that width, ...): values of spans as left and as right parts.
-    splits: lengths of the left part, by default all.
-    Yields two views (n - width + 1, ...) per split.
+    Args:
+        lefts: for each narrower width, (spans of that width, ...): values of spans as left parts.
+        rights: the same as right parts.
+        splits: lengths of the left part, by default all.
     """
     count = len(lefts[1]) - width + 1
     for left in range(1, width) if splits is None else splits:

@@ -37,9 +37,13 @@ _POSITIONS = {str(number): number for number in range(512)}  # most ids and head
 class _Format(NamedTuple):
     """A file format: indices of columns, and numbers of columns of a word line.
 
-    other_tag: the column of the tag if `tag` is _.  has_ids: whether the first column counts the words; then _ stands
-    for nothing, and lines that start with # are comments.
-    columns, expected: description of the columns of a line, and of the lines, for messages.  name: of the format.
+    Attributes:
+        other_tag: the column of the tag if `tag` is _.
+        has_ids: whether the first column counts the words; then _ stands for nothing, and lines that start with # are
+            comments.
+        columns: description of the columns of a line, for messages.
+        expected: description of the lines, for messages.
+        name: the name of the format.
     """
 
     word: int
@@ -78,8 +82,14 @@ DEPENDENCY_FORMATS = {
 class ConlluSentence:
     """A sentence of a file of dependency trees with its original lines, without line ends.
 
-    path, number: its file, and its number there, from 1. name: its id, or "". comments: its lines that start with #.
-    rows, numbers: the others, and their line numbers. tree: the dependency tree.
+    Attributes:
+        path: the file.
+        number: number of the sentence in the file, from 1.
+        name: the id of the sentence, or "".
+        comments: its lines that start with #.
+        rows: the other lines.
+        numbers: the line number of each row.
+        tree: the dependency tree.
     """
 
     path: str
@@ -95,7 +105,11 @@ class ConlluSentence:
         return f"{self.path}, line {self.numbers[row]}, sentence {self.name or self.number}"
 
     def text(self, comments: Iterable[str] | None = None) -> str:
-        """Return the sentence as text with the blank line after it. comments: replace its own."""
+        """Return the sentence as text with the blank line after it.
+
+        Args:
+            comments: replace its own.
+        """
         lines = (*(self.comments if comments is None else comments), *self.rows)
         return "".join(line + "\n" for line in (*lines, ""))
 
@@ -103,9 +117,11 @@ class ConlluSentence:
 def read_conllu(path: str | Path) -> list[DependencyTree]:
     """Return the dependency trees of a CoNLL-U file: FORM, UPOS (XPOS where UPOS is _), HEAD, DEPREL, sent_id.
 
-    Multiword ranges and empty nodes are skipped.  Trees may be non-projective, have several roots or none, or cycles. A
-    word whose head is _ has the head NO_HEAD.  What was read is announced.
-    Raises InputError naming file, line and sentence.
+    Multiword ranges and empty nodes are skipped. Trees may be non-projective, have several roots or none, or cycles. A
+    word whose head is _ has the head NO_HEAD. What was read is announced.
+
+    Raises:
+        InputError: the message names file, line and sentence.
     """
     return list(iterate_dependencies(path, ".conllu"))
 
@@ -113,7 +129,10 @@ def read_conllu(path: str | Path) -> list[DependencyTree]:
 def iterate_conllu(path: str | Path) -> Iterator[ConlluSentence]:
     """Return the sentences of a CoNLL-U file, one at a time, with all content of their lines.
 
-    Sentences without words are skipped.  Raises InputError like `read_conllu`.
+    Sentences without words are skipped.
+
+    Raises:
+        InputError: like `read_conllu`.
     """
     return _read(path, DEPENDENCY_FORMATS[".conllu"])
 
@@ -123,10 +142,13 @@ def iterate_dependencies(
 ) -> Iterator[DependencyTree]:
     """Return the trees of a file, one at a time, for files larger than memory.
 
-    suffix: .conllu; .conll or .conllx (CoNLL-X: POSTAG, CPOSTAG where POSTAG is _; the last two columns may be
-    missing); .dp (word, tag, head and optionally label). None: that of the file's name, without .gz, .xz, .zst.
-    lines: the file's lines with their numbers, if it is already being read.
-    Raises InputError like `read_conllu`, and for an unknown suffix.
+    Args:
+        suffix: .conllu; .conll or .conllx (CoNLL-X: POSTAG, CPOSTAG where POSTAG is _; the last two columns may be
+            missing); .dp (word, tag, head and optionally label). None: that of the file's name, without .gz, .xz, .zst.
+        lines: the file's lines with their numbers, if it is already being read.
+
+    Raises:
+        InputError: like `read_conllu`, and for an unknown suffix.
     """
     suffix = content_suffix(path) if suffix is None else suffix
     if suffix not in DEPENDENCY_FORMATS:
@@ -143,7 +165,8 @@ def iterate_sentences(
 ) -> Iterator[ConlluSentence]:
     """Return the sentences with their trees and lines, otherwise like `iterate_dependencies`.
 
-    report: called with the report when everything is read
+    Args:
+        report: called with the report when everything is read.
     """
     return _read(path, DEPENDENCY_FORMATS[suffix], lines, report)
 
@@ -155,7 +178,8 @@ def _read(
     report: Callable[[ReadingReport], None] = announce,
 ) -> Iterator[ConlluSentence]:
     """Yield the sentences of a file that have words. Raises InputError for a file without any."""
-    counts, remarks = {"sentences": 0, "words": 0}, Remarks()
+    counts = {"sentences": 0, "words": 0}
+    remarks = Remarks()
     sample: list[str] = []
     evidence = f"suffix {content_suffix(path)}" if content_suffix(path) in DEPENDENCY_FORMATS else "number of columns"
     if file_format is _CONLLX:
@@ -182,44 +206,58 @@ def _by_columns(
 
     CoNLL-U has comments, ranges or empty nodes at its beginning; the format of Stanford CoreNLP has seven columns.
     """
-    every = iter(read_lines(path) if lines is None else lines)
-    begun, chosen, why, has_words = [], _CONLLX, evidence, False
-    for number, line in every:
-        begun.append((number, line))
+    numbered = iter(read_lines(path) if lines is None else lines)
+    beginning = []
+    chosen = _CONLLX
+    reason = evidence
+    has_words = False
+    for number, line in numbered:
+        beginning.append((number, line))
         columns = line.split("\t")
         if line.isspace() or not line or (len(line) > 1 and line[0] == "#" and len(columns) < _CORENLP.fewest):
             is_named = _SENTENCE_ID.match(line) or _TEXT.match(line) or _NAMED_COLUMNS.match(line)
             if is_named:
-                chosen, why = _CONLLU, f"comment {line[:40]!r}"
+                chosen = _CONLLU
+                reason = f"comment {line[:40]!r}"
         elif len(columns) == _CORENLP.most and not has_words:
-            chosen, why = _CORENLP, "7 columns"
+            chosen = _CORENLP
+            reason = "7 columns"
             break
         elif len(columns) == _COLUMNS and _NOT_A_WORD.fullmatch(columns[0]):
-            chosen, why = _CONLLU, f"id {columns[0]}, a range or an empty node"
+            chosen = _CONLLU
+            reason = f"id {columns[0]}, a range or an empty node"
             break
         elif len(columns) != _COLUMNS:
-            chosen, why = _CONLLX, evidence
+            chosen = _CONLLX
+            reason = evidence
             break
         else:
             has_words = True
-        if len(begun) == _LINES_TRIED:
+        if len(beginning) == _LINES_TRIED:
             break
-    return chosen, why, chain(begun, every)
+    return chosen, reason, chain(beginning, numbered)
 
 
 def _blocks(
     path: str | Path, has_comments: bool, lines: Iterable[tuple[int, str]] | None = None
 ) -> Iterator[ConlluSentence]:
-    """Yield the sentences of a file, separated by blank lines. lines: the file's lines; None: read from the file."""
+    """Yield the sentences of a file, separated by blank lines.
+
+    Args:
+        lines: the file's lines; None: read from the file.
+    """
     source = source_name(path)
-    sentence, size = ConlluSentence(source, 1), 0
+    sentence = ConlluSentence(source, 1)
+    size = 0
     for number, line in read_lines(path) if lines is None else lines:
         size += len(line) + _ROW
         if not line or line.isspace():
             if sentence.rows:
                 yield sentence
                 sentence = ConlluSentence(source, sentence.number + 1)
-            sentence.name, sentence.comments, size = "", [], 0
+            sentence.name = ""
+            sentence.comments = []
+            size = 0
         elif size > MAXIMUM_SENTENCE:
             raise InputError(
                 f"{source}, line {number}, sentence {sentence.name or sentence.number}: more than"
@@ -243,30 +281,35 @@ def _tree(sentence: ConlluSentence, file_format: _Format, remarks: Remarks) -> D
     for row, line in enumerate(sentence.rows):
         columns = line.split("\t")
         if not file_format.fewest <= len(columns) <= file_format.most:
-            found = f"found {len(columns)} tab-separated columns, expected {file_format.columns}"
-            raise InputError(f"{sentence.place(row)}: {found}")
+            sizes = f"found {len(columns)} tab-separated columns, expected {file_format.columns}"
+            raise InputError(f"{sentence.place(row)}: {sizes}")
         if file_format.has_ids and _POSITIONS.get(columns[0]) != len(words) + 1:
             if file_format is _CONLLU and _NOT_A_WORD.fullmatch(columns[0]):
                 is_range = "-" in columns[0]
                 remarks.add("multiword ranges, read by their words" if is_range else "empty nodes, which are left out")
                 continue
             if not _NUMBER.fullmatch(columns[0]) or int(columns[0]) != len(words) + 1:
-                found = f"found the word id {columns[0][:40]!r}, expected {len(words) + 1} (ids count from 1)"
-                raise InputError(f"{sentence.place(row)}: {found}")
+                raise InputError(
+                    f"{sentence.place(row)}: found the word id {columns[0][:40]!r}, expected {len(words) + 1} (ids"
+                    " count from 1)"
+                )
         head = _POSITIONS.get(columns[file_format.head])
         if head is None and columns[file_format.head] == "_" and file_format.has_ids:
             head = NO_HEAD
             remarks.add("words without a head", sentence.numbers[row])
         elif head is None:
             if not _NUMBER.fullmatch(columns[file_format.head]):
-                found = f"found the head {columns[file_format.head][:40]!r}, expected a number (0 for the root)"
-                raise InputError(f"{sentence.place(row)}: {found}")
+                raise InputError(
+                    f"{sentence.place(row)}: found the head {columns[file_format.head][:40]!r}, expected a number (0"
+                    " for the root)"
+                )
             head = int(columns[file_format.head])
         tag = columns[file_format.tag]
         label = columns[file_format.label] if len(columns) > file_format.label else ""
         if file_format.has_ids:
             tag = columns[file_format.other_tag] if tag == "_" else tag
-            tag, label = "" if tag == "_" else tag, "" if label == "_" else label
+            tag = "" if tag == "_" else tag
+            label = "" if label == "_" else label
         words.append(columns[file_format.word])
         tags.append(tag)
         heads.append(head)
@@ -284,7 +327,11 @@ def _tree(sentence: ConlluSentence, file_format: _Format, remarks: Remarks) -> D
 
 
 def check_heads(tree: DependencyTree, place: str) -> None:
-    """Raise InputError for a word without a head, or whose heads do not lead to a root. place: for messages."""
+    """Raise InputError for a word without a head, or whose heads do not lead to a root.
+
+    Args:
+        place: for messages.
+    """
     reaches = [True, *[False] * len(tree)]  # whether the heads of each word, from 1, lead to 0
     for position, (word, head) in enumerate(zip(tree.words, tree.heads, strict=True), 1):
         path = []
@@ -308,7 +355,8 @@ def check_heads(tree: DependencyTree, place: str) -> None:
 def write_conllu(trees: Iterable[DependencyTree], path: str | Path) -> None:
     """Write FORM, UPOS, HEAD, DEPREL and the sentence id. The file is written atomically.
 
-    Raises InputError naming the sentence whose words, tags or labels cannot be written in a column.
+    Raises:
+        InputError: the message names the sentence whose words, tags or labels cannot be written in a column.
     """
     sources = ((tree, f"{path}, sentence {tree.name or number}") for number, tree in enumerate(trees, 1))
     write_text("".join(format_conllu(tree, source=source) for tree, source in sources), path)
@@ -317,8 +365,12 @@ def write_conllu(trees: Iterable[DependencyTree], path: str | Path) -> None:
 def format_conllu(tree: DependencyTree, comments: Mapping[str, str] | None = None, source: str = "") -> str:
     """Return a tree as a CoNLL-U sentence with FORM, UPOS, HEAD, DEPREL, including the blank line after it.
 
-    comments: by name, after the sentence id.  source: for messages; by default the tree's name.
-    Raises InputError if words, tags, labels or comments contain characters that are not allowed there.
+    Args:
+        comments: by name, after the sentence id.
+        source: for messages; by default the tree's name.
+
+    Raises:
+        InputError: if words, tags, labels or comments contain characters that are not allowed there.
     """
     source = source or f"sentence {tree.name or '(no id)'}"
     if not tree.words:

@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.trees.charts import Chart, best_trees_of_charts, spans_in
-from syntaxlm.trees.spans import AnyIntegers, Integers, SpanSets, gathered, offsets_of, top_down
+from syntaxlm.trees.spans import AnyIntegers, Integers, SpanSets, offsets_of, sorted_by_sentence, top_down
 
 DecodingRule = Literal["biased", "unbiased"]
 DECODING_RULES: tuple[DecodingRule, ...] = get_args(DecodingRule)
@@ -39,16 +39,24 @@ _ROUNDS = 200  # of jumps of all positions; more than the words of nearly all se
 def decode(distances: Distances, lengths: Integers, rule: DecodingRule) -> SpanSets:
     """Return the binary trees for the distances of many sentences.
 
-    distances: (W,) one per word, all sentences concatenated; that of word i is between words i - 1 and i.
-    lengths: (S,) number of words of each sentence, with sum W.
-    rule: `biased` (as released with PRPN and ON-LSTM): a span splits at the first largest distance i, which may be at
-    its first position, into (w_<i, (w_i, w_>i)).  `unbiased`: at the first largest distance after its first position,
-    into (w_<i, w_>=i).
-    Returns all spans of two or more words, including the whole sentence: n - 1 for n words.
-    Raises ValueError if the arguments do not fit, InputError if a distance is NaN.
     Shen et al. 2018 (PRPN), section 3; Dyer et al. 2019 on the bias.
+
+    Args:
+        distances: (W,) one per word, all sentences concatenated; that of word i is between words i - 1 and i.
+        lengths: (S,) number of words of each sentence, with sum W.
+        rule: `biased` (as released with PRPN and ON-LSTM): a span splits at the first largest distance i, which may be
+            at its first position, into `(w_<i, (w_i, w_>i))`. `unbiased`: at the first largest distance after its first
+            position, into `(w_<i, w_>=i)`.
+
+    Returns:
+        All spans of two or more words, including the whole sentence: n - 1 for n words.
+
+    Raises:
+        ValueError: if the arguments do not fit.
+        InputError: if a distance is NaN.
     """
-    distances, lengths = np.asarray(distances), np.asarray(lengths, np.int64)
+    distances = np.asarray(distances)
+    lengths = np.asarray(lengths, np.int64)
     if rule not in DECODING_RULES:
         raise ValueError(f"decoding rule {rule!r}: expected one of {', '.join(DECODING_RULES)}")
     if distances.ndim != 1 or lengths.ndim != 1 or lengths.sum() != len(distances):
@@ -62,34 +70,44 @@ def decode(distances: Distances, lengths: Integers, rule: DecodingRule) -> SpanS
         word = nan - int(offsets[sentence - 1]) + 1
         raise InputError(f"sentence {sentence}, word {word}: the distance is NaN, expected a number")
     first = np.repeat(offsets[:-1], lengths)  # for each word, the index of its sentence's first word
-    position, before_last = np.arange(len(distances)) - first, len(distances) - 1
-    # The nearest earlier position whose distance is at least as large: the nearest later one of the mirror image. The
-    # first position of an unbiased tree cannot be a split: it only bounds the search.
-    bound = first if rule == "unbiased" else first - 1
-    begin = before_last - nearest_larger_after(distances[::-1], before_last - bound[::-1], np.less)[::-1] - first
+    position = np.arange(len(distances)) - first
+
+    # The span that a position splits reaches to the nearest later position whose distance is larger, and to the nearest
+    # earlier one whose distance is at least as large, which is the nearest later one of the mirror image. The first
+    # position of an unbiased tree cannot be a split: it only bounds the search.
     end = nearest_larger_after(distances, np.repeat(offsets[1:], lengths)) - first
+    bound = first if rule == "unbiased" else first - 1
+    last = len(distances) - 1
+    begin = last - nearest_larger_after(distances[::-1], last - bound[::-1], np.less)[::-1] - first
+
     if rule == "unbiased":
-        starts, ends, kept = begin, end, position > 0
+        starts = begin
+        ends = end
+        is_span = position > 0
     else:
         begin += 1
         starts = np.stack([begin, position], 1).ravel()  # the span of the position, then (w_i, w_>i) within it
         ends = np.repeat(end, 2)
-        kept = np.stack([end - begin > 1, (begin < position) & (end - position > 1)], 1).ravel()
+        is_span = np.stack([end - begin > 1, (begin < position) & (end - position > 1)], 1).ravel()
     return SpanSets(
         lengths,
         offsets_of(lengths - 1),  # a binary tree over n words has n - 1 spans
-        starts[kept].astype(np.int32),
-        ends[kept].astype(np.int32),
+        starts[is_span].astype(np.int32),
+        ends[is_span].astype(np.int32),
     )
 
 
 def heads_of(distances: Distances, heights: Distances, lengths: Integers) -> AnyIntegers:
     """Return the head of each word, from 1, 0 for the root, if a constituent's head is its highest word.
 
-    distances, lengths: see `decode`; constituents are those of the rule `unbiased`.  heights: (W,) one per word.
-    Every split joins two constituents: the head of one becomes the head of the other. Of equal heights the first wins.
+    Args:
+        distances: see `decode`; constituents are those of the rule `unbiased`.
+        lengths: see `decode`.
+        heights: (W,) one per word. Every split joins two constituents: the head of one becomes the head of the other.
+            Of equal heights the first wins.
     """
-    trees, offsets = decode(distances, lengths, "unbiased"), offsets_of(lengths)
+    trees = decode(distances, lengths, "unbiased")
+    offsets = offsets_of(lengths)
     first = offsets[:-1][trees.sentences()]
     splits = np.delete(np.arange(len(heights)), offsets[:-1])  # one for each span, in the same order
     lefts = highest_words(heights, first + trees.starts, splits)
@@ -105,13 +123,16 @@ def highest_words(heights: Distances, starts: Integers, ends: Integers) -> Integ
 
     Ranges of 1, 2, 4, ... words are compared for all places together; any range is the union of two of these.
     """
-    result, highest, size = np.empty(len(starts), np.int64), np.arange(len(heights)), 1
+    result = np.empty(len(starts), np.int64)
+    size = 1
+    highest = np.arange(len(heights))  # the first highest word of the `size` words from each place on
     while True:
-        own = np.flatnonzero((size <= ends - starts) & (ends - starts < 2 * size))
-        result[own] = _higher(heights, highest[starts[own]], highest[ends[own] - size])
+        covered = np.flatnonzero((size <= ends - starts) & (ends - starts < 2 * size))
+        result[covered] = _higher(heights, highest[starts[covered]], highest[ends[covered] - size])
         if len(highest) <= size or (ends - starts < 2 * size).all():
             return result
-        highest, size = _higher(heights, highest[:-size], highest[size:]), 2 * size
+        highest = _higher(heights, highest[:-size], highest[size:])
+        size *= 2
 
 
 def _higher(heights: Distances, first: Integers, second: Integers) -> Integers:
@@ -121,7 +142,8 @@ def _higher(heights: Distances, first: Integers, second: Integers) -> Integers:
 def nearest_larger_after(distances: npt.NDArray[Any], bound: Integers, passes: np.ufunc = np.less_equal) -> Integers:
     """(W,) the nearest later position whose distance is larger; `bound` if there is none before it.
 
-    passes: `np.less` finds the nearest one whose distance is at least as large.
+    Args:
+        passes: `np.less` finds the nearest one whose distance is at least as large.
     """
     nearest = np.arange(1, len(distances) + 1)
     active = np.flatnonzero(nearest < bound)
@@ -141,11 +163,13 @@ def _nearest_by_stack(distances: npt.NDArray[Any], bound: Integers, passes: np.u
 
     Positions step over each result that is already known one at a time, which would be quadratic for some trees.
     """
-    first, last = int(wanted[0]), int(bound[wanted[-1]])
-    values, bounds = distances[first:last].tolist(), bound[first:last].tolist()
+    first = int(wanted[0])
+    last = int(bound[wanted[-1]])
+    values = distances[first:last].tolist()
+    bounds = bound[first:last].tolist()
     passed = operator.le if passes is np.less_equal else operator.lt
     nearest = [0] * len(values)
-    later: list[int] = []
+    later: list[int] = []  # candidates for earlier positions, the nearest last, with increasing distances
     for place in reversed(range(len(values))):
         value = values[place]
         while later and passed(values[later[-1]], value):
@@ -159,10 +183,14 @@ def _nearest_by_stack(distances: npt.NDArray[Any], bound: Integers, passes: np.u
 class SpanTable:
     """The score of every span [start, end) of S sentences, including one-word spans and whole sentences.
 
-    lengths: (S,) number of words of each sentence.  values: (N,) n(n + 1)/2 for a sentence of n words, all sentences
-    concatenated; within a sentence ordered by the span's end, then by its length, shortest first, which is the order of
-    a model that reads word by word. Scores must be comparable: rules add those of different ends.
-    Raises ValueError if these do not fit.
+    Attributes:
+        lengths: (S,) number of words of each sentence.
+        values: (N,) n(n + 1)/2 for a sentence of n words, all sentences concatenated; within a sentence ordered by the
+            span's end, then by its length, shortest first, which is the order of a model that reads word by word.
+            Scores must be comparable: rules add those of different ends.
+
+    Raises:
+        ValueError: if these do not fit.
     """
 
     lengths: Integers
@@ -185,7 +213,7 @@ class SpanTable:
 
     def charts(self, sentences: Integers, length: int) -> Chart:
         """Return the scores of sentences of one length as a chart of `trees.charts`: (n(n + 1)/2, B)."""
-        chart: Chart = self.values[self.offsets[sentences] + places_of(0, *spans_in(length))[:, None]]
+        chart: Chart = self.values[self.offsets[sentences] + table_indices(0, *spans_in(length))[:, None]]
         return chart
 
     def check_finite(self) -> None:
@@ -194,15 +222,23 @@ class SpanTable:
         if not len(wrong):
             return
         sentence = int(np.searchsorted(self.offsets, wrong[0], side="right")) - 1
-        last, width = (part[wrong[0] - self.offsets[sentence]] for part in np.tril_indices(self.lengths[sentence]))
+        last_words, widths = np.tril_indices(self.lengths[sentence])
+        last = last_words[wrong[0] - self.offsets[sentence]]
+        width = widths[wrong[0] - self.offsets[sentence]]
         raise InputError(
             f"sentence {sentence + 1}, words {last - width + 1} to {last + 1}: the score of the span is"
             f" {self.values[wrong[0]]}; expected a finite number"
         )
 
     def of_spans(self, sentences: Integers, starts: AnyIntegers, ends: AnyIntegers) -> Scores:
-        """Return the scores of spans: (k,).  sentences, starts, ends: (k,)."""
-        return self.values[places_of(self.offsets[sentences], starts, ends)]
+        """Return the scores of spans: (k,).
+
+        Args:
+            sentences: (k,), the sentence of each span.
+            starts: (k,), its first word.
+            ends: (k,), the word after its last.
+        """
+        return self.values[table_indices(self.offsets[sentences], starts, ends)]
 
     def chart(self, index: int) -> Scores:
         """(n, n) the scores of one sentence, by first and last word of the span; NaN where there is no span."""
@@ -216,40 +252,49 @@ class SpanTable:
 def decode_spans(scores: SpanTable, rule: SpanRule) -> SpanSets:
     """Return the binary trees for the span scores of many sentences.
 
-    rule: `greedy-right` and `greedy-sum` split each span, starting from the whole sentence, where the score of the
-    right part, or the sum of the scores of both parts, is largest; one-word parts count. `cky` returns the tree whose
-    spans have the largest total score. (Every tree has the one-word spans and the whole sentence, so their scores do
-    not matter.)  Of equally good splits of a span, the first is taken.
-    Returns all spans of two or more words, including the whole sentence: n - 1 for n words.
-    O(n^2) time for `greedy-right` and `greedy-sum`, O(n^3) for `cky`, O(n^2) memory.
-    Raises ValueError for an unknown rule, InputError if a score is not a finite number, and if a sentence has more
-    than `charts.MAXIMUM_WORDS` words for `cky`.
     Peng, Schwartz, Smith 2019 (PaLM), equation 4: `greedy-right`.
+
+    Args:
+        rule: `greedy-right` and `greedy-sum` split each span, starting from the whole sentence, where the score of the
+            right part, or the sum of the scores of both parts, is largest; one-word parts count. `cky` returns the tree
+            whose spans have the largest total score. (Every tree has the one-word spans and the whole sentence, so
+            their scores do not matter.) Of equally good splits of a span, the first is taken.
+
+    Returns:
+        All spans of two or more words, including the whole sentence: n - 1 for n words. O(n^2) time for `greedy-right`
+        and `greedy-sum`, O(n^3) for `cky`, O(n^2) memory.
+
+    Raises:
+        ValueError: for an unknown rule.
+        InputError: if a score is not a finite number, and if a sentence has more than `charts.MAXIMUM_WORDS` words for
+            `cky`.
     """
     if rule not in SPAN_RULES:
         raise ValueError(f"decoding rule {rule!r}: expected one of {', '.join(SPAN_RULES)}")
     scores.check_finite()
-    offsets, values = scores.offsets, scores.values
-
     if rule == "cky":
         return best_trees_of_charts(scores.lengths, scores.charts)
 
-    def greedy(sentence: Integers, start: Integers, end: Integers) -> Integers:
+    def best_splits(sentence: Integers, start: Integers, end: Integers) -> Integers:
+        # All splits of all spans in one array, span after span.
         counts = end - start - 1
-        first = offsets_of(counts)[:-1]  # index of each span's first split among all splits
+        first = offsets_of(counts)[:-1]  # index of each span's first split
         span = np.repeat(np.arange(len(counts)), counts)
         split = start[span] + 1 + np.arange(len(span)) - first[span]
-        begin = offsets[sentence[span]]
-        sums = values[places_of(begin, split, end[span])].astype(np.float64)
+
+        begin = scores.offsets[sentence[span]]
+        sums = scores.values[table_indices(begin, split, end[span])].astype(np.float64)
         if rule == "greedy-sum":
-            sums += values[places_of(begin, start[span], split)]
+            sums += scores.values[table_indices(begin, start[span], split)]
+
+        # The first of each span's best splits.
         best = np.flatnonzero(sums == np.maximum.reduceat(sums, first)[span])
         return split[best[np.searchsorted(best, first)]]
 
-    return top_down(scores.lengths, greedy)
+    return top_down(scores.lengths, best_splits)
 
 
-def places_of(begin: Integers | int, start: Chart, end: Chart) -> Integers:
+def table_indices(begin: Integers | int, start: Chart, end: Chart) -> Integers:
     """Return indices of the scores of spans [start, end) in a sentence whose first score has index `begin`."""
     end = np.asarray(end, np.int64)
     return begin + (end - 1) * end // 2 + end - start - 1
@@ -258,10 +303,12 @@ def places_of(begin: Integers | int, start: Chart, end: Chart) -> Integers:
 def decode_heads(heads: AnyIntegers, lengths: Integers, rule: HeadRule = "heads") -> SpanSets:
     """Return the constituents of two or more words of projective dependency trees.
 
-    heads: (words,) position of each word's head in its sentence, from 1, 0 for the root; sentence after sentence.
-    rule: `heads`: each head with all its descendants. `heads-binary`: a binary tree, in which a head first joins its
-        right dependents, closest first, then its left ones. `heads-binary-left`: the left ones first.
     For trees that are not projective, a constituent reaches from the first to the last descendant.
+
+    Args:
+        heads: (words,) position of each word's head in its sentence, from 1, 0 for the root; sentence after sentence.
+        rule: `heads`: each head with all its descendants. `heads-binary`: a binary tree, in which a head first joins
+            its right dependents, closest first, then its left ones. `heads-binary-left`: the left ones first.
     """
     offsets = offsets_of(lengths)
     sentences = np.repeat(np.arange(len(lengths)), lengths)
@@ -269,20 +316,27 @@ def decode_heads(heads: AnyIntegers, lengths: Integers, rule: HeadRule = "heads"
     places = np.arange(offsets[-1]) - first
     (dependents,) = np.nonzero(heads)
     head_places = first[dependents] + heads[dependents] - 1  # indices of words, like `dependents`
-    starts, ends = places.copy(), places + 1
-    for _ in range(int(lengths.max(initial=0))):  # each pass takes the descendants one level up
-        before = starts.copy(), ends.copy()
+
+    # The constituent of each head: from its first to its last descendant. Each pass takes these one level up.
+    starts = places.copy()
+    ends = places + 1
+    for _ in range(int(lengths.max(initial=0))):
+        starts_before = starts.copy()
+        ends_before = ends.copy()
         np.minimum.at(starts, head_places, starts[dependents])
         np.maximum.at(ends, head_places, ends[dependents])
-        if np.array_equal(starts, before[0]) and np.array_equal(ends, before[1]):
+        if np.array_equal(starts, starts_before) and np.array_equal(ends, ends_before):
             break
     if rule == "heads":
-        (kept,) = np.nonzero(ends - starts > 1)
-        return gathered(lengths, [(sentences[kept], starts[kept], ends[kept])])
+        (heads_of_several,) = np.nonzero(ends - starts > 1)
+        constituents = sentences[heads_of_several], starts[heads_of_several], ends[heads_of_several]
+        return sorted_by_sentence(lengths, [constituents])
+
     # One constituent for each arc: a dependent on the side that is joined first, up to the head; or a dependent on the
     # other side, up to the far end of the head's constituent.
-    on_right, right_first = dependents > head_places, rule == "heads-binary"
-    low_of_head, high_of_head = (places, ends) if right_first else (starts, places + 1)
-    lows = np.where(on_right, low_of_head[head_places], starts[dependents])
-    highs = np.where(on_right, ends[dependents], high_of_head[head_places])
-    return gathered(lengths, [(sentences[dependents], lows, highs)])
+    head_starts = places if rule == "heads-binary" else starts
+    head_ends = ends if rule == "heads-binary" else places + 1
+    on_right = dependents > head_places
+    lows = np.where(on_right, head_starts[head_places], starts[dependents])
+    highs = np.where(on_right, ends[dependents], head_ends[head_places])
+    return sorted_by_sentence(lengths, [(sentences[dependents], lows, highs)])

@@ -21,17 +21,24 @@ Fractions = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Protocol:
-    """How F1 is computed.  Spans of one word are always dropped, repeated spans always collapsed.
+    """How F1 is computed. Spans of one word are always dropped, repeated spans always collapsed.
 
-    >>> print(syntaxlm.PROTOCOLS["wsj10"])
-    wsj10 (corpus, whole-sentence span dropped, up to 10 words)
+    Attributes:
+        average: mean of the sentences' F1, or F1 of the pooled counts.
+        whole_sentence: what happens to the span of the whole sentence, including its copies.
+        one_word: what happens to sentences of one word.
+        max_words: longer sentences (after preprocessing) are excluded; None: no limit.
+
+    Examples:
+        >>> print(syntaxlm.PROTOCOLS["wsj10"])
+        wsj10 (corpus, whole-sentence span dropped, up to 10 words)
     """
 
     name: str
-    average: Literal["sentence", "corpus"] = "sentence"  # mean of the sentences' F1, or F1 of the pooled counts
-    whole_sentence: Literal["drop", "keep"] = "drop"  # the span of the whole sentence, including its copies
-    one_word: Literal["skip", "count as 1"] = "skip"  # sentences of one word
-    max_words: int | None = None  # longer sentences (after preprocessing) are excluded; None: no limit
+    average: Literal["sentence", "corpus"] = "sentence"
+    whole_sentence: Literal["drop", "keep"] = "drop"
+    one_word: Literal["skip", "count as 1"] = "skip"
+    max_words: int | None = None
 
     def scored(self, lengths: Integers) -> Flags:
         """(S,) whether each sentence is scored."""
@@ -63,7 +70,11 @@ PROTOCOLS = {
 
 @dataclass(frozen=True, eq=False)
 class SentenceScores:
-    """One row per scored sentence, (S,) each.  indices: its index among the given sentences, from 0."""
+    """One row per scored sentence, (S,) each.
+
+    Attributes:
+        indices: the index of the sentence among the given ones, from 0.
+    """
 
     indices: Integers
     lengths: Integers
@@ -79,9 +90,11 @@ class SentenceScores:
 class BranchingStatistics:
     """The shape of many trees, ignoring spans of one word and repeated spans.
 
-    depth: number of constituents above a word, including the whole sentence, averaged over the words of a sentence,
-    then over sentences. left, right: percentage of the spans of three or more words that split off their last word,
-    ([i, j - 1], j), or their first word, (i, [i + 1, j]).
+    Attributes:
+        depth: number of constituents above a word, including the whole sentence, averaged over the words of a sentence,
+            then over sentences.
+        left: percentage of the spans of three or more words that split off their last word, ([i, j - 1], j).
+        right: percentage of these spans that split off their first word, (i, [i + 1, j]).
     """
 
     depth: float
@@ -94,16 +107,25 @@ class BranchingStatistics:
 
 @dataclass(frozen=True, eq=False)
 class ParsingScores:
-    """The scores of one set of trees.  precision, recall, f1: 0 to 1, averaged by the protocol."""
+    """The scores of one set of trees.
+
+    Attributes:
+        precision: 0 to 1, averaged by the protocol.
+        recall: 0 to 1, averaged by the protocol.
+        f1: 0 to 1, averaged by the protocol.
+        sentences: number of scored sentences.
+        recall_by_label: by gold label, the recall and the number of gold spans.
+        f1_by_length: by range of lengths, F1 and the number of sentences.
+    """
 
     protocol: Protocol
     precision: float
     recall: float
     f1: float
-    sentences: int  # scored
+    sentences: int
     by_sentence: SentenceScores
-    recall_by_label: dict[str, tuple[float, int]] = field(default_factory=dict)  # recall, number of gold spans
-    f1_by_length: dict[str, tuple[float, int]] = field(default_factory=dict)  # F1, number of sentences
+    recall_by_label: dict[str, tuple[float, int]] = field(default_factory=dict)
+    f1_by_length: dict[str, tuple[float, int]] = field(default_factory=dict)
     predicted_shape: BranchingStatistics | None = None
     gold_shape: BranchingStatistics | None = None
 
@@ -135,8 +157,12 @@ def score(predicted: SpanSets, gold: SpanSets, protocol: Protocol, details: bool
 
     If the gold tree has no span that counts: F1 is 1 for a sentence of one or two words; for a longer one, recall is 1,
     precision 0 and F1 0, or all are 1 if the prediction has no such span either.
-    details: also recall by gold label (if gold has labels), F1 by length, and the shape of the trees.
-    Raises InputError if the sentences differ in number or length, or none is left to score.
+
+    Args:
+        details: also recall by gold label (if gold has labels), F1 by length, and the shape of the trees.
+
+    Raises:
+        InputError: if the sentences differ in number or length, or none is left to score.
     """
     if len(predicted) != len(gold):
         raise InputError(f"found {len(predicted)} predicted trees, expected {len(gold)}, one for each gold sentence")
@@ -149,11 +175,14 @@ def score(predicted: SpanSets, gold: SpanSets, protocol: Protocol, details: bool
     if not len(indices):
         raise InputError(f"protocol {protocol}: found no sentence to score among {len(gold)}")
     keep_whole = protocol.whole_sentence == "keep"
+
+    # Count the spans of all sentences, then score those of the protocol.
     predicted_keys, predicted_counts = span_keys(predicted, keep_whole)
     gold_keys, gold_counts = span_keys(gold, keep_whole)
-    matched = common(predicted_keys, gold_keys, gold.lengths)
-    lengths, matched = gold.lengths[indices], matched[indices]
-    predicted_counts, gold_counts = predicted_counts[indices], gold_counts[indices]
+    lengths = gold.lengths[indices]
+    matched = common(predicted_keys, gold_keys, gold.lengths)[indices]
+    predicted_counts = predicted_counts[indices]
+    gold_counts = gold_counts[indices]
     with np.errstate(divide="ignore", invalid="ignore"):
         precision = np.where(predicted_counts > 0, matched / predicted_counts, 0.0)
         recall = np.where(gold_counts > 0, matched / gold_counts, 1.0)
@@ -179,13 +208,15 @@ def _averaged(rows: SentenceScores, protocol: Protocol, among: Flags | slice) ->
     Pooled, all are 1 if there are neither gold nor predicted spans.
     """
     if protocol.average == "sentence":
-        precision, recall, f1 = (float(values[among].mean()) for values in (rows.precision, rows.recall, rows.f1))
-        return precision, recall, f1
-    counts = (rows.matched_spans, rows.predicted_spans, rows.gold_spans)
-    matched, predicted, gold = (int(values[among].sum()) for values in counts)
+        return float(rows.precision[among].mean()), float(rows.recall[among].mean()), float(rows.f1[among].mean())
+    matched = int(rows.matched_spans[among].sum())
+    predicted = int(rows.predicted_spans[among].sum())
+    gold = int(rows.gold_spans[among].sum())
     if not predicted and not gold:
         return 1.0, 1.0, 1.0
-    return matched / predicted if predicted else 0.0, matched / gold if gold else 1.0, 2 * matched / (predicted + gold)
+    precision = matched / predicted if predicted else 0.0
+    recall = matched / gold if gold else 1.0
+    return precision, recall, 2 * matched / (predicted + gold)
 
 
 # Descriptive statistics of trees: recall by gold label, F1 by sentence length, depth, left and right splits.
@@ -194,17 +225,24 @@ def _averaged(rows: SentenceScores, protocol: Protocol, among: Flags | slice) ->
 def recall_by_label(
     predicted: SpanSets, gold: SpanSets, scored: Flags, keep_whole: bool
 ) -> dict[str, tuple[float, int]]:
-    """For each gold label, the recall of its spans (of two or more words) and their number; most frequent first.
+    """Return the recall of the spans of each gold label, and their number; the most frequent labels first.
 
-    A span with several labels, from a unary chain, counts for each.  Empty if gold has no labels.
-    scored: (S,) whether each sentence counts.  keep_whole: whether spans of whole sentences count.
+    Only spans of two or more words count. A span with several labels, from a unary chain, counts for each. The result
+    is empty if the gold trees have no labels.
+
+    Args:
+        scored: (S,) whether each sentence counts.
+        keep_whole: whether spans of whole sentences count.
     """
     if gold.labels is None or not any(gold.label_names):
         return {}
-    predicted, gold = predicted.select(scored), gold.select(scored)
+    predicted = predicted.select(scored)
+    gold = gold.select(scored)
     assert gold.labels is not None
-    kept, names = counted(gold, keep_whole), len(gold.label_names)
-    labelled = np.unique(keys_of(gold)[kept] * names + gold.labels[kept])
+    # The distinct pairs of a span and a label, as one number each.
+    is_counted = counted(gold, keep_whole)
+    names = len(gold.label_names)
+    labelled = np.unique(keys_of(gold)[is_counted] * names + gold.labels[is_counted])
     is_matched = contained(labelled // names, span_keys(predicted, keep_whole)[0])
     total = np.bincount(labelled % names, minlength=names)
     matched = np.bincount(labelled[is_matched] % names, minlength=names)
@@ -223,7 +261,11 @@ def f1_by_length(rows: SentenceScores, protocol: Protocol) -> dict[str, tuple[fl
 
 
 def shape_of(spans: SpanSets, scored: Flags | None = None) -> BranchingStatistics:
-    """Return depth and splits of the trees.  scored: (S,) whether each sentence counts; None: all."""
+    """Return depth and splits of the trees.
+
+    Args:
+        scored: (S,) whether each sentence counts; None: all.
+    """
     spans = spans if scored is None else spans.select(scored)
     keys, counts = span_keys(spans, keep_whole=True)
     sentences = np.repeat(np.arange(len(spans)), counts)
@@ -248,16 +290,18 @@ def shape_of(spans: SpanSets, scored: Flags | None = None) -> BranchingStatistic
 # others. It is derived from the gold trees on which it is scored, so its accuracy is an upper bound.
 
 
-SHOWN = 15  # induced labels in the printed table, most frequent first
+LABELS_PRINTED = 15  # induced labels in the printed table, the most frequent
 
 
 @dataclass(frozen=True)
 class MappedLabel:
     """An induced label.
 
-    spans: number of predicted spans with the label.  matched: number of these that are gold constituents.
-    gold_label: the most frequent gold label of the matched ones, "" if there are none.  gold_spans: number of these
-    with that gold label.
+    Attributes:
+        spans: number of predicted spans with the label.
+        matched: number of these that are gold constituents.
+        gold_label: the most frequent gold label of the matched ones, "" if there are none.
+        gold_spans: number of these with that gold label.
     """
 
     label: str
@@ -271,8 +315,10 @@ class MappedLabel:
 class LabelMapping:
     """The many-to-one mapping of induced labels to gold labels.
 
-    labels: most frequent first.  protocol: which spans and sentences are counted.
-    most_frequent: the most frequent gold label of all matched spans, and its number of spans.
+    Attributes:
+        labels: most frequent first.
+        protocol: which spans and sentences are counted.
+        most_frequent: the most frequent gold label of all matched spans, and its number of spans.
     """
 
     labels: tuple[MappedLabel, ...]
@@ -306,13 +352,17 @@ class LabelMapping:
         }
 
     def table(self, decoder: str) -> ReportTable:
-        """Return the most frequent labels as a table for reading. decoder: name of the decoder of the trees."""
+        """Return the most frequent labels as a table for reading.
+
+        Args:
+            decoder: name of the decoder of the trees.
+        """
         title = (
             f"induced labels of the {decoder} trees, mapped many-to-one to gold labels   protocol {self.protocol}\n"
             f"many-to-one accuracy {100 * self.accuracy:.1f}   all labels mapped to {self.most_frequent[0] or 'none'}"
             f" {100 * self.baseline:.1f}   of {self.matched:,} predicted spans that are gold constituents"
         )
-        rest = len(self.labels) - SHOWN
+        rest = len(self.labels) - LABELS_PRINTED
         title += f"; {rest} less frequent labels are not shown" if rest > 0 else ""
         rows = [
             [
@@ -322,7 +372,7 @@ class LabelMapping:
                 f"{mapped.gold_label} ({100 * mapped.gold_spans / mapped.matched:.1f}%)" if mapped.matched else "none",
                 mapped.label,
             ]
-            for mapped in self.labels[:SHOWN]
+            for mapped in self.labels[:LABELS_PRINTED]
         ]
         headings = {"spans": ",", "constituents": ",", "share": PERCENT, "gold label": "", "induced label": ""}
         return ReportTable(headings, rows, title)
@@ -331,37 +381,45 @@ class LabelMapping:
 def label_mapping(predicted: SpanSets, gold: SpanSets, protocol: Protocol) -> LabelMapping | None:
     """Return the mapping of the labels of predicted spans; None if either side has no labels.
 
-    predicted, gold: for the same sentences, gold spans in pre-order. If several gold constituents have the same span (a
-    unary chain), the outermost counts. Spans of one word never count; those of whole sentences depend on the protocol.
+    Args:
+        predicted: predicted spans. Spans of one word never count; those of whole sentences depend on the protocol.
+        gold: gold spans of the same sentences, in pre-order. If several gold constituents have the same span (a unary
+            chain), the outermost counts.
     """
     if predicted.labels is None or gold.labels is None or not any(gold.label_names):
         return None
+    # Find each predicted span among the gold spans.
     keys, codes = _labelled_keys(predicted, protocol)
     gold_keys, gold_codes = _labelled_keys(gold, protocol)
     place = np.minimum(np.searchsorted(gold_keys, keys), max(0, len(gold_keys) - 1))
-    matched = gold_keys[place] == keys if len(gold_keys) else np.zeros(len(keys), np.bool_)
-    count, gold_count = len(predicted.label_names), len(gold.label_names)
-    pairs = codes[matched] * gold_count + gold_codes[place[matched]]
+    is_matched = gold_keys[place] == keys if len(gold_keys) else np.zeros(len(keys), np.bool_)
+
+    # Count the matched spans by predicted label (rows) and gold label (columns).
+    count = len(predicted.label_names)
+    gold_count = len(gold.label_names)
+    pairs = codes[is_matched] * gold_count + gold_codes[place[is_matched]]
     table = np.bincount(pairs, minlength=count * gold_count).reshape(count, gold_count)
+
     totals = np.bincount(codes, minlength=count)
     most_shared = table.argmax(1)
     labels = []
     for code in np.argsort(-totals, kind="stable").tolist():
         if not totals[code]:
             break
-        shared, gold_spans = int(table[code].sum()), int(table[code, most_shared[code]])
-        name = gold.label_names[most_shared[code]] if shared else ""
-        labels.append(MappedLabel(predicted.label_names[code], int(totals[code]), shared, name, gold_spans))
-    together = table.sum(0)
-    most = int(together.argmax())
-    return LabelMapping(
-        tuple(labels), protocol, (gold.label_names[most] if together[most] else "", int(together[most]))
-    )
+        matched = int(table[code].sum())
+        gold_label = gold.label_names[most_shared[code]] if matched else ""
+        gold_spans = int(table[code, most_shared[code]])
+        labels.append(MappedLabel(predicted.label_names[code], int(totals[code]), matched, gold_label, gold_spans))
+    gold_totals = table.sum(0)
+    most = int(gold_totals.argmax())
+    most_frequent = gold.label_names[most] if gold_totals[most] else ""
+    return LabelMapping(tuple(labels), protocol, (most_frequent, int(gold_totals[most])))
 
 
 def _labelled_keys(spans: SpanSets, protocol: Protocol) -> tuple[Integers, Integers]:
     """Return sorted distinct keys of the spans that count, as in `span_keys`, and the first label of each span."""
     assert spans.labels is not None
-    kept = counted(spans, protocol.whole_sentence == "keep") & protocol.scored(spans.lengths)[spans.sentences()]
-    keys, first = np.unique(keys_of(spans)[kept], return_index=True)
-    return keys, spans.labels[kept][first].astype(np.int64)
+    is_scored = protocol.scored(spans.lengths)[spans.sentences()]
+    counts = counted(spans, protocol.whole_sentence == "keep") & is_scored
+    keys, first = np.unique(keys_of(spans)[counts], return_index=True)
+    return keys, spans.labels[counts][first].astype(np.int64)

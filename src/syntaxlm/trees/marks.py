@@ -34,11 +34,16 @@ def is_mark(text: str) -> bool:
 def violations(marks: Flags, starts: Integers, ends: Integers, lengths: Integers | int, side: MarkSide) -> Violations:
     """Return to what extent spans with a mark inside have none at the required side.
 
-    marks: (B, n) whether a mark precedes each word; edges of sentences count as marks.
-    starts, ends: (K,) of the spans in words; ends are exclusive.  lengths: (B,) number of words, or one for all.
-    side: where a span needs a mark: at its end, at its start, at either of them, or at both, where a span without a
-        mark at one side only is in violation by a quarter.
-    Returns (B, K), 0 to 1. Spans that exceed a sentence have arbitrary values.
+    Args:
+        marks: (B, n) whether a mark precedes each word; edges of sentences count as marks.
+        starts: (K,) start of each span, in words.
+        ends: (K,) end of each span, exclusive.
+        lengths: (B,) number of words, or one for all.
+        side: where a span needs a mark: at its end, at its start, at either of them, or at both, where a span without a
+            mark at one side only is in violation by a quarter.
+
+    Returns:
+        (B, K), 0 to 1. Spans that exceed a sentence have arbitrary values.
     """
     length = marks.shape[1]
     before = np.zeros((len(marks), length + 1), np.int32)  # marks before each word, the first one included
@@ -63,7 +68,9 @@ def violations(marks: Flags, starts: Integers, ends: Integers, lengths: Integers
 class Marks:
     """Marks of the sentences of a corpus, and the side of spans at which one is required.
 
-    before: (N,) whether a mark precedes each word, sentence after sentence.  lengths: (S,) number of words.
+    Attributes:
+        before: (N,) whether a mark precedes each word, sentence after sentence.
+        lengths: (S,) number of words.
     """
 
     before: Flags
@@ -73,7 +80,8 @@ class Marks:
     def violations(self, chosen: Integers, length: int) -> Violations:
         """Return the violations of spans of sentences of one length: (n(n + 1)/2, B), see `charts`.
 
-        chosen: (B,) indices of the sentences.
+        Args:
+            chosen: (B,) indices of the sentences.
         """
         marks = self.before[self._offsets[chosen][:, None] + np.arange(length)]
         return violations(marks, *spans_in(length), length, self.side).T

@@ -27,8 +27,8 @@ from syntaxlm.trees.tree import DependencyTree, Tree
 # Two versions of a sentence may write a few words differently (brackets, quotes, numbers, unknown words). Two sentences
 # count as different if a smaller share of their words is equal.
 SAME_SENTENCE = 0.5
-_SHOWN = 12  # number of words of a sentence in a message
-_EXAMPLE = 60  # characters of a sentence in a reading report
+_WORDS_PRINTED = 12  # of a sentence in a message
+_EXAMPLE_LENGTH = 60  # characters of a sentence in a reading report
 GOLD_ADVICE = (
     "Expected one predicted tree for each gold tree, with the same number of words as before or after gold-tree"
     " preprocessing. syntaxlm parse --pretokenised gives each word of its text one leaf, whatever the model reads."
@@ -39,7 +39,10 @@ GOLD_ADVICE = (
 class Side:
     """One of the two sources, for messages.
 
-    source: the file.  name: label of its words.  subject: description of its tree, such as "the prediction".
+    Attributes:
+        source: the file.
+        name: label of its words.
+        subject: description of its tree, such as "the prediction".
     """
 
     source: str
@@ -56,11 +59,12 @@ def gold_sides(predicted_source: str, gold_source: str) -> tuple[Side, Side]:
 class GoldWords:
     """The words of gold trees, with which predictions are matched.
 
-    trees: the trees after preprocessing
-    kept: for each sentence, whether preprocessing keeps each of its words; without empty nodes. Sentences that lose all
-        words have no tree
-    numbers: the number of each sentence in its file, from 1
-    rules: the preprocessing
+    Attributes:
+        trees: the trees after preprocessing.
+        kept: for each sentence, whether preprocessing keeps each of its words; without empty nodes. Sentences that lose
+            all words have no tree.
+        numbers: the number of each sentence in its file, from 1.
+        rules: the preprocessing.
     """
 
     trees: Sequence[Tree]
@@ -77,35 +81,43 @@ def match_predictions(
     A prediction with all words of its sentence loses those that preprocessing drops from the gold tree, whatever its
     own tags are, as in EVALB. A prediction with as many words as the preprocessed gold tree is not changed. Any other
     prediction is preprocessed by its own tags. Empty nodes never count. What was done is announced.
-    advice: the end of messages.
+
     Warns of sentences whose words differ, see `compare_words`.
-    Raises InputError with the first sentence that does not fit.
+
+    Args:
+        advice: the end of messages.
+
+    Raises:
+        InputError: the message has the first sentence that does not fit.
     """
-    found = _matches(predicted, gold)
-    if list(map(len, found.trees)) != list(map(len, gold.trees)):
-        raise _no_match(found, gold, len(predicted), side, gold_side, advice)
+    matches = _matches(predicted, gold)
+    if list(map(len, matches.trees)) != list(map(len, gold.trees)):
+        raise _no_match(matches, gold, len(predicted), side, gold_side, advice)
 
     remarks = Remarks()
-    if found.dropped:
-        remarks.add("words dropped at the positions that preprocessing drops from the gold trees", count=found.dropped)
-    for text in found.by_own_tags:
+    if matches.dropped:
+        what = "words dropped at the positions that preprocessing drops from the gold trees"
+        remarks.add(what, count=matches.dropped)
+    for text in matches.by_own_tags:
         what = "trees with another number of words, from which words were dropped by their own tags"
-        remarks.add(what, example=shortened(text, _EXAMPLE))
-    places = [(place, gold.numbers[sentence]) for place, sentence in found.places]
-    compare_words(found.trees, gold.trees, side, gold_side, places, remarks)
+        remarks.add(what, example=shortened(text, _EXAMPLE_LENGTH))
+    numbers = [(number, gold.numbers[sentence]) for number, sentence in matches.places]
+    compare_words(matches.trees, gold.trees, side, gold_side, numbers, remarks)
     if remarks:
-        counts = {"sentences": len(found.trees)}
+        counts = {"sentences": len(matches.trees)}
         announce(ReadingReport(side.source, f"trees of {gold_side.source}", counts, remarks=remarks.all()))
-    return found.trees
+    return matches.trees
 
 
 @dataclass
 class _Matches:
     """Predicted trees over the words of gold trees, where they fit.
 
-    trees: the predictions.  places: for each, its number among all predictions, from 1, and the index of its sentence
-    dropped: number of words at positions that preprocessing drops from the gold trees
-    by_own_tags: sentences from which words were dropped by the tags of the prediction
+    Attributes:
+        trees: the predictions.
+        places: for each, its number among all predictions, from 1, and the index of its sentence.
+        dropped: number of words at positions that preprocessing drops from the gold trees.
+        by_own_tags: sentences from which words were dropped by the tags of the prediction.
     """
 
     trees: list[Tree] = field(default_factory=list)
@@ -128,24 +140,26 @@ class _Matches:
 
 
 def _matches(predicted: Sequence[Tree], gold: GoldWords) -> _Matches:
-    """Return the predictions over the words of the gold trees; those of other numbers of words as they are."""
+    """Return the predictions over the words of the gold trees. Predictions that do not fit are unchanged."""
     trees = []
     for tree in predicted:
         in_text = text_words(tree, gold.rules)
         trees.append(tree if all(in_text) else clean(tree, gold.rules, in_text) or tree)
-    full = [sentence for sentence, kept in enumerate(gold.kept) if any(kept)]  # sentences that have a gold tree
-    sentences = range(len(gold.kept)) if len(trees) == len(gold.kept) else full
-    if len(trees) != len(sentences):  # sentences of punctuation only are in one of the files
+
+    # Sentences of punctuation only have no gold tree, and may be in one of the files only.
+    with_tree = [sentence for sentence, kept in enumerate(gold.kept) if any(kept)]
+    sentences = range(len(gold.kept)) if len(trees) == len(gold.kept) else with_tree
+    if len(trees) != len(sentences):
         cleaned = [left for tree in trees if (left := clean(tree, gold.rules)) is not None]
         if list(map(len, cleaned)) == list(map(len, gold.trees)):
-            places = list(enumerate(full, 1))
+            places = list(enumerate(with_tree, 1))
             return _Matches(cleaned, places, by_own_tags=[" ".join(tree.words) for tree in cleaned])
 
     matches = _Matches()
-    for place, (tree, sentence) in enumerate(zip(trees, sentences, strict=False), 1):
+    for number, (tree, sentence) in enumerate(zip(trees, sentences, strict=False), 1):
         if any(gold.kept[sentence]):
             matches.add(tree, gold.kept[sentence], gold.rules)
-            matches.places.append((place, sentence))
+            matches.places.append((number, sentence))
     matches.trees += trees[len(sentences) :]
     return matches
 
@@ -157,69 +171,80 @@ def without_empty_nodes(tree: Tree) -> Tree:
     return clean(tree, PREPROCESSINGS["none"]) or tree
 
 
-def match_files(trees: Sequence[Tree], others: Sequence[Tree], side: Side, other_side: Side, advice: str) -> None:
+def match_files(trees: Sequence[Tree], gold: Sequence[Tree], side: Side, gold_side: Side, advice: str) -> None:
     """Check that two files have trees of the same sentences. What is odd is announced.
 
-    side, other_side: the sources, for messages.  advice: the end of messages.
-    Warns of sentences whose words differ, see `compare_words`. Raises InputError as in `mismatch` for different numbers
-    of trees or words.
+    Warns of sentences whose words differ, see `compare_words`.
+
+    Args:
+        side: the source of `trees`, for messages.
+        gold_side: the source of `gold`, for messages.
+        advice: the end of messages.
+
+    Raises:
+        InputError: as in `mismatch` for different numbers of trees or words.
     """
-    if list(map(len, trees)) != list(map(len, others)):
-        raise mismatch(trees, others, side, other_side, advice)
+    if list(map(len, trees)) != list(map(len, gold)):
+        raise mismatch(trees, gold, side, gold_side, advice)
     remarks = Remarks()
-    compare_words(trees, others, side, other_side, [(place, place) for place in range(1, len(trees) + 1)], remarks)
+    compare_words(trees, gold, side, gold_side, [(number, number) for number in range(1, len(trees) + 1)], remarks)
     if remarks:
         counts = {"sentences": len(trees)}
-        announce(ReadingReport(side.source, f"trees of {other_side.source}", counts, remarks=remarks.all()))
+        announce(ReadingReport(side.source, f"trees of {gold_side.source}", counts, remarks=remarks.all()))
 
 
 def compare_words(
     trees: Sequence[Tree],
-    others: Sequence[Tree],
+    gold: Sequence[Tree],
     side: Side,
-    other_side: Side,
-    places: Sequence[tuple[int, int]],
+    gold_side: Side,
+    numbers: Sequence[tuple[int, int]],
     remarks: Remarks,
 ) -> None:
     """Warn if fewer than half of the words of a sentence agree, with the first such pair of sentences.
 
-    trees, others: of equal lengths.  places: the number of each pair's tree in the two files, from 1.
-    remarks: get the number of these sentences
+    Args:
+        gold: trees of equal lengths as `trees`.
+        numbers: the number of each pair's tree in the two files, from 1.
+        remarks: get the number of these sentences.
     """
-    pairs = enumerate(zip(trees, others, strict=True))
-    differing = [place for place, (tree, other) in pairs if not is_same_sentence(tree.words, other.words)]
+    pairs = enumerate(zip(trees, gold, strict=True))
+    differing = [index for index, (tree, gold_tree) in pairs if not is_same_sentence(tree.words, gold_tree.words)]
     if not differing:
         return
-    what = f"sentences of which fewer than half of the words agree with {other_side.source}"
-    remarks.add(what, example=shortened(" ".join(trees[differing[0]].words), _EXAMPLE), count=len(differing))
-    (number, other_number), first = places[differing[0]], differing[0]
-    shown = _shown(trees[first].words, others[first].words, side, other_side)
-    numbered = "sentence" if number == other_number else f"sentences {number:,} and"
+    first = differing[0]
+    what = f"sentences of which fewer than half of the words agree with {gold_side.source}"
+    remarks.add(what, example=shortened(" ".join(trees[first].words), _EXAMPLE_LENGTH), count=len(differing))
+    number, gold_number = numbers[first]
+    numbered = "sentence" if number == gold_number else f"sentences {number:,} and"
     warnings.warn(
         InputWarning(
-            f"{side.source} and {other_side.source}: fewer than half of the words agree in {len(differing):,} of"
-            f" {len(trees):,} sentences. The first is {numbered} {other_number:,}:\n{shown}\n"
-            f"{_likely_order(trees, others, differing)}Trees are compared by their position in the files."
+            f"{side.source} and {gold_side.source}: fewer than half of the words agree in {len(differing):,} of"
+            f" {len(trees):,} sentences. The first is {numbered} {gold_number:,}:\n"
+            f"{_side_by_side(trees[first].words, gold[first].words, side, gold_side)}\n"
+            f"{_likely_order(trees, gold, differing)}Trees are compared by their position in the files."
         ),
         stacklevel=3,
     )
 
 
-def is_same_sentence(words: Sequence[str], others: Sequence[str]) -> bool:
+def is_same_sentence(words: Sequence[str], gold_words: Sequence[str]) -> bool:
     """Return whether at least half of the words of two sentences agree, whatever their case and Unicode form."""
-    if words == others:
+    if words == gold_words:
         return True
-    pairs = zip(words, others, strict=True)
-    return sum(word == other or _plain(word) == _plain(other) for word, other in pairs) >= SAME_SENTENCE * len(words)
+    pairs = zip(words, gold_words, strict=True)
+    equal = sum(word == gold_word or _plain(word) == _plain(gold_word) for word, gold_word in pairs)
+    return equal >= SAME_SENTENCE * len(words)
 
 
 def _plain(word: str) -> str:
     return unicodedata.normalize("NFKC", word).lower()
 
 
-def _likely_order(trees: Sequence[Tree], others: Sequence[Tree], differing: Sequence[int]) -> str:
+def _likely_order(trees: Sequence[Tree], gold: Sequence[Tree], differing: Sequence[int]) -> str:
     """Describe how the sentences of two files are ordered, if that explains the differing pairs; otherwise ""."""
-    words, expected = ([tree.words for tree in of_file] for of_file in (trees, others))
+    words = [tree.words for tree in trees]
+    expected = [tree.words for tree in gold]
     if Counter(words) == Counter(expected):
         return "Both files have the same sentences, in different orders. "
     if len(words) != len(expected):
@@ -231,42 +256,60 @@ def _likely_order(trees: Sequence[Tree], others: Sequence[Tree], differing: Sequ
     return ""
 
 
-def _shown(words: Sequence[str] | None, others: Sequence[str] | None, side: Side, other_side: Side) -> str:
+def _side_by_side(words: Sequence[str] | None, gold_words: Sequence[str] | None, side: Side, gold_side: Side) -> str:
     """Return the beginnings of two sentences, one per line; None: there is no tree."""
-    width = max(len(side.name), len(other_side.name)) + 1
-    pairs = ((other_side.name, others), (side.name, words))
+    width = max(len(side.name), len(gold_side.name)) + 1
+    pairs = ((gold_side.name, gold_words), (side.name, words))
     lines = [
-        f"  {name + ':':{width}} {'(no tree)' if of_side is None else beginning(of_side)}" for name, of_side in pairs
+        f"  {name + ':':{width}} {'(no tree)' if sentence is None else beginning(sentence)}" for name, sentence in pairs
     ]
     return "\n".join(lines)
 
 
 def _no_match(
-    found: _Matches, gold: GoldWords, predictions: int, side: Side, gold_side: Side, advice: str
+    matches: _Matches, gold: GoldWords, predictions: int, side: Side, gold_side: Side, advice: str
 ) -> InputError:
-    """Return the error for predictions that do not fit the gold trees.  predictions: their number."""
-    trees, rule = found.trees, gold.rules.name
-    shorter = min(len(trees), len(gold.trees))
-    place = next((place for place in range(shorter) if len(trees[place]) != len(gold.trees[place])), shorter)
-    words, gold_words = (of[place].words if place < len(of) else None for of in (trees, gold.trees))
-    shown = _shown(words, gold_words, side, gold_side)
-    full = [*(sentence for sentence, kept in enumerate(gold.kept) if any(kept)), len(gold.kept)]
-    sentence, number = full[place], found.places[place][0] if place < len(found.places) else place + 1
+    """Return the error for predictions that do not fit the gold trees.
+
+    Args:
+        predictions: the number of all predictions.
+    """
+    # The first tree that differs, and the numbers of its sentence in the two files.
+    trees = matches.trees
+    index = _first_difference(trees, gold.trees)
+    beginnings = _side_by_side(_words_of(trees, index), _words_of(gold.trees, index), side, gold_side)
+    with_tree = [*(sentence for sentence, kept in enumerate(gold.kept) if any(kept)), len(gold.kept)]
+    sentence = with_tree[index]
+    number = matches.places[index][0] if index < len(matches.places) else index + 1
     gold_number = gold.numbers[sentence] if sentence < len(gold.numbers) else sentence + 1
+
+    rule = gold.rules.name
     if predictions not in (len(gold.kept), len(gold.trees)):
         emptied = len(gold.kept) - len(gold.trees)
         more = f" ({emptied:,} more have no word after preprocessing {rule})" if emptied else ""
         return InputError(
             f"{side.source}: found {predictions:,} trees, expected {len(gold.trees):,} as in {gold_side.source}{more}."
-            f"\nFirst difference: sentence {gold_number:,}\n{shown}\n{advice}"
+            f"\nFirst difference: sentence {gold_number:,}\n{beginnings}\n{advice}"
         )
-    before, after = len(gold.kept[sentence]), len(gold.trees[place])
+    before = len(gold.kept[sentence])
+    after = len(gold.trees[index])
     raw = f" ({before} before preprocessing {rule})" if before != after else ""
-    why = _likely_order(trees, gold.trees, []) or _fitting_rule(trees, gold)
+    reason = _likely_order(trees, gold.trees, []) or _fitting_rule(trees, gold)
     return InputError(
         f"{gold_side.source}, sentence {gold_number}: the tree has {after} words{raw}, but {side.subject} has"
-        f" {len(trees[place])}.\n{shown}   ({side.source}, tree {number})\n{why}{advice}"
+        f" {len(trees[index])}.\n{beginnings}   ({side.source}, tree {number})\n{reason}{advice}"
     )
+
+
+def _first_difference(trees: Sequence[Tree], gold: Sequence[Tree]) -> int:
+    """Return the index of the first pair of trees of different lengths; or the number of pairs."""
+    pairs = enumerate(zip(trees, gold, strict=False))
+    different = (index for index, (tree, gold_tree) in pairs if len(tree) != len(gold_tree))
+    return next(different, min(len(trees), len(gold)))
+
+
+def _words_of(trees: Sequence[Tree], index: int) -> Sequence[str] | None:
+    return trees[index].words if index < len(trees) else None
 
 
 def _fitting_rule(trees: Sequence[Tree], gold: GoldWords) -> str:
@@ -278,38 +321,38 @@ def _fitting_rule(trees: Sequence[Tree], gold: GoldWords) -> str:
     return ""
 
 
-def mismatch(trees: Sequence[Tree], others: Sequence[Tree], side: Side, other_side: Side, advice: str) -> InputError:
+def mismatch(trees: Sequence[Tree], gold: Sequence[Tree], side: Side, gold_side: Side, advice: str) -> InputError:
     """Return the error for files with trees of different numbers or lengths: the first sentence that differs."""
-    pairs = enumerate(zip(trees, others, strict=False))
-    place = next((place for place, (tree, other) in pairs if len(tree) != len(other)), min(len(trees), len(others)))
-    words, expected = (of_file[place].words if place < len(of_file) else None for of_file in (trees, others))
-    shown = _shown(words, expected, side, other_side)
-    if len(trees) != len(others):
+    index = _first_difference(trees, gold)
+    beginnings = _side_by_side(_words_of(trees, index), _words_of(gold, index), side, gold_side)
+    if len(trees) != len(gold):
         return InputError(
-            f"{side.source}: found {len(trees):,} trees, expected {len(others):,} as in {other_side.source}.\n"
-            f"First difference: sentence {place + 1}\n{shown}\n{advice}"
+            f"{side.source}: found {len(trees):,} trees, expected {len(gold):,} as in {gold_side.source}.\n"
+            f"First difference: sentence {index + 1}\n{beginnings}\n{advice}"
         )
     return InputError(
-        f"{other_side.source}, sentence {place + 1}: the tree has {len(others[place])} words, but {side.subject} has"
-        f" {len(trees[place])}.\n{shown}   ({side.source}, tree {place + 1})\n{advice}"
+        f"{gold_side.source}, sentence {index + 1}: the tree has {len(gold[index])} words, but {side.subject} has"
+        f" {len(trees[index])}.\n{beginnings}   ({side.source}, tree {index + 1})\n{advice}"
     )
 
 
 def check_same_words(words: Sequence[str], expected: Sequence[str], place: str, expected_place: str) -> None:
     """Raise InputError with the position of the first word that differs.
 
-    place, expected_place: files and lines of the two sentences, for messages.
+    Args:
+        place: file and line of the sentence, for messages.
+        expected_place: file and line of the expected words, for messages.
     """
-    for position, (word, other) in enumerate(zip(words, expected, strict=False), 1):
-        if word != other:
-            raise InputError(f"{place}: found {word!r} as word {position}, expected {other!r} as in {expected_place}")
+    for position, (word, wanted) in enumerate(zip(words, expected, strict=False), 1):
+        if word != wanted:
+            raise InputError(f"{place}: found {word!r} as word {position}, expected {wanted!r} as in {expected_place}")
     if len(words) != len(expected):
         raise InputError(f"{place}: found {len(words)} words, expected {len(expected)} as in {expected_place}")
 
 
 def beginning(words: Sequence[str]) -> str:
     """Return the first words of a sentence, for a message."""
-    return " ".join(words[:_SHOWN]) + (" ..." if len(words) > _SHOWN else "")
+    return " ".join(words[:_WORDS_PRINTED]) + (" ..." if len(words) > _WORDS_PRINTED else "")
 
 
 # Attachment scores of dependency trees: percentage of words with the correct head (UAS), or head and label (LAS).
@@ -338,8 +381,12 @@ def is_punctuation(word: str, tag: str) -> bool:
 def attachment(predicted: DependencyTree, gold: DependencyTree, place: str = "", gold_place: str = "") -> Counts:
     """Count correct attachments: (2, 3), rows NO_PUNCTUATION, ALL_WORDS, columns WORDS, HEADS, LABELLED.
 
-    place, gold_place: location of the two trees, for messages; by default their names.
-    Raises InputError naming the position of the first word that differs.
+    Args:
+        place: location of the tree, for messages; by default its name.
+        gold_place: location of the gold tree, for messages; by default its name.
+
+    Raises:
+        InputError: the message names the position of the first word that differs.
     """
     if predicted.words != gold.words:
         places = place or f"sentence {predicted.name}", gold_place or f"the gold sentence {gold.name}"
@@ -353,9 +400,11 @@ def attachment(predicted: DependencyTree, gold: DependencyTree, place: str = "",
 
 @dataclass(frozen=True, eq=False)
 class AttachmentScores:
-    """The attachment scores of a set of trees.  counts: (S, 2, 3), for each sentence, as returned by `attachment`.
+    """The attachment scores of a set of trees.
 
-    labelled: whether the gold trees have labels; without labels there is no LAS.
+    Attributes:
+        counts: (S, 2, 3), for each sentence, as returned by `attachment`.
+        labelled: whether the gold trees have labels; without labels there is no LAS.
     """
 
     counts: Counts
@@ -392,12 +441,15 @@ def compare_attachment(
 ) -> BootstrapResult:
     """Compare two sets of trees by a paired bootstrap over sentences, for UAS without punctuation.
 
-    Raises InputError if sentences differ in number or size, or all words are punctuation.
+    Raises:
+        InputError: if sentences differ in number or size, or all words are punctuation.
     """
-    words, others = (scores.counts[:, NO_PUNCTUATION, WORDS] for scores in (first, second))
-    if not np.array_equal(words, others):
-        raise InputError(f"found scores of {len(words)} and {len(others)} sentences, expected the same sentences")
+    words = first.counts[:, NO_PUNCTUATION, WORDS]
+    second_words = second.counts[:, NO_PUNCTUATION, WORDS]
+    if not np.array_equal(words, second_words):
+        raise InputError(f"found scores of {len(words)} and {len(second_words)} sentences, expected the same sentences")
     if not words.any():
         raise InputError("found only punctuation, expected other words to compare")
-    run, other = (RunScores(scores.counts[None, :, NO_PUNCTUATION, HEADS], words[None]) for scores in (first, second))
-    return compare_runs(run, other, "UAS", samples, seed)
+    first_run = RunScores(first.counts[None, :, NO_PUNCTUATION, HEADS], words[None])
+    second_run = RunScores(second.counts[None, :, NO_PUNCTUATION, HEADS], words[None])
+    return compare_runs(first_run, second_run, "UAS", samples, seed)

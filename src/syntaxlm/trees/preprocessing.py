@@ -109,11 +109,14 @@ class _KeptTags(dict[str, bool | None]):
 
     def __missing__(self, tag: str) -> bool | None:
         alternatives = [part for part in tag.split(BETWEEN_ALTERNATIVES) if part] or [tag]
-        decisions = [self._of_one(part) for part in alternatives]
-        self[tag] = True if True in decisions else None if None in decisions else False
+        decisions = set(map(self._keeps_alternative, alternatives))
+        if True in decisions:
+            self[tag] = True
+        else:
+            self[tag] = None if None in decisions else False
         return self[tag]
 
-    def _of_one(self, tag: str) -> bool | None:
+    def _keeps_alternative(self, tag: str) -> bool | None:
         rules = self._rules
         for form in dict.fromkeys((tag, plain_label(tag, rules.function_after, rules.function_before))):
             if form in rules.drop_tags:
@@ -167,7 +170,8 @@ PREPROCESSINGS = {
 def find_preprocessing(rule: GoldPreprocessing | str | Path) -> GoldPreprocessing:
     """Return the rules with a name, or those of a YAML file with the settings of `GoldPreprocessing`.
 
-    Raises InputError for an unknown name that is not a file either, and with all errors of a file.
+    Raises:
+        InputError: for an unknown name that is not a file either, and with all errors of a file.
     """
     if isinstance(rule, GoldPreprocessing):
         return rule
@@ -189,7 +193,9 @@ def find_preprocessing(rule: GoldPreprocessing | str | Path) -> GoldPreprocessin
 def plain_label(label: str, function_after: str = "-=", function_before: str = "") -> str:
     """Return a label without function tags and co-indices: NP-SBJ-1 -> NP, NP=2 -> NP; -LRB- is unchanged.
 
-    function_after, function_before: the characters that separate them from the label, see `GoldPreprocessing`.
+    Args:
+        function_after: characters that precede function tags, see `GoldPreprocessing`.
+        function_before: characters that follow function tags, see `GoldPreprocessing`.
     """
     for mark in function_before:
         label = label.rpartition(mark)[2] or label
@@ -202,16 +208,19 @@ def plain_label(label: str, function_after: str = "-=", function_before: str = "
 def clean(tree: Tree, preprocessing: GoldPreprocessing, kept: Sequence[bool] | None = None) -> Tree | None:
     """Return the tree over the words that are scored; None if every word is dropped.
 
-    kept: whether each word is scored; by default, the preprocessing decides.
     Constituents without words are dropped too; labels lose functions and indices; an outermost ROOT, TOP or unlabelled
-    bracket is removed.  Unary chains are kept (scoring collapses them).
+    bracket is removed. Unary chains are kept (scoring collapses them).
+
+    Args:
+        kept: whether each word is scored; by default, the preprocessing decides.
     """
     if kept is None:
         kept = kept_words(tree, preprocessing)
     before = [0, *accumulate(map(int, kept))]  # words kept before each position
     if not before[-1]:
         return None
-    spans, wrappers = tree.constituents, 0  # outermost constituents that only wrap the tree
+    spans = tree.constituents
+    wrappers = 0  # outermost constituents that only wrap the tree
     while wrappers < len(spans) and spans[wrappers].label in WRAPPERS and spans[wrappers][1:] == (0, len(tree)):
         # An unlabelled one is the root unless it is around a single constituent, apart from dropped words.
         is_single = any(before[span.end] - before[span.start] == before[-1] for span in spans[wrappers + 1 :])
@@ -281,10 +290,11 @@ def dropped_marks(tree: Tree, preprocessing: GoldPreprocessing) -> tuple[bool, .
 class PreprocessedTrees:
     """Trees after preprocessing.
 
-    trees: the trees that have words left
-    indices: their indices among all trees, from 0
-    kept: for each of all trees, whether each of its words stays; without empty nodes and nodes that are not text
-    remarks: which words were dropped, by their tags, and which tags are not known
+    Attributes:
+        trees: the trees that have words left.
+        indices: the index of each of them among all trees, from 0.
+        kept: for each of all trees, whether each of its words stays; without empty nodes and nodes that are not text.
+        remarks: which words were dropped, by their tags, and which tags are not known.
     """
 
     trees: list[Tree]
@@ -302,8 +312,12 @@ def clean_all(trees: Sequence[Tree], preprocessing: GoldPreprocessing, source: s
 def preprocess(trees: Sequence[Tree], preprocessing: GoldPreprocessing, source: str) -> PreprocessedTrees:
     """Preprocess the trees of a file.
 
-    source: origin of the trees, for messages.  Raises InputError with the tags found and expected if the rules do not
-    fit: more than half of the sentences lose every word, or most words' tags are not in the tag set.
+    Args:
+        source: origin of the trees, for messages.
+
+    Raises:
+        InputError: with the tags found and expected if the rules do not fit: more than half of the sentences lose every
+            word, or most words' tags are not in the tag set.
     """
     kept = [kept_words(tree, preprocessing) for tree in trees]
     cleaned = [clean(tree, preprocessing, flags) for tree, flags in zip(trees, kept, strict=True)]
@@ -355,8 +369,9 @@ def _remarks(
 ) -> tuple[Remark, ...]:
     """Return which words preprocessing dropped, and which tags it does not know.
 
-    kept: whether each word stays
-    unknown: the tags that the rules do not know, with their numbers of words
+    Args:
+        kept: whether each word stays.
+        unknown: the tags that the rules do not know, with their numbers of words.
     """
     dropped: Counter[str] = Counter()
     examples: dict[str, str] = {}  # a word of each unknown tag
@@ -371,14 +386,15 @@ def _remarks(
                     examples.setdefault(tag, word)
                     kept_unknown += stays
 
-    remarks, empty = Remarks(), dropped.pop(EMPTY_TAG, 0)
+    remarks = Remarks()
+    empty = dropped.pop(EMPTY_TAG, 0)
     if preprocessing == PREPROCESSINGS["none"]:
         marks = sum(tag in _PUNCTUATION for tree in trees for tag in tree.tags)
         if marks:
             remarks.add("punctuation marks kept by preprocessing none", count=marks)
     if unknown:
-        of_them = f"{kept_unknown:,} kept because of a letter or digit"
-        what = f"words with tags that {preprocessing.name} does not know: {_by_tag(unknown)}, {of_them}"
+        kept_words_note = f"{kept_unknown:,} kept because of a letter or digit"
+        what = f"words with tags that {preprocessing.name} does not know: {_by_tag(unknown)}, {kept_words_note}"
         for place, word in enumerate(examples.values()):
             remarks.add(what, example=word, count=0 if place else unknown.total())
     if dropped:
@@ -392,14 +408,24 @@ def _remarks(
 
 def _by_tag(counts: Counter[str]) -> str:
     """Return tags with their numbers of words, the most frequent first: "ADD 8, AFX 4"; marks are in quotes."""
-    names = {tag: tag if any(map(str.isalnum, tag)) else repr(tag) if tag else "(no tag)" for tag in counts}
-    shown = ", ".join(f"{names[tag]} {count:,}" for tag, count in counts.most_common(TAGS_SHOWN))
+
+    def name(tag: str) -> str:
+        if not tag:
+            return "(no tag)"
+        return tag if any(map(str.isalnum, tag)) else repr(tag)
+
+    listed = ", ".join(f"{name(tag)} {count:,}" for tag, count in counts.most_common(TAGS_SHOWN))
     rest = len(counts) - TAGS_SHOWN
-    return f"{shown} and {rest:,} more tags" if rest > 0 else shown
+    return f"{listed} and {rest:,} more tags" if rest > 0 else listed
 
 
-def _foreign(counts: Counter[str], preprocessing: GoldPreprocessing, found: str) -> InputError:
-    """Return the error of rules that do not fit, with the tags found. counts: of the treebank's tags."""
+def _foreign(counts: Counter[str], preprocessing: GoldPreprocessing, fault: str) -> InputError:
+    """Return the error of rules that do not fit, with the tags found.
+
+    Args:
+        counts: how often the treebank has each tag.
+        fault: the start of the message.
+    """
     met = ", ".join(f"{tag or '(none)'} {count}" for tag, count in counts.most_common(20))
     expected = preprocessing.keep_tags or preprocessing.known_tags
     tags = f"tags: {' '.join(sorted(expected))}" if expected else "words that contain a letter or digit"
@@ -409,9 +435,9 @@ def _foreign(counts: Counter[str], preprocessing: GoldPreprocessing, found: str)
             " a letter or digit, or none, which keeps all words"
         )
     else:
-        others = ", ".join(name for name in PREPROCESSINGS if name != preprocessing.name)
+        alternatives = ", ".join(name for name in PREPROCESSINGS if name != preprocessing.name)
         advice = (
-            f"Does the treebank use another tag set? Other preprocessing: {others}; or your own YAML file, such as"
-            "\n  drop_tags: [PU, SYM]\n  punctuation: unicode"
+            f"Does the treebank use another tag set? Other preprocessing: {alternatives}; or your own YAML file, such"
+            " as\n  drop_tags: [PU, SYM]\n  punctuation: unicode"
         )
-    return InputError(f"{found}.\n  found tags:    {met}\n  expected {tags}\n{advice}")
+    return InputError(f"{fault}.\n  found tags:    {met}\n  expected {tags}\n{advice}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
@@ -23,8 +23,14 @@ Flags = npt.NDArray[np.bool_]
 class SpanSets:
     """Spans [start, end) of S sentences; those of sentence i are at offsets[i] to offsets[i + 1] of the flat arrays.
 
-    lengths: (S,) number of words of each sentence.  offsets: (S + 1,).  starts, ends: (N,), from 0.  labels: (N,)
-    indices into `label_names`, or None.  Spans of one word and repeated spans are allowed: scoring drops them.
+    Spans of one word and repeated spans are allowed: scoring drops them.
+
+    Attributes:
+        lengths: (S,) number of words of each sentence.
+        offsets: (S + 1,).
+        starts: (N,) first word of each span, from 0.
+        ends: (N,) the word after its last.
+        labels: (N,) indices into `label_names`, or None.
     """
 
     lengths: Integers
@@ -67,8 +73,8 @@ class SpanSets:
 
     def sentence(self, index: int) -> set[tuple[int, int]]:
         """Return the spans of one sentence."""
-        here = slice(int(self.offsets[index]), int(self.offsets[index + 1]))
-        return set(zip(self.starts[here].tolist(), self.ends[here].tolist(), strict=True))
+        items = slice(int(self.offsets[index]), int(self.offsets[index + 1]))
+        return set(zip(self.starts[items].tolist(), self.ends[items].tolist(), strict=True))
 
     def in_preorder(self, smallest: int = 1) -> SpanSets:
         """Return the spans of at least so many words, the outer before the inner; equal spans keep their order."""
@@ -86,9 +92,9 @@ class SpanSets:
         chosen = np.asarray(indices)
         chosen = np.flatnonzero(chosen) if chosen.dtype == np.bool_ else chosen.astype(np.int64)
         offsets = offsets_of(np.diff(self.offsets)[chosen])
-        places = places_in(self.offsets, chosen)
-        labels = None if self.labels is None else self.labels[places]
-        return SpanSets(self.lengths[chosen], offsets, self.starts[places], self.ends[places], labels, self.label_names)
+        spans = item_indices(self.offsets, chosen)
+        labels = None if self.labels is None else self.labels[spans]
+        return SpanSets(self.lengths[chosen], offsets, self.starts[spans], self.ends[spans], labels, self.label_names)
 
 
 def offsets_of(counts: Integers | Flags) -> Integers:
@@ -96,41 +102,61 @@ def offsets_of(counts: Integers | Flags) -> Integers:
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(counts, dtype=np.int64)])
 
 
-def places_in(offsets: Integers, chosen: Integers) -> Integers:
-    """Return the places of the chosen sentences' items in a flat array, concatenated.  offsets: (S + 1,)."""
+def item_indices(offsets: Integers, chosen: Integers) -> Integers:
+    """Return the indices, in a flat array, of all items of the chosen sentences, one sentence after the other.
+
+    Args:
+        offsets: (S + 1,); the items of sentence i are at offsets[i] to offsets[i + 1].
+    """
     counts = np.diff(offsets)[chosen]
-    before = offsets_of(counts)
-    places: Integers = np.repeat(offsets[:-1][chosen] - before[:-1], counts) + np.arange(before[-1])
-    return places
+    chosen_offsets = offsets_of(counts)
+    shifts = offsets[:-1][chosen] - chosen_offsets[:-1]
+    indices: Integers = np.repeat(shifts, counts) + np.arange(chosen_offsets[-1])
+    return indices
 
 
-def gathered(lengths: Integers, groups: Sequence[tuple[Integers, AnyIntegers, AnyIntegers]]) -> SpanSets:
+def sorted_by_sentence(lengths: Integers, groups: Sequence[tuple[Integers, AnyIntegers, AnyIntegers]]) -> SpanSets:
     """Sort spans, given as (sentence, start, end) arrays, by sentence."""
     if not groups:
         return SpanSets(lengths, np.zeros(len(lengths) + 1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int32))
-    sentences, starts, ends = (np.concatenate(part) for part in zip(*groups, strict=True))
+    sentences, starts, ends = map(np.concatenate, zip(*groups, strict=True))
     order = np.argsort(sentences, kind="stable")
     offsets = offsets_of(np.bincount(sentences, minlength=len(lengths)))
     return SpanSets(lengths, offsets, starts[order].astype(np.int32), ends[order].astype(np.int32))
 
 
 def top_down(lengths: Integers, split_of: Callable[[Integers, Integers, Integers], Integers]) -> SpanSets:
-    """Return binary trees, built from whole sentences down: all spans of all sentences are split, then all their parts.
+    """Return binary trees that are built from the whole sentences down.
 
-    lengths: (S,).  split_of: maps (sentence, start, end) of spans of two or more words, (k,) each, k > 0, to the start
-    of the right part of each.  Returns all spans of two or more words.
+    At each level, all spans of all sentences are split at once.
+
+    Args:
+        lengths: (S,).
+        split_of: maps (sentence, start, end) of spans of two or more words, (k,) each, k > 0, to the start of the right
+            part of each.
+
+    Returns:
+        All spans of two or more words.
     """
-    sentence, start, end = np.arange(len(lengths)), np.zeros_like(lengths), lengths
+    sentence = np.arange(len(lengths))
+    start = np.zeros_like(lengths)
+    end = lengths
     levels: list[tuple[Integers, Integers, Integers]] = []
     while True:
-        kept = end - start > 1
-        sentence, start, end = sentence[kept], start[kept], end[kept]
+        # Spans of one word are leaves, which are neither returned nor split.
+        splittable = end - start > 1
+        sentence = sentence[splittable]
+        start = start[splittable]
+        end = end[splittable]
         if not len(sentence):
-            return gathered(lengths, levels)
+            return sorted_by_sentence(lengths, levels)
         levels.append((sentence, start, end))
+
+        # The next level: the left parts of all spans, then the right parts.
         split = split_of(sentence, start, end)
         sentence = np.concatenate([sentence, sentence])
-        start, end = np.concatenate([start, split]), np.concatenate([split, end])
+        start = np.concatenate([start, split])
+        end = np.concatenate([split, end])
 
 
 def trees_of(
@@ -138,33 +164,50 @@ def trees_of(
 ) -> list[Tree]:
     """Return trees over the words of each sentence, labelled X if the spans have no labels.
 
-    tags: of the words; None: words have no tags.
-    Raises InputError naming the sentence (from 1) whose number of words differs or whose spans cross.
+    Args:
+        tags: the tags of the words; None: words have no tags.
+
+    Raises:
+        InputError: the message names the sentence (from 1) whose number of words differs or whose spans cross.
     """
     if len(words) != len(spans):
         raise InputError(f"found words of {len(words)} sentences, expected those of {len(spans)}")
     spans = spans.in_preorder()
-    starts, ends = spans.starts.tolist(), spans.ends.tolist()
-    names = [INDUCED_LABEL] * len(starts)
+    starts = spans.starts.tolist()
+    ends = spans.ends.tolist()
+    labels = [INDUCED_LABEL] * len(starts)
     if spans.labels is not None:
-        names = [spans.label_names[code] for code in spans.labels]
+        labels = [spans.label_names[code] for code in spans.labels]
     trees: list[Tree] = []
-    for sentence, (first, last) in enumerate(zip(spans.offsets[:-1].tolist(), spans.offsets[1:].tolist(), strict=True)):
+    for sentence, (first, last) in enumerate(pairwise(spans.offsets.tolist())):
         if len(words[sentence]) != spans.lengths[sentence]:
-            found = f"found {len(words[sentence])} words, expected {spans.lengths[sentence]}"
-            raise InputError(f"sentence {sentence + 1}: {found}: {' '.join(words[sentence][:12])}")
-        constituents = tuple(map(Constituent, names[first:last], starts[first:last], ends[first:last]))
-        around: list[Constituent] = []
-        for span in constituents:
-            while around and around[-1].end <= span.start:
-                around.pop()
-            if around and around[-1].end < span.end:
-                found = f"spans ({around[-1].start}, {around[-1].end}) and ({span.start}, {span.end})"
-                raise InputError(f"sentence {sentence + 1}: found {found}, which cross; expected a tree")
-            around.append(span)
-        of_words = ("",) * len(words[sentence]) if tags is None else tuple(tags[sentence])
-        trees.append(Tree(tuple(words[sentence]), of_words, constituents))
+            sizes = f"found {len(words[sentence])} words, expected {spans.lengths[sentence]}"
+            raise InputError(f"sentence {sentence + 1}: {sizes}: {' '.join(words[sentence][:12])}")
+        constituents = tuple(map(Constituent, labels[first:last], starts[first:last], ends[first:last]))
+        _check_nested(constituents, sentence + 1)
+        sentence_tags = ("",) * len(words[sentence]) if tags is None else tuple(tags[sentence])
+        trees.append(Tree(tuple(words[sentence]), sentence_tags, constituents))
     return trees
+
+
+def _check_nested(constituents: Sequence[Constituent], number: int) -> None:
+    """Raise InputError if two constituents of a sentence cross.
+
+    Args:
+        constituents: in pre-order.
+        number: the number of the sentence, for the message.
+    """
+    open_spans: list[Constituent] = []  # those around the current one, the innermost last
+    for span in constituents:
+        while open_spans and open_spans[-1].end <= span.start:
+            open_spans.pop()
+        if open_spans and open_spans[-1].end < span.end:
+            outer = open_spans[-1]
+            raise InputError(
+                f"sentence {number}: found spans ({outer.start}, {outer.end}) and ({span.start}, {span.end}), which"
+                " cross; expected a tree"
+            )
+        open_spans.append(span)
 
 
 def format_spans(
@@ -172,49 +215,61 @@ def format_spans(
 ) -> list[str]:
     """Return induced trees as lines of bracketed text, `(X the (X old cat))`: `format_brackets` for many trees at once.
 
-    words: of all sentences in order, in lists of any length.  tags: of the words; None: words are bare leaves.
-    spans: nested, including the whole sentence if it has more than one word; labels are not written.
-    Raises InputError for words that contain white space.
+    Args:
+        words: the words of all sentences in order, in lists of any length.
+        tags: the tags of the words; None: words are bare leaves.
+        spans: nested, including the whole sentence if it has more than one word; labels are not written.
+
+    Raises:
+        InputError: for words that contain white space.
     """
-    offsets = offsets_of(spans.lengths)
-    first, single = offsets[:-1][spans.sentences()], offsets[:-1][spans.lengths == 1]
+    # The text is leaves and what stands between two leaves. Each word is escaped once.
     flat = list(chain.from_iterable(words))
-    known = {word: word if word.isalnum() else escaped(word, "word") for word in dict.fromkeys(flat)}
-    leaves = list(map(known.__getitem__, flat))
+    written = {word: word if word.isalnum() else escaped(word, "word") for word in dict.fromkeys(flat)}
+    leaves = list(map(written.__getitem__, flat))
     if tags is not None:
         leaves = [
             f"({escaped(tag, 'tag')} {leaf})" for leaf, tag in zip(leaves, chain.from_iterable(tags), strict=True)
         ]
-    opened, closed = (
-        np.bincount(places, minlength=len(flat)) for places in (first + spans.starts, first + spans.ends - 1)
-    )
+
+    # The brackets that open before each leaf and close after it. A single bare leaf has a bracket of its own.
+    offsets = offsets_of(spans.lengths)
+    first_words = offsets[:-1][spans.sentences()]
+    opened = np.bincount(first_words + spans.starts, minlength=len(flat))
+    closed = np.bincount(first_words + spans.ends - 1, minlength=len(flat))
+    single = offsets[:-1][spans.lengths == 1]
     opened[single] = closed[single] = tags is None
+    opened = np.append(opened, 0)  # after the last leaf
     is_last = np.zeros(len(flat), np.int64)
     is_last[offsets[1:] - 1] = 1
-    opened = np.append(opened, 0)  # after the last leaf
+
+    # What stands between leaves (closing brackets, a space or a line end, opening brackets) has few different forms.
     shape = int(opened.max()) + 1, int(closed.max(initial=0)) + 1, 2
     codes = np.ravel_multi_index((opened[1:], closed, is_last), shape).tolist()
-    between = {}  # closing brackets, the end of a line or a space, and the opening brackets of the next leaf
+    between = {}
     for code in set(codes):
-        opening, closing, ends = (int(part) for part in np.unravel_index(code, shape))
-        between[code] = ")" * closing + " \n"[ends] + f"({INDUCED_LABEL} " * opening
+        opening, closing, is_end = map(int, np.unravel_index(code, shape))
+        between[code] = ")" * closing + (" \n"[is_end]) + f"({INDUCED_LABEL} " * opening
+
     pieces = [f"({INDUCED_LABEL} " * int(opened[0])] * (2 * len(flat) + 1)
     pieces[1::2] = leaves
     pieces[2::2] = map(between.__getitem__, codes)
     return "".join(pieces).split("\n")[:-1]  # no leaf contains a line end
 
 
-def joined(sets: Sequence[SpanSets]) -> SpanSets:
+def union(sets: Sequence[SpanSets]) -> SpanSets:
     """Combine several sets of spans of the same sentences, with repetitions and without labels."""
-    return gathered(sets[0].lengths, [(spans.sentences(), spans.starts, spans.ends) for spans in sets])
+    return sorted_by_sentence(sets[0].lengths, [(spans.sentences(), spans.starts, spans.ends) for spans in sets])
 
 
-def concatenated(sets: Sequence[SpanSets]) -> SpanSets:
+def concatenate(sets: Sequence[SpanSets]) -> SpanSets:
     """Combine the spans of several groups of sentences, one group after the other, without labels."""
-    lengths = np.concatenate([spans.lengths for spans in sets])
-    counts = np.concatenate([np.diff(spans.offsets) for spans in sets])
-    starts, ends = (np.concatenate([getattr(spans, name) for spans in sets]) for name in ("starts", "ends"))
-    return SpanSets(lengths, offsets_of(counts), starts, ends)
+    return SpanSets(
+        np.concatenate([spans.lengths for spans in sets]),
+        offsets_of(np.concatenate([np.diff(spans.offsets) for spans in sets])),
+        np.concatenate([spans.starts for spans in sets]),
+        np.concatenate([spans.ends for spans in sets]),
+    )
 
 
 # Spans of many sentences as sorted integer keys, which makes sets of spans fast to count and compare.
@@ -228,7 +283,8 @@ def key_bases(lengths: Integers) -> Integers:
 def keys_of(spans: SpanSets) -> Integers:
     """(N,) the key of each span."""
     sentences = spans.sentences()
-    starts, ends = spans.starts.astype(np.int64), spans.ends.astype(np.int64)
+    starts = spans.starts.astype(np.int64)
+    ends = spans.ends.astype(np.int64)
     keys: Integers = key_bases(spans.lengths)[:-1][sentences] + starts * (spans.lengths[sentences] + 1) + ends
     return keys
 
@@ -236,8 +292,8 @@ def keys_of(spans: SpanSets) -> Integers:
 def counted(spans: SpanSets, keep_whole: bool) -> Flags:
     """(N,) whether each span has two or more words and, unless `keep_whole`, is not its whole sentence."""
     widths = spans.ends - spans.starts
-    kept: Flags = widths > 1
-    return kept if keep_whole else kept & (widths < spans.lengths[spans.sentences()])
+    is_counted: Flags = widths > 1
+    return is_counted if keep_whole else is_counted & (widths < spans.lengths[spans.sentences()])
 
 
 def span_keys(spans: SpanSets, keep_whole: bool) -> tuple[Integers, Integers]:
@@ -264,14 +320,14 @@ def counts_of(keys: Integers, lengths: Integers) -> Integers:
 
 def common(first: Integers, second: Integers, lengths: Integers) -> Integers:
     """(S,) the number of keys that two sorted arrays of distinct keys share in each sentence."""
-    both = np.concatenate([first, second])
-    both.sort(kind="stable")  # merges two sorted runs
-    return counts_of(both[1:][both[1:] == both[:-1]], lengths)
+    merged = np.concatenate([first, second])
+    merged.sort(kind="stable")  # merges two sorted runs
+    return counts_of(merged[1:][merged[1:] == merged[:-1]], lengths)
 
 
 def contained(keys: Integers, among: Integers) -> Flags:
     """Return which keys are in `among`, which is sorted."""
     if not len(among):
         return np.zeros(len(keys), np.bool_)
-    places = np.minimum(np.searchsorted(among, keys), len(among) - 1)
-    return among[places] == keys
+    candidates = np.minimum(np.searchsorted(among, keys), len(among) - 1)
+    return among[candidates] == keys

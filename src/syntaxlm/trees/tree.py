@@ -41,9 +41,10 @@ class Tree:
     Pre-order (a parent before its children, left before right) determines the tree: of two constituents with the same
     span, the earlier one is the parent. Preterminals are not constituents; they are `tags` ("" for words without one).
 
-    >>> (tree,) = syntaxlm.read_brackets("tree.mrg")
-    >>> tree.words
-    ('the', 'cat')
+    Examples:
+        >>> (tree,) = syntaxlm.read_brackets("tree.mrg")
+        >>> tree.words
+        ('the', 'cat')
     """
 
     words: tuple[str, ...]
@@ -65,7 +66,11 @@ class Tree:
         return f"Tree({str(self)!r})"
 
     def pretty_print(self, file: TextIO | None = None) -> None:
-        """Print the tree, drawn with box characters.  file: default standard output."""
+        """Print the tree, drawn with box characters.
+
+        Args:
+            file: default standard output.
+        """
         from syntaxlm.drawing.terminal import draw_tree  # pictures are imported only to draw
 
         print(draw_tree(self), file=file)
@@ -74,7 +79,9 @@ class Tree:
         """Return the tree as nltk has it: tags become preterminals, words without a tag bare leaves.
 
         `from_nltk` reads a constituent that contains one bare leaf as that word's tag.
-        Raises InputError for a tree without words.
+
+        Raises:
+            InputError: for a tree without words.
         """
         from nltk.tree import Tree as NltkTree  # nltk takes a third of a second, so it is imported only when needed
 
@@ -84,7 +91,8 @@ class Tree:
                 stack.append(NltkTree(label, []))
                 stack[-2].append(stack[-1])
             elif place is not None:
-                word, tag = self.words[place], self.tags[place]
+                word = self.words[place]
+                tag = self.tags[place]
                 stack[-1].append(NltkTree(tag, [word]) if tag else word)
             else:
                 stack.pop()
@@ -101,7 +109,10 @@ class Tree:
 class DependencyTree:
     """A dependency tree over words: `heads[i]` is the 1-based position of word i's head, 0 for the root.
 
-    tags, labels: one per word ("" if the file has none). name: the sentence id in its file, or "".
+    Attributes:
+        tags: one per word ("" if the file has none).
+        labels: the arc's label, one per word ("" if the file has none).
+        name: the sentence id in its file, or "".
     """
 
     words: tuple[str, ...]
@@ -129,10 +140,11 @@ class DependencyTree:
 class BracketFile:
     """The trees of a bracket file, and how it was read.
 
-    trees: in the order of the file; a failed parse is a tree without words
-    reading: form, counts, and what was dropped or is odd
-    failed: the places of the trees without words
-    blank_lines: the places of blank lines, if each other line holds one tree
+    Attributes:
+        trees: in the order of the file; a failed parse is a tree without words.
+        reading: form, counts, and what was dropped or is odd.
+        failed: the places of the trees without words.
+        blank_lines: the places of blank lines, if each other line holds one tree.
     """
 
     trees: list[Tree]
@@ -166,12 +178,17 @@ def read_brackets(path_or_lines: str | Path | Iterable[str], labelled: bool | No
 
     The file may be compressed (.gz, .xz, .zst), with up to 1 GiB of text; "-" is standard input. How it was read is
     announced.
-    labelled: whether brackets start with a label; None: determined from the file, see `parse_brackets`.
-    Raises InputError naming file and line: not UTF-8, unbalanced brackets, words outside brackets, a tree without
-    words, no trees.
 
-    >>> print(*syntaxlm.read_brackets("tree.mrg"))
-    (S (NP (DT the) (NN cat)))
+    Args:
+        labelled: whether brackets start with a label; None: determined from the file, see `parse_brackets`.
+
+    Raises:
+        InputError: if the file is not UTF-8 or has no trees; for unbalanced brackets, words outside brackets, and a
+            tree without words. The message names file and line.
+
+    Examples:
+        >>> print(*syntaxlm.read_brackets("tree.mrg"))
+        (S (NP (DT the) (NN cat)))
     """
     read = read_bracket_file(path_or_lines, labelled)
     check_words(read)
@@ -182,14 +199,23 @@ def read_brackets(path_or_lines: str | Path | Iterable[str], labelled: bool | No
 def parse_brackets(text: str, labelled: bool | None = None, source: str = "text") -> list[Tree]:
     """Parse trees from bracketed text: several per line or one over several lines, labelled or not.
 
-    labelled=True: `(DT the)`, a bracket of a label and one bare leaf, gives the word its tag; any other bracket is a
-    constituent; bare leaves next to constituents, as in `(X the (X old cat))`, are words without a tag; a bracket
-    that contains only its label is dropped.  labelled=False: `((the cat) (sat down))`; constituents get label "",
-    words tag "", and a bracket around a single word, as in the one-word sentence `(word)`, is not a constituent.
-    labelled=None: decided from all brackets. They have labels if nearly every word has a tag, if most first atoms look
-    like labels, or if few different atoms are the first of many brackets and hardly occur as words.
-    Escapes (-LRB- -RRB- -LCB- -RCB- -LSB- -RSB- \\/ \\*) are undone in words.
-    Raises InputError naming source and line.
+    Labelled: `(DT the)`, a bracket of a label and one bare leaf, gives the word its tag. Any other bracket is a
+    constituent. Bare leaves next to constituents, as in `(X the (X old cat))`, are words without a tag. A bracket that
+    contains only its label is dropped.
+
+    Not labelled, `((the cat) (sat down))`: the label of constituents and the tag of words are "". A bracket around a
+    single word, as in the one-word sentence `(word)`, is not a constituent.
+
+    Escapes (`-LRB-` `-RRB-` `-LCB-` `-RCB-` `-LSB-` `-RSB-` `\\/` `\\*`) are undone in words.
+
+    Args:
+        labelled: whether brackets start with a label. None: decided from all brackets. They have labels if nearly every
+            word has a tag, if most first atoms look like labels, or if few different atoms are the first of many
+            brackets and hardly occur as words.
+        source: name of the text, for messages.
+
+    Raises:
+        InputError: for the reasons of `read_brackets`. The message names source and line.
     """
     read = bracket_file(text, labelled, source)
     check_words(read)
@@ -214,9 +240,11 @@ def _tree(parts: Parts) -> Tree:
 def write_brackets(trees: Iterable[Tree], path: str | Path, labelled: bool = True) -> None:
     """Write one tree per line, formatted by `format_brackets`. The file is written atomically.
 
-    Raises InputError naming the tree (from 1) that cannot be written.
+    Raises:
+        InputError: the message names the tree (from 1) that cannot be written.
 
-    >>> syntaxlm.write_brackets(syntaxlm.read_brackets("tree.mrg"), "copy.mrg")
+    Examples:
+        >>> syntaxlm.write_brackets(syntaxlm.read_brackets("tree.mrg"), "copy.mrg")
     """
     lines = []
     for number, tree in enumerate(trees, 1):
@@ -230,18 +258,23 @@ def write_brackets(trees: Iterable[Tree], path: str | Path, labelled: bool = Tru
 def format_brackets(tree: Tree, labelled: bool = True) -> str:
     """Return a tree as one line of bracketed text.
 
-    labelled=True: `(S (NP (DT the) (NN cat)) (VP (VBD sat)))`; a word without a tag is a bare leaf, as in
-    `(X the (X old cat))`; a constituent without a label is written as X, except an outermost bracket around one tree.
-    labelled=False: words and brackets only, without brackets around single words inside the tree.
+    Labelled: `(S (NP (DT the) (NN cat)) (VP (VBD sat)))`. A word without a tag is a bare leaf, as in
+    `(X the (X old cat))`. A constituent without a label is written as X, except an outermost bracket around one tree.
+
+    Not labelled: words and brackets only, without brackets around single words inside the tree.
+
     Reading the text returns the same words, and the same constituents of more than one word (plus one over the whole
-    sentence if the tree had none).  A constituent that contains one bare leaf, `(X word)`, is read as that word's tag.
-    Raises InputError for a tree without words and for words or labels that contain white space, ValueError for
-    constituents that cross or are not in pre-order.
+    sentence if the tree had none). A constituent that contains one bare leaf, `(X word)`, is read as that word's tag.
+
+    Raises:
+        InputError: for a tree without words and for words or labels that contain white space.
+        ValueError: for constituents that cross or are not in pre-order.
     """
     spans: Sequence[Constituent] = tree.constituents
     tags: Sequence[str] = tree.tags
     if not labelled:
-        spans, tags = [span for span in spans if span.end - span.start > 1], [""] * len(tags)
+        spans = [span for span in spans if span.end - span.start > 1]
+        tags = [""] * len(tags)
     wraps = len(spans) > 1 and spans[0][1:] == spans[1][1:]  # whether an outermost bracket is around one tree
     parts: list[str] = []
     follows = False  # whether a space separates the next token from the one before
@@ -252,7 +285,8 @@ def format_brackets(tree: Tree, labelled: bool = True) -> str:
         parts.append(" " if follows else "")
         follows = True
         if place is not None:
-            word, tag = escaped(tree.words[place], "word"), tags[place]
+            word = escaped(tree.words[place], "word")
+            tag = tags[place]
             parts.append(f"({escaped(tag, 'tag')} {word})" if tag else word)
         elif labelled:
             is_wrapper = wraps and len(parts) == 1 and not label
@@ -269,8 +303,11 @@ def _walk(
     """Visit a tree in order: yield (label, None) for an opening bracket, (None, word), (None, None) for a closing one.
 
     There is always exactly one outermost bracket: a tree without a constituent over all words gets one, labelled X,
-    unless it is a single word with a tag. Raises InputError for a tree without words, ValueError if the constituents
-    are not a tree in pre-order.
+    unless it is a single word with a tag.
+
+    Raises:
+        InputError: for a tree without words.
+        ValueError: if the constituents are not a tree in pre-order.
     """
     if not words:
         raise InputError("found a tree without words, expected at least one")
@@ -306,7 +343,7 @@ def escaped(text: str, what: str) -> str:
 
 
 def from_nltk(tree: nltk.Tree) -> Tree:
-    """Convert an nltk.Tree; a node over a single string is a preterminal.  Nodes without words are dropped."""
+    """Convert an nltk.Tree; a node over a single string is a preterminal. Nodes without words are dropped."""
     from nltk.tree import Tree as NltkTree
 
     words, tags, labels, starts, ends = parts = new_parts()
