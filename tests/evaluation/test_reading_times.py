@@ -278,7 +278,7 @@ def test_the_bootstrap_resamples_whole_units(generator):
 def test_bootstrap_samples_are_drawn_in_parts(generator, monkeypatch, together):
     units, values = np.arange(60) // 3, generator.normal(size=60)
     whole = bootstrap_mean(values, units, seed=2, samples=100)
-    monkeypatch.setattr(bootstrap, "_DRAWN", 20 * together)
+    monkeypatch.setattr(bootstrap, "_ITEMS_AT_A_TIME", 20 * together)
     assert bootstrap_mean(values, units, seed=2, samples=100) == pytest.approx(whole)
 
 

@@ -223,7 +223,7 @@ def test_bootstrap_in_parts_uses_every_sample(monkeypatch):
     gold = random_trees(np.full(50, 8), 0)
     scores = [score(random_trees(gold.lengths, seed), gold, PROTOCOLS["wsj-test"]) for seed in (1, 2)]
     whole = paired_bootstrap(*scores, samples=400)
-    monkeypatch.setattr("syntaxlm.statistics.bootstrap._DRAWN", 130)
+    monkeypatch.setattr("syntaxlm.statistics.bootstrap._ITEMS_AT_A_TIME", 130)
     pieces = paired_bootstrap(*scores, samples=400)
     assert pieces.low == pytest.approx(whole.low, abs=0.02)
     assert pieces.difference == whole.difference
