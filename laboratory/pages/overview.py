@@ -1,4 +1,4 @@
-"""The overview of docs/results.md: a row for every model type, and what F1 owes to the decoder."""
+"""The overview of docs/results.md: model types, what F1 owes to the decoder, and README's perplexities."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from laboratory.pages.stored_results import (
     percent,
     perplexity,
     perplexity_of_test,
+    trained,
     trees,
     untrained,
 )
@@ -132,3 +133,33 @@ def rule() -> str:
              "untrained models, same decoder", "right branching", "random, uniform over splits",
              "random, uniform over binary trees"]  # fmt: skip
     return table(heads, rows)
+
+
+def readme_perplexity() -> str:
+    """Test perplexity beside a baseline that read the same text in the same way."""
+    palm, palm_seeds = perplexity_of_test("palm-s-gum-small")
+    awd_lstm, _ = perplexity_of_test("awd-lstm-gum-small")
+    without_trees = f"this LSTM without trees {_signal('plain')}"
+    rows = [
+        ["LSTM, trees of SN-PCFGs, 10 epochs", "PTB", "1", _signal("stream"), without_trees],
+        ["ON-LSTM, 18 epochs", "PTB", "2", _converged("on-lstm"), f"LSTM of ON-LSTM's sizes {_converged('lstm')}"],
+        ["PRPN, 12 epochs", "PTB", "3", _converged("prpn"), f"LSTM of PRPN's sizes {_converged('prpn-lstm')}"],
+        ["PaLM-S, trained with trees", "GUM", str(palm_seeds), perplexity(palm), f"AWD-LSTM {perplexity(awd_lstm)}"],
+        [
+            "`en`",
+            "English Web Treebank",
+            "1",
+            f"{bundled_perplexity('en'):.1f}",
+            f"5-grams of the same text {bundled_perplexity('kn5'):.1f}",
+        ],
+    ]
+    return table(["model", "test text", "seeds", "perplexity", "baseline"], rows)
+
+
+def _converged(name: str) -> str:
+    """Perplexity after the recipes convergence/..."""
+    return perplexity(trained("converged", name).perplexity("test"))
+
+
+def _signal(name: str) -> str:
+    return perplexity(trained("trees-as-signal", name).perplexity("test"))

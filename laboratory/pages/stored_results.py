@@ -74,6 +74,11 @@ def perplexity(figure: Figure) -> str:
     return f"{figure.mean:.{places}f}" + (f" ± {figure.std:.{places}f}" if figure.std is not None else "")
 
 
+def short(number: float) -> str:
+    """Return a number of parameters or tokens, in millions from 100,000 on."""
+    return f"{number:,.0f}" if number < 1e5 else f"{number / 1e6:.1f} M"
+
+
 def baselines(on: str) -> Mapping[str, Any]:
     """Return a report of `evaluate trees` of a treebank against itself: its baselines are used.
 

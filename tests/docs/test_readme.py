@@ -9,9 +9,10 @@ import re
 import shlex
 
 import pytest
+from laboratory.pages.overview import readme_perplexity
 from laboratory.pages.pictures import IMAGES, PICTURES, seeds, trees_as_signal
-from laboratory.pages.readme import readme_perplexity, readme_trees
 from laboratory.pages.signal import compared
+from laboratory.pages.specified import specified_table
 from laboratory.pages.stored_results import trained
 from laboratory.results.store import stored_runs
 
@@ -65,8 +66,10 @@ def test_the_trees_are_those_of_the_reports():
         mean = sum(f1) / len(f1)
         std = (sum((value - mean) ** 2 for value in f1) / (len(f1) - 1)) ** 0.5
         shown.append(f"{mean:.1f} ± {std:.1f}")
-    assert f"| {len(reports)} | {shown[0]} / {shown[1]} |" in readme_trees()
-    assert all("`wsj-test`" not in line for line in readme_trees().splitlines())  # one protocol, which the text states
+    assert f"| {len(reports)} | {shown[0]} / {shown[1]} |" in specified_table("readme-trees")
+    assert all(
+        "`wsj-test`" not in line for line in specified_table("readme-trees").splitlines()
+    )  # one protocol, which the text states
     assert {report["protocol"] for report in reports} == {"wsj-test"}
 
 
