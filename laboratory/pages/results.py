@@ -18,7 +18,6 @@ from laboratory.pages import (
     experiments,
     languages,
     leaderboard,
-    overview,
     papers,
     seeds,
     signal,
@@ -37,8 +36,8 @@ _BLOCK = re.compile(r"(<!-- results: (?P<name>\S+) -->\n).*?(<!-- end of results
 _MODELS = {"README.md": "docs/models", "bundled-models.md": "../models"}  # the folder of the models' pages
 # Functions that give the block of their own name.
 _TABLES: tuple[Callable[[], str], ...] = (
-    compared.logical_inference, compared.compared_parsers, overview.readme_perplexity, overview.overview, overview.rule,
-    languages.languages, seeds.agreeing_seeds, seeds.decoder_gain, seeds.agreement,
+    compared.logical_inference, compared.compared_parsers, languages.languages,
+    seeds.agreeing_seeds, seeds.decoder_gain, seeds.agreement,
     evaluations.pairs, evaluations.suites, evaluations.reading_times, evaluations.shipped_reading_times,
     evaluations.stop_classifiers, bundled.scorer_types, bundled.shipped_reliability, bundled.ordinary_sentences,
     bundled.unknown_words, bundled.shipped_pairs, bundled.shipped_pairs_by_paradigm,

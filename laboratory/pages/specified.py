@@ -11,9 +11,9 @@ and of the line, later ones first:
     key: of a number in a report
     format, unit: of a number
 
-A line or a column with `each_seed` stands for one for each seed. A line can have values that it is `without`, values
-that stand `instead` of others ({f1: right_branching}), `fixed` texts of values, or only `texts`. Cells with the fact
-`optional` are empty if nothing is stored.
+A line or a column with `each_seed` stands for one for each seed. A line can have values that it is `without` or that
+it has `only`, values that stand `instead` of others ({f1: right_branching}), `fixed` texts of values, or only `texts`.
+Cells with the fact `optional` are empty if nothing is stored.
 """
 
 from __future__ import annotations
@@ -26,7 +26,18 @@ from typing import Any
 import yaml
 
 from laboratory.pages.markdown import table
-from laboratory.pages.stored_results import Figure, Runs, of_baseline, parsed, percent, perplexity, short, trained
+from laboratory.pages.stored_results import (
+    Figure,
+    Runs,
+    baselines,
+    of_baseline,
+    parsed,
+    percent,
+    perplexity,
+    short,
+    trained,
+    untrained,
+)
 from laboratory.results.store import stored_report
 
 SPECIFICATIONS = Path(__file__).with_name("tables.yaml")
@@ -90,9 +101,9 @@ def _cell(name: str, facts: Facts) -> str:
     """Return the value of a column for a line, or what the line has instead of it."""
     if name in facts.get("fixed", ()):
         return str(facts["fixed"][name])
-    if name in facts.get("without", ()):
+    if name in facts.get("without", ()) or name not in facts.get("only", [name]):
         return ""
-    names = facts["instead"].get(name, []) if "instead" in facts else name
+    names = facts.get("instead", {}).get(name, name)
     return " / ".join(_value(each, facts) for each in (names if isinstance(names, list) else [names]))
 
 
@@ -137,6 +148,28 @@ def _baseline(name: str) -> Callable[[Facts], str]:
     return lambda facts: percent(of_baseline(_scored(facts).first, name).mean)
 
 
+def _gold_baseline(facts: Facts, name: str) -> Figure:
+    """Return F1 of a baseline from the report of the gold trees: of random trees, with its standard deviation."""
+    return of_baseline(baselines(facts["scored_on"]), name)
+
+
+def _random_distances(facts: Facts) -> Figure:
+    """Return F1 of random distances by the same decoder; of random trees for other structures."""
+    return _gold_baseline(facts, "random_biased" if facts["decoder"] == "biased" else "random")
+
+
+def _without_training(facts: Facts) -> str:
+    """Return F1 of random distances or trees, and of models with random weights, by the same decoder."""
+    figures = _random_distances(facts), untrained(facts["experiment"], facts["decoder"])
+    return " / ".join(percent(figure.mean) for figure in figures)
+
+
+def _evaluated(facts: Facts) -> str:
+    """Return the treebank with the number of its sentences, and the protocol."""
+    report = _scored(facts).first
+    return f"{facts['treebank']} ({report['sentences']:,}), `{report['protocol']}`"
+
+
 def _shown(number: float, facts: Facts, usual_format: str = "") -> str:
     """Return a number in the format of a cell, with its unit."""
     unit = f" {facts['unit']}" if "unit" in facts else ""
@@ -145,7 +178,7 @@ def _shown(number: float, facts: Facts, usual_format: str = "") -> str:
 
 def _report(facts: Facts) -> Facts:
     """Return the report of the only run with the facts of a cell."""
-    return stored_report(facts["experiment"], run=facts["run"], **facts["facts"], **facts["factors"])
+    return stored_report(facts["experiment"], run=facts["run"], **facts["facts"], **facts.get("factors", {}))
 
 
 def _unknown_words(facts: Facts) -> str:
@@ -159,8 +192,17 @@ def _epochs(facts: Facts) -> str:
 
 
 def _perplexity(facts: Facts) -> str:
-    shown = perplexity(_training(facts).perplexity(facts["part"]))
-    return f"{shown} {facts['unit']}" if "unit" in facts else shown
+    """Return the perplexity of trainings on a text, or that of a report, and its unit."""
+    is_of_report = "facts" in facts
+    value = Figure(_report(facts)["perplexity"]) if is_of_report else _training(facts).perplexity(facts["part"])
+    return f"{perplexity(value)} {facts['unit']}" if "unit" in facts else perplexity(value)
+
+
+def _beside(facts: Facts) -> str:
+    """Return the perplexity of another model, after its label."""
+    other = facts["beside"]
+    shown = _perplexity({"part": facts["part"], **other}) + other.get("mark", "")
+    return f"{other['label']} {shown}" if "label" in other else shown
 
 
 def _perplexity_by_seed(facts: Facts) -> str:
@@ -205,6 +247,11 @@ VALUES: dict[str, Callable[[Facts], str]] = {
     "balanced": _baseline("balanced"),
     "random": _baseline("random"),
     "binary_bound": _baseline("binary_bound"),
+    "gold_baseline": lambda facts: percent(_gold_baseline(facts, facts["name"])),
+    "random_distances": lambda facts: percent(_random_distances(facts)),
+    "untrained": lambda facts: percent(untrained(facts["experiment"], facts["decoder"])),
+    "without_training": _without_training,
+    "evaluated": _evaluated,
     "seeds": lambda facts: _scored(facts).shown_seeds,
     "sentences": lambda facts: f"{_scored(facts).first['sentences']:,}",
     "decoder": lambda facts: f"`{facts['decoder']}`",
@@ -212,7 +259,9 @@ VALUES: dict[str, Callable[[Facts], str]] = {
     "attachment": _attachment,
     # of trainings
     "trainings": lambda facts: str(_training(facts).count),
+    "seeds_of_training": lambda facts: str(len(_training(facts).seeds) or ""),
     "perplexity": _perplexity,
+    "beside": _beside,
     "perplexity_by_seed": _perplexity_by_seed,
     "perplexity_difference": _perplexity_difference,
     "epochs": _epochs,

@@ -9,7 +9,6 @@ import re
 import shlex
 
 import pytest
-from laboratory.pages.overview import readme_perplexity
 from laboratory.pages.pictures import IMAGES, PICTURES, seeds, trees_as_signal
 from laboratory.pages.signal import compared
 from laboratory.pages.specified import specified_table
@@ -74,7 +73,7 @@ def test_the_trees_are_those_of_the_reports():
 
 
 def test_perplexities_of_a_row_are_of_one_text_read_as_a_stream():
-    rows = readme_perplexity().splitlines()[2:]
+    rows = specified_table("readme-perplexity").splitlines()[2:]
     pairs = [("on-lstm", "lstm"), ("prpn", "prpn-lstm")]
     for model, baseline in pairs:
         first, second = (trained("converged", name).reports[1] for name in (model, baseline))

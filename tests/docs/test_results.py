@@ -5,15 +5,14 @@ from __future__ import annotations
 import re
 
 import pytest
-from laboratory.pages.overview import overview
 from laboratory.pages.parts import without_parts
 from laboratory.pages.results import BLOCKS, PAGES, generated, without_results
+from laboratory.pages.specified import specified_table
 from laboratory.pages.stored_results import (
     Figure,
     all_parsed,
     general_command,
     parsed,
-    perplexity_of_test,
     trained,
     trees,
 )
@@ -66,7 +65,9 @@ def test_readme_is_short():
 
 
 def test_every_f1_has_decoder_protocol_seeds_and_right_branching():
-    head, _, *rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in overview().splitlines()]
+    head, _, *rows = [
+        [cell.strip() for cell in line.strip("|").split("|")] for line in specified_table("overview").splitlines()
+    ]
     for row in rows:
         cells = dict(zip(head, row, strict=True))
         if cells["F1"]:
@@ -89,7 +90,7 @@ def test_the_table_has_the_figures_of_the_commands_reports():
     f1 = [100 * report["f1"] for report in reports]
     mean = sum(f1) / len(f1)
     std = (sum((value - mean) ** 2 for value in f1) / (len(f1) - 1)) ** 0.5
-    shipped, row = overview().splitlines()[2:4]
+    shipped, row = specified_table("overview").splitlines()[2:4]
     (en,) = (run.report for run in whole_sample("shipped") if run.run == "en")
     assert f"| {100 * en['f1']:.1f} |" in shipped
     assert f"| {len(f1)} | {mean:.1f} ± {std:.1f} |" in row
@@ -147,8 +148,8 @@ def test_f1_and_perplexity_are_those_of_the_reports_of_a_recipe(store):
     found = trees("palm-gum-small", "WSJ sample", "greedy-sum")
     assert found.f1.values == (0.25, 0.3)
     assert (found.sentences, found.protocol, found.seeds) == (7, "wsj-test", "2")
-    assert perplexity_of_test("palm-gum-small") == (Figure.of((101, 102)), 2)
-    assert perplexity_of_test("kn5", "gum")[1] == 0, "counts have no seeds"
+    assert trained("palm-gum-small").perplexity("test") == Figure.of((101, 102))
+    assert trained("kn5", "gum").seeds == [], "counts have no seeds"
     with pytest.raises(KeyError):
         trees("palm-s-gum-small", "GUM test", "mbr")
 
