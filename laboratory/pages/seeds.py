@@ -11,6 +11,7 @@ from laboratory.pages.stored_results import (
     Figure,
     parsed,
     percent,
+    trained,
     untrained,
 )
 from laboratory.results.store import stored_report
@@ -34,10 +35,10 @@ def decoder_gain() -> str:
 
 def agreement() -> str:
     """Agreement of each seed of PRPN with the others, in one line."""
-    found = stored_report("prpn-ptb-parsing", what="agreement")
-    names = (model.rpartition("-")[2] for model in found["models"])
-    shown = (f"seed {name} {percent(value)}" for name, value in zip(names, found["with_others"], strict=True))
-    return f"{', '.join(shown)}; outlier: seed {found['odd_one_out'].rpartition('-')[2]}.\n"
+    report, seeds = stored_report("prpn-ptb-parsing", what="agreement"), trained("prpn-ptb-parsing").seeds
+    shown = (f"seed {seed} {percent(value)}" for seed, value in zip(seeds, report["with_others"], strict=True))
+    outlier_seed = seeds[report["models"].index(report["odd_one_out"])]
+    return f"{', '.join(shown)}; outlier: seed {outlier_seed}.\n"
 
 
 def agreeing_seeds() -> str:

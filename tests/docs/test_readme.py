@@ -13,7 +13,6 @@ from laboratory.pages.pictures import IMAGES, PICTURES, seeds, trees_as_signal
 from laboratory.pages.signal import compared
 from laboratory.pages.specified import specified_table
 from laboratory.pages.stored_results import trained
-from laboratory.results.store import stored_runs
 
 import syntaxlm
 from syntaxlm.cli import main
@@ -53,23 +52,6 @@ def test_the_python_of_readme_prints_what_it_shows():
     found = runner.run(doctest.DocTestParser().get_doctest(block, {}, "README.md", None, None))
     assert found.attempted >= 4
     assert found.failed == 0
-
-
-def test_the_trees_are_those_of_the_reports():
-    """Computed once more, from the lines, in another way."""
-    runs = [run for run in stored_runs("prpn-ptb-parsing") if run.what == "trees" and run.seed]
-    reports = [run.report for run in runs if run.report["sentences"] == 3901]
-    shown = []
-    for decoder in ("biased", "unbiased"):
-        f1 = [100 * report["f1_by_decoder"][decoder] for report in reports]
-        mean = sum(f1) / len(f1)
-        std = (sum((value - mean) ** 2 for value in f1) / (len(f1) - 1)) ** 0.5
-        shown.append(f"{mean:.1f} ± {std:.1f}")
-    assert f"| {len(reports)} | {shown[0]} / {shown[1]} |" in specified_table("readme-trees")
-    assert all(
-        "`wsj-test`" not in line for line in specified_table("readme-trees").splitlines()
-    )  # one protocol, which the text states
-    assert {report["protocol"] for report in reports} == {"wsj-test"}
 
 
 def test_perplexities_of_a_row_are_of_one_text_read_as_a_stream():
