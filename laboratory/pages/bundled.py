@@ -14,21 +14,6 @@ from syntaxlm.trees.tree import parse_brackets
 SHIPPED = {"en": "`en`", "en-fast": "`en-fast`"}
 
 
-def shipped_reliability() -> str:
-    """Reliability of the probabilities of `en` on the WSJ sample."""
-    bins = parsed("shipped", "wsj", "en").first["reliability"]["constituents"]
-    rows = [
-        [
-            f"{one['low']:.1f} to {one['high']:.1f}",
-            f"{one['size']:,}",
-            percent(one["probability"]),
-            percent(one["correct"]),
-        ]
-        for one in bins
-    ]
-    return table(["probability", "constituents", "mean probability", "share in the gold trees"], rows)
-
-
 def shipped_pairs() -> str:
     """Accuracy on BLiMP of the bundled models and of Kneser-Ney 5-grams, by field and linguistics term."""
     models = _blimp()
@@ -87,19 +72,6 @@ def ordinary_sentences() -> str:
         verdict = "; ".join(one["missed"]) or "nothing"
         parts.append(f"```text\n{draw_tree(tree)}\n```\n\nMissed: {verdict}.")
     return "\n\n".join(parts)
-
-
-SCORERS = {"lstm-en": "LSTM", "awd-lstm-en": "AWD-LSTM", "on-lstm-en": "ON-LSTM"}
-
-
-def scorer_types() -> str:
-    """Language models of three types on the text of `en`, in the same minutes, as `compare` stored them."""
-    rows = []
-    for row in stored_report("shipped", what="comparison")["rows"]:
-        perplexities = [f"{row[part]['perplexity']['mean']:.1f}" for part in ("valid", "test")]
-        read = [f"{row['minutes']['mean']:.0f}", f"{row['epochs']['mean']:.2f}"]
-        rows.append([SCORERS[row["recipe"]], f"`{row['recipe']}`", f"{row['parameters']:,}", *read, *perplexities])
-    return table(["model", "recipe", "parameters", "minutes", "epochs", "validation", "test"], rows)
 
 
 def unknown_words() -> str:

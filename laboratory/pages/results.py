@@ -13,10 +13,8 @@ from pathlib import Path
 
 from laboratory.pages import (
     bundled,
-    compared,
     evaluations,
     experiments,
-    languages,
     leaderboard,
     papers,
     seeds,
@@ -36,12 +34,9 @@ _BLOCK = re.compile(r"(<!-- results: (?P<name>\S+) -->\n).*?(<!-- end of results
 _MODELS = {"README.md": "docs/models", "bundled-models.md": "../models"}  # the folder of the models' pages
 # Functions that give the block of their own name.
 _TABLES: tuple[Callable[[], str], ...] = (
-    compared.logical_inference, compared.compared_parsers, languages.languages,
-    seeds.agreeing_seeds, seeds.decoder_gain, seeds.agreement,
-    evaluations.pairs, evaluations.suites, evaluations.reading_times, evaluations.shipped_reading_times,
-    evaluations.stop_classifiers, bundled.scorer_types, bundled.shipped_reliability, bundled.ordinary_sentences,
-    bundled.unknown_words, bundled.shipped_pairs, bundled.shipped_pairs_by_paradigm,
-    speed.training_speed, speed.matrix_speed, speed.command_speed, speed.job_speed,
+    evaluations.compared_parsers, evaluations.languages, seeds.agreeing_seeds, seeds.decoder_gain, seeds.agreement,
+    evaluations.suites, bundled.ordinary_sentences, bundled.unknown_words, bundled.shipped_pairs,
+    bundled.shipped_pairs_by_paradigm, speed.command_speed, speed.job_speed,
     leaderboard.leaderboard, papers.significance,
 )  # fmt: skip
 BLOCKS: dict[str, Callable[[], str]] = {
