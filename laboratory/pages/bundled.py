@@ -7,47 +7,11 @@ from typing import Any
 
 from laboratory.pages.markdown import table
 from laboratory.pages.stored_results import parsed, percent
-from laboratory.results.store import select, stored_report
+from laboratory.results.store import stored_report
 from syntaxlm.drawing.terminal import draw_tree
 from syntaxlm.trees.tree import parse_brackets
 
 SHIPPED = {"en": "`en`", "en-fast": "`en-fast`"}
-SHIPPED_TREEBANKS = {
-    "wsj": ("WSJ sample", "all"),
-    "wsj-second-half": ("WSJ sample, second half", "all"),
-    "wsj10": ("WSJ sample", "up to 10 words"),
-    "gum": ("GUM test", "all"),
-    "gum10": ("GUM test", "up to 10 words"),
-    "craft40": ("CRAFT", "up to 40 words"),
-    "ordinary": ("ordinary sentences", "all"),
-}
-
-
-def shipped_trees() -> str:
-    """F1 of the bundled models, from the reports that `shipping.figures` stores."""
-    rows = []
-    for on, (title, words) in SHIPPED_TREEBANKS.items():
-        for model, shown in SHIPPED.items():
-            one = parsed("shipped", on, model)
-            with_marks = one.first["f1_by_decoder"].get("mbr with marks (both)")
-            figures = [percent(one.f1), "" if with_marks is None else percent(with_marks), percent(one.right_branching)]
-            rows.append([shown, title, words, f"{one.first['sentences']:,}", *figures])
-    return table(["model", "treebank", "length", "sentences", "F1", "F1 with marks", "right branching"], rows)
-
-
-def shipped_reliability() -> str:
-    """Reliability of the probabilities of `en` on the WSJ sample."""
-    bins = parsed("shipped", "wsj", "en").first["reliability"]["constituents"]
-    rows = [
-        [
-            f"{one['low']:.1f} to {one['high']:.1f}",
-            f"{one['size']:,}",
-            percent(one["probability"]),
-            percent(one["correct"]),
-        ]
-        for one in bins
-    ]
-    return table(["probability", "constituents", "mean probability", "share in the gold trees"], rows)
 
 
 def shipped_pairs() -> str:
@@ -108,60 +72,6 @@ def ordinary_sentences() -> str:
         verdict = "; ".join(one["missed"]) or "nothing"
         parts.append(f"```text\n{draw_tree(tree)}\n```\n\nMissed: {verdict}.")
     return "\n\n".join(parts)
-
-
-def shipped_perplexity() -> str:
-    """Perplexity of the bundled models and of Kneser-Ney 5-grams on EWT."""
-    rows = []
-    for model, shown in (*SHIPPED.items(), ("kn5", "Kneser-Ney 5-grams, same text")):
-        for context, read in (("carry", "as a stream"), ("reset", "sentence by sentence")):
-            for predicted in ("words and marks", "words"):
-                facts = {"run": model, "data": "ewt-test", "context": context, "predicted": predicted}
-                for run in select("shipped", what="perplexity", **facts):
-                    report = run.report
-                    share = f"{report['unknown'] / report['tokens']:.1%}"
-                    figures = [f"{report['perplexity']:.1f}", f"{report['tokens']:,}", share]
-                    rows.append([shown, read, predicted, *figures])
-    return table(["model", "read", "predicted", "perplexity", "tokens", "unknown words"], rows)
-
-
-def shipped_icelandic() -> str:
-    """Figures of the Icelandic model on the last tenth of IcePaHC."""
-    rows = []
-    for name, length in (("icepahc", "all"), ("icepahc10", "up to 10 words")):
-        one = parsed("shipped", name, "is")
-        with_marks = percent(one.first["f1_by_decoder"]["mbr with marks (both)"])
-        figures = [
-            percent(one.f1),
-            with_marks,
-            percent(one.right_branching),
-            percent(one.first["baselines"]["balanced"]),
-        ]
-        rows.append([length, f"{one.first['sentences']:,}", *figures])
-    return table(["length", "sentences", "F1", "F1 with marks", "right branching", "balanced"], rows)
-
-
-SCORERS = {"lstm-en": "LSTM", "awd-lstm-en": "AWD-LSTM", "on-lstm-en": "ON-LSTM"}
-
-
-def scorer_types() -> str:
-    """Language models of three types on the text of `en`, in the same minutes, as `compare` stored them."""
-    rows = []
-    for row in stored_report("shipped", what="comparison")["rows"]:
-        perplexities = [f"{row[part]['perplexity']['mean']:.1f}" for part in ("valid", "test")]
-        read = [f"{row['minutes']['mean']:.0f}", f"{row['epochs']['mean']:.2f}"]
-        rows.append([SCORERS[row["recipe"]], f"`{row['recipe']}`", f"{row['parameters']:,}", *read, *perplexities])
-    return table(["model", "recipe", "parameters", "minutes", "epochs", "validation", "test"], rows)
-
-
-def shipped_speed() -> str:
-    """Sentences parsed and scored per second by the bundled models."""
-    rows = []
-    for model, use in (("en", "parse"), ("en-fast", "parse"), ("en", "score")):
-        report = stored_report("shipped", what="speed", run=model, use=use)
-        speed = f"{report['sentences_per_second']:,.0f}"
-        rows.append([SHIPPED[model], use, speed, f"{report['sentences']:,} of EWT", str(report["threads"])])
-    return table(["model", "command", "sentences per second", "sentences", "threads"], rows)
 
 
 def unknown_words() -> str:

@@ -1,27 +1,12 @@
-"""The tables of minimal pairs, test suites, reading times and stop classifiers."""
+"""Tables of evaluations whose lines follow from the reports: test suites, compared parsers, languages."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
-from laboratory.pages.experiments import STOP_QUESTIONS
 from laboratory.pages.markdown import table
 from laboratory.pages.stored_results import percent
-from laboratory.results.store import select, stored_report
-
-
-def pairs() -> str:
-    """Accuracy on minimal pairs of the seeds of SN-PCFG."""
-    rows = []
-    for name, title in (("marvin-linzen", "Marvin & Linzen"), ("blimp", "BLiMP")):
-        report = stored_report("minimal-pairs", run="simple-pcfg", data=name)
-        for seed, model in enumerate(report["models"], 1):
-            chosen = (model[key] for key in ("all", "differing_words_known", "all_words_known"))
-            cells = (f"{percent(part['accuracy'])} ({part['pairs']:,})" for part in chosen)
-            rows.append([title, str(seed), *cells, percent(model["mean_over_cases"])])
-    return table(["pairs", "seed", "all", "differing words known", "all words known", "mean over cases"], rows)
-
+from laboratory.results.store import StoredRun, select, stored_report
 
 SUITE_MODELS = {
     "en": "`en` (LSTM)", "en-fast": "`en-fast` (SN-PCFG)", "lstm-en": "LSTM, 17 minutes",
@@ -49,61 +34,62 @@ def _or_dash(value: float | None) -> str:
     return "-" if value is None else percent(value)
 
 
-READING_MODELS = {
-    "kn5": "5-grams",
-    "lstm-1": "LSTM",
-    "on-lstm-1": "ON-LSTM, 13 minutes",
-    "prpn-1": "PRPN, 13 minutes",
-    "pcfg-1": "SN-PCFG, seed 1",
-    "pcfg-2": "SN-PCFG, seed 2",
-    "en": "combination of the SN-PCFGs and the LSTM",
-}
-
-
-def reading_times() -> str:
-    """How well surprisals predict the reading times of Natural Stories."""
-    return _reading_times("reading-times")
-
-
-def shipped_reading_times() -> str:
-    """The same for the bundled model `en`."""
-    return _reading_times("shipped", {"en": "`en`"})
-
-
-def _reading_times(experiment: str, models: Mapping[str, str] = READING_MODELS) -> str:
-    report = stored_report(experiment, what="reading-times")
-    rows = []
-    for one in report["models"]:
-        gain = one["delta_log_likelihood"]
-        value, low, high = (f"{1000 * gain[key]:.2f}" for key in ("value", "low", "high"))
-        rows.append([models[one["model"]], one["context"], f"{one['mean_surprisal']:.2f}", value, f"{low} to {high}"])
-    heads = ["model", "context", "mean surprisal, bits", "delta log-likelihood, 10^-3 nats per word", "95% interval"]
+def compared_parsers() -> str:
+    """Parsers trained for the same time: the two comparisons of `syntaxlm compare`."""
+    heads = [
+        "recipe",
+        "learns from",
+        "F1",
+        "F1, up to 10 words",
+        "decoder",
+        "test perplexity",
+        "seconds",
+        "sentences/s",
+    ]
+    rows: list[list[str]] = []
+    for name, text in (("words", "words of PTB"), ("tags", "tags of the sample")):
+        found = stored_report("compare", run=name)
+        parsers = [row for row in found["rows"] if row["treebank"]]
+        for row in sorted(parsers, key=lambda row: -float(row["treebank"]["f1"]["mean"])):
+            trees = row["treebank"]
+            f1 = [percent(trees[key]["mean"]) for key in ("f1", "f1_up_to_10")]
+            speed = f"{trees['sentences_per_second']['mean']:,.0f}"
+            rows.append([f"`{row['recipe']}`", text, *f1, trees["decoder"], *_costs(row), speed])
+        others = [row for row in found["rows"] if not row["treebank"]]
+        rows += [[f"`{row['recipe']}`", text, "", "", "", *_costs(row), ""] for row in others]
+        for one in found["treebank"]["baselines"]:
+            rows.append([one["name"], "", *map(percent, (one["f1"], one["short_f1"])), "", "", "", ""])
     return table(heads, rows)
 
 
-STOP_DATA = {"gum": "GUM, gold trees", "war-and-peace": "War and Peace, automatic trees"}
-STOP_MODELS = {"tree-rnn": "TreeRNN", "ltree-rnn": "LTreeRNN"}
-STOP_PUBLISHED = {"always stop": (72.2, 70.3, 78.9, 82.9), "states": (84.2, 83.7, 86.0, 90.3)}
+def _costs(row: dict[str, Any]) -> tuple[str, str]:
+    """Test perplexity and training time of a recipe."""
+    perplexity = row["test"]["perplexity"]
+    return f"{perplexity['mean']:.1f}" if perplexity else "", f"{row['seconds']['mean']:,.0f}"
 
 
-def stop_classifiers() -> str:
-    """Accuracy of the classifiers of where trees end on test trees, from the reports of `tune stops`."""
-    rows = []
-    for data, title in STOP_DATA.items():
-        reports = {
-            (model, run.report["reads"]): run.report
-            for model in STOP_MODELS
-            for run in select("stops", data=data, run=model)
-        }
-        tests = [report["test"] for report in reports.values()]
-        where = f"{title} ({tests[0]['words']:,} words)"
-        always = [f"{100 * tests[0]['every_word'][question]['always_stop']:.1f}" for question in STOP_QUESTIONS]
-        rows.append([where, "", "always stop", *always])
-        for (model, reads), test in zip(reports, tests, strict=True):
-            scores = [f"{100 * test['every_word'][question]['accuracy']:.1f}" for question in STOP_QUESTIONS]
-            rows.append([where, STOP_MODELS[model], reads.replace("-", " "), *scores])
-    rows += [
-        ["Penn Treebank, published", "TreeRNN" if read != "always stop" else "", read, *map(str, scores)]
-        for read, scores in STOP_PUBLISHED.items()
+def languages() -> str:
+    """F1 of every stored evaluation of simple-pcfg-languages: of sentences of all lengths, then of short ones."""
+    rows = [
+        _language_row(run, length)
+        for max_words, length in ((None, "all"), (10, "up to 10 words"))
+        for run in sorted(select("simple-pcfg-languages", what="trees", max_words=max_words), key=_language_run)
     ]
-    return table(["test trees", "model", "classifiers read", *STOP_QUESTIONS], rows)
+    heads = ["run", "length", "preprocessing", "sentences", "decoder", "protocol", "models", "F1", "with marks",
+             "right", "left", "balanced", "random"]  # fmt: skip
+    return table(heads, rows)
+
+
+def _language_run(run: StoredRun) -> str:
+    return ", ".join(filter(None, [run.run.replace("-", " "), str(run.factors["language"])]))
+
+
+def _language_row(run: StoredRun, length: str) -> list[str]:
+    report, baselines = run.report, run.report["baselines"]
+    marked = report["f1_by_decoder"].get("mbr with marks (both)")
+    return [
+        _language_run(run), length, f"`{report['preprocessing']}`", f"{report['sentences']:,}",
+        f"`{report['decoder']}`", f"`{report['protocol']}`", str(report.get("averaged_models", 1)),
+        percent(report["f1"]), percent(marked) if marked else "",
+        *(percent(baselines[name]) for name in ("right", "left", "balanced")), percent(baselines["random"]["mean"]),
+    ]  # fmt: skip

@@ -20,6 +20,7 @@ from laboratory.pages.stored_results import (
     parsed,
     percent,
     perplexity,
+    short,
     trained,
 )
 from laboratory.results.store import StoredRun, select, stored_run
@@ -223,11 +224,6 @@ _READERS: dict[str, Callable[[Entry], Measured]] = {
     "pairs": _pairs, "completion": _completion, "interpolated": _interpolated, "boundaries": _boundaries,
     "logic": _logic, "stops": _stops, "speed": _speed, "splits": _splits, "signal": _signal,
 }  # fmt: skip
-
-
-def short(number: float) -> str:
-    """A number of parameters or tokens, in millions from 100,000 on."""
-    return f"{number:,.0f}" if number < 1e5 else f"{number / 1e6:.1f} M"
 
 
 def counts() -> str:

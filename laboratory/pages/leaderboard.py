@@ -12,9 +12,8 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
-from laboratory.pages.experiments import short
 from laboratory.pages.markdown import table
-from laboratory.pages.stored_results import Figure, Runs, baselines, of_baseline, parsed, percent, trained
+from laboratory.pages.stored_results import Figure, Runs, baselines, of_baseline, parsed, percent, short, trained
 
 CSV = Path(__file__).parents[2] / "docs" / "leaderboard.csv"
 

@@ -9,7 +9,18 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from laboratory.pages import commands, dependencies, interface, recipes, requests, scoring, settings, tables, zoo
+from laboratory.pages import (
+    commands,
+    dependencies,
+    interface,
+    recipes,
+    requests,
+    scoring,
+    settings,
+    specified,
+    tables,
+    zoo,
+)
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -34,8 +45,8 @@ PARTS: dict[str, Callable[..., str]] = {
     "python-name": interface.name_section,
     "python-methods": interface.method_table,
     "bundled-models": zoo.bundled_models,
-    "measured-recipes": zoo.measured_recipes,
-    "measured-tag-recipes": zoo.measured_tag_recipes,
+    "measured-recipes": lambda: specified.specified_table("measured-recipes"),
+    "measured-tag-recipes": lambda: specified.specified_table("measured-tag-recipes"),
     "request-fields": requests.request_fields,
     "file": lambda name: _fenced(DOCS / name),
 }

@@ -13,18 +13,15 @@ from pathlib import Path
 
 from laboratory.pages import (
     bundled,
-    compared,
     evaluations,
     experiments,
     leaderboard,
-    overview,
     papers,
-    pcfgs,
-    readme,
     seeds,
     signal,
     speed,
 )
+from laboratory.pages.specified import specifications, specified_table
 
 ROOT = Path(__file__).parents[2]
 _NAMES = (
@@ -37,25 +34,16 @@ _BLOCK = re.compile(r"(<!-- results: (?P<name>\S+) -->\n).*?(<!-- end of results
 _MODELS = {"README.md": "docs/models", "bundled-models.md": "../models"}  # the folder of the models' pages
 # Functions that give the block of their own name.
 _TABLES: tuple[Callable[[], str], ...] = (
-    compared.logical_inference, compared.compared_parsers, compared.dmv, compared.ccm,
-    readme.readme_trees, readme.readme_perplexity, overview.overview, overview.rule,
-    pcfgs.pcfg_trees, pcfgs.pcfg_seeds, pcfgs.pcfg_sizes, pcfgs.pcfg_focus, pcfgs.pcfg_unlike, pcfgs.pcfg_single,
-    pcfgs.pcfg_types, pcfgs.pcfg_averages, pcfgs.languages, seeds.agreeing_seeds, seeds.on_lstm_focus,
-    seeds.near_convergence, seeds.decoder_gain, seeds.agreement,
-    evaluations.pairs, evaluations.suites, evaluations.reading_times, evaluations.shipped_reading_times,
-    evaluations.stop_classifiers, bundled.shipped_trees, bundled.shipped_perplexity, bundled.scorer_types,
-    bundled.shipped_icelandic, bundled.shipped_speed, bundled.shipped_reliability, bundled.ordinary_sentences,
-    bundled.unknown_words, bundled.shipped_pairs, bundled.shipped_pairs_by_paradigm,
-    speed.training_speed, speed.matrix_speed, speed.command_speed, speed.job_speed,
+    evaluations.compared_parsers, evaluations.languages, seeds.agreeing_seeds, seeds.decoder_gain, seeds.agreement,
+    evaluations.suites, bundled.ordinary_sentences, bundled.unknown_words, bundled.shipped_pairs,
+    bundled.shipped_pairs_by_paradigm, speed.command_speed, speed.job_speed,
     leaderboard.leaderboard, papers.significance,
 )  # fmt: skip
 BLOCKS: dict[str, Callable[[], str]] = {
+    **{name: partial(specified_table, name) for name in specifications() if not name.startswith("measured-")},
     **{table.__name__.replace("_", "-"): table for table in _TABLES},
-    "distance-seeds": seeds.DISTANCES.markdown,
-    "palm-seeds": seeds.PALM.markdown,
     "speed-aims": speed.aims,
     "experiments": experiments.counts,
-    "signal-full": signal.full,
     "signal-tenth": partial(signal.by_trees, "tenth"),
     "signal-third": partial(signal.by_trees, "third"),
     "signal-gum-trained": partial(signal.by_trees, "gum"),

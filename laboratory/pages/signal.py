@@ -8,7 +8,7 @@ from math import sqrt
 from typing import Any
 
 from laboratory.pages.markdown import table
-from laboratory.pages.stored_results import Figure, parsed, percent, trained
+from laboratory.pages.stored_results import Figure, percent
 from laboratory.results.store import select, stored_report
 
 EXPERIMENT = "trees-as-signal"
@@ -28,14 +28,6 @@ MODELS = {
     "palm": "PaLM",
 }
 _T95 = {1: 12.71, 2: 4.30, 3: 3.18, 4: 2.78}  # two-sided 95% point of Student's t, by degrees of freedom
-_FULL = [  # run, how it reads, its trees
-    ("plain", "LSTM, text as a stream", "none"),
-    ("stream", "LSTM, text as a stream", "induced"),
-    ("sentences", "LSTM, sentence by sentence", "induced"),
-    ("again", "the same, on a processor without AMX", "induced"),
-    ("transformer-none", "Transformer, text as a stream, without AMX", "none"),
-    ("transformer-induced", "Transformer, text as a stream, without AMX", "induced"),
-]
 
 
 def compared(text: str = "tenth") -> dict[str, dict[str, dict[str, Any]]]:
@@ -117,25 +109,6 @@ def of_gum(trees: str, text: str = "tenth") -> list[float]:
 
 def _mean(values: Sequence[float]) -> str:
     return f"{statistics.fmean(values):.1f} ± {statistics.stdev(values):.1f}"
-
-
-def full() -> str:
-    """The models of the whole text after the same minutes, and the parsers whose trees they learned from."""
-    lines = []
-    for name, title, trees in _FULL:
-        training = trained(EXPERIMENT, name).first
-        valid, test = (f"{training[part]['perplexity']:.1f}" for part in ("valid", "test"))
-        costs = f"{training['seconds'] / 60:.0f}", f"{training['epochs']:.1f}"
-        lines.append([title, trees, *costs, valid, test, *(_f1(name) if trees != "none" else ["", ""])])
-    for name, where in (("teacher", ""), ("again-teacher", ", without AMX")):
-        lines.append([f"two SN-PCFGs averaged: our parsers{where}", "", "", "", "", "", *_f1(name)])
-    heads = ["model", "trees in training", "minutes", "epochs", "validation perplexity", "test perplexity",
-             "F1, WSJ sample", "F1, its test half"]  # fmt: skip
-    return table(heads, lines)
-
-
-def _f1(name: str) -> list[str]:
-    return [percent(parsed(EXPERIMENT, on, name).f1) for on in ("wsj", "wsj-second-half")]
 
 
 def minimal_pairs() -> str:

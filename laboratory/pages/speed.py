@@ -9,10 +9,6 @@ from laboratory.pages.markdown import table
 from laboratory.results.store import select, stored_report
 
 _PRECISIONS = {"32": "float32"}
-_MODELS = {
-    "diora": "DIORA", "gated_memory": "PRPN", "inside": "SN-PCFG", "on_lstm": "ON-LSTM", "palm": "PaLM",
-    "transformer": "Transformer", "tree_rnn": "TreeRNN",
-}  # fmt: skip
 COMMANDS = {"epyc": "idle EPYC", "xeon": "shared Xeon"}  # runs of laboratory.benchmarks.commands; the machines
 
 
@@ -44,30 +40,6 @@ _AIMS = [
 def _benchmarks() -> dict[str, Mapping[str, Any]]:
     """The stored benchmarks of training, by the name of their program."""
     return {run.run: run.report for run in select("speed", what="training-speed")}
-
-
-def training_speed() -> str:
-    """Every row of the stored benchmarks of training."""
-    rows = []
-    for name, found in _benchmarks().items():
-        for row in found["rows"]:
-            form = f"`{row['form']}`" if row["form"].startswith("nn.") else row["form"]
-            cells = [_MODELS[name], row["case"], form, _precision(row), f"{row['tokens_per_second']:,.0f}"]
-            cells += [_ratio(row["ratio_to_reference"]), _ratio(row["ratio_to_lstm"])]
-            cells += [_share(row["in_products"]), _share(row["share_of_peak"])]
-            rows.append(cells)
-    heads = ["model", "case", "form", "precision", "tokens/s", "to the reference", "to the LSTM", "in products",
-             "of the peak"]  # fmt: skip
-    return table(heads, rows)
-
-
-def matrix_speed() -> str:
-    """The speed of a matrix product in the run of each benchmark."""
-    rows = []
-    for name, found in _benchmarks().items():
-        speeds = [f"{found['gflops'][one]:,.0f}" for one in ("32", "bf16-mixed")]
-        rows.append([f"`python -m laboratory.benchmarks.{name}`", str(found["threads"]), *speeds])
-    return table(["command", "threads", "float32, GFLOP/s", "bfloat16, GFLOP/s"], rows)
 
 
 def aims() -> str:

@@ -12,8 +12,6 @@ from typing import Any, NamedTuple
 
 from laboratory.results.store import StoredRun, select, stored_report
 
-EN_SEEDS = "2, averaged"  # of `en`: its span parser and its grammar, one seed each
-
 
 class EvaluationSet(NamedTuple):
     """The sentences that trees are scored on, and the protocol.
@@ -72,6 +70,11 @@ def perplexity(figure: Figure) -> str:
     """With one decimal place, or none if the standard deviation is 5 or more."""
     places = 0 if figure.std is not None and figure.std >= 5 else 1
     return f"{figure.mean:.{places}f}" + (f" ± {figure.std:.{places}f}" if figure.std is not None else "")
+
+
+def short(number: float) -> str:
+    """Return a number of parameters or tokens, in millions from 100,000 on."""
+    return f"{number:,.0f}" if number < 1e5 else f"{number / 1e6:.1f} M"
 
 
 def baselines(on: str) -> Mapping[str, Any]:
@@ -269,12 +272,6 @@ def _common_start(texts: Sequence[str]) -> str:
     return "".join(letters[0] for letters in columns).rstrip("0123456789")
 
 
-def bundled_perplexity(model: str, context: str = "carry", predicted: str = "words and marks") -> float:
-    """Return the perplexity of EWT's test text of a bundled model or of the 5-grams of the same text."""
-    facts = {"run": model, "data": "ewt-test", "context": context, "predicted": predicted}
-    return float(stored_report("shipped", what="perplexity", **facts)["perplexity"])
-
-
 @dataclass(frozen=True)
 class Trees:
     """F1 with what it depends on, whichever file it comes from. seeds: as a table shows them."""
@@ -299,9 +296,3 @@ def trees(experiment: str, treebank: str, decoder: str, name: str = "") -> Trees
     runs = parsed(experiment, _EVALUATED_ON[treebank], name)
     sentences, protocol = runs.first["sentences"], runs.first["protocol"]
     return Trees(runs.f1_by(decoder), runs.right_branching, sentences, protocol, decoder, runs.shown_seeds)
-
-
-def perplexity_of_test(experiment: str, name: str = "") -> tuple[Figure, int]:
-    """Return perplexity of the test text, and the number of seeds: 0 for a model without random weights."""
-    runs = trained(experiment, name)
-    return runs.perplexity("test"), len(runs.seeds)

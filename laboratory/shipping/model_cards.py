@@ -5,7 +5,7 @@ python -m laboratory.shipping.model_cards
 
 from __future__ import annotations
 
-from laboratory.pages.bundled import shipped_icelandic, shipped_perplexity, shipped_speed, shipped_trees
+from laboratory.pages.specified import specified_table
 from laboratory.shipping.english import SHIPPED
 from syntaxlm.storage.folder import read_model
 from syntaxlm.storage.hub import CardFacts, write_card
@@ -63,11 +63,11 @@ def main() -> None:
             "## Figures",
             "Unlabelled F1, decoder `mbr`, protocol `wsj-test`, preprocessing `ptb-keep`, without and with punctuation"
             " as evidence. GUM's constituency trees are automatic.",
-            shipped_trees(),
+            specified_table("shipped-trees"),
             "Perplexity on the development and test splits of the English Web Treebank.",
-            shipped_perplexity(),
+            specified_table("shipped-perplexity"),
             "Speed, on two cores without bfloat16 arithmetic.",
-            shipped_speed(),
+            specified_table("shipped-speed"),
             "## Limits",
             LIMITS,
         ]
@@ -82,7 +82,7 @@ def write_icelandic() -> None:
         "## Figures",
         "The last tenth of IcePaHC. Unlabelled F1, decoder `mbr`, protocol `wsj-test`, preprocessing `letters`, without"
         " and with punctuation as evidence.",
-        shipped_icelandic(),
+        specified_table("shipped-icelandic"),
         "## Limits",
         "Most of the text is older than the 20th century, and so are its spelling, words and topics. One word of seven"
         " of the test text is unknown.",

@@ -7,7 +7,7 @@ import re
 import pytest
 from laboratory.pages.results import without_results
 from laboratory.pages.seeds import agreement, decoder_gain
-from laboratory.pages.stored_results import parsed, perplexity_of_test, trained
+from laboratory.pages.stored_results import parsed, trained
 from laboratory.results.store import stored_report
 
 from syntaxlm.trees.decoding import DECODING_RULES, HEAD_RULES, SPAN_RULES
@@ -99,6 +99,6 @@ def test_decimal_numbers_in_the_text_of_the_results_are_in_its_tables_or_in_a_st
     tables = "".join(re.findall(r"<!-- results: .*?<!-- end of results -->", page_text, flags=re.DOTALL))
     known = {
         "0.5": "the resolution of PRPN, a setting", "19.0": "PaLM without the softmax: docs/notebook.md",
-        f"{perplexity_of_test('kn5', 'ptb-words-dropped')[0].mean:.1f}": "5-grams, without $ and #",
+        f"{trained('kn5', 'ptb-words-dropped').perplexity('test').mean:.1f}": "5-grams, without $ and #",
     }  # fmt: skip
     assert set(re.findall(r"\d+\.\d+", written)) <= {*re.findall(r"\d+\.\d+", tables)} | known.keys()

@@ -10,10 +10,9 @@ import shlex
 
 import pytest
 from laboratory.pages.pictures import IMAGES, PICTURES, seeds, trees_as_signal
-from laboratory.pages.readme import readme_perplexity, readme_trees
 from laboratory.pages.signal import compared
+from laboratory.pages.specified import specified_table
 from laboratory.pages.stored_results import trained
-from laboratory.results.store import stored_runs
 
 import syntaxlm
 from syntaxlm.cli import main
@@ -55,23 +54,8 @@ def test_the_python_of_readme_prints_what_it_shows():
     assert found.failed == 0
 
 
-def test_the_trees_are_those_of_the_reports():
-    """Computed once more, from the lines, in another way."""
-    runs = [run for run in stored_runs("prpn-ptb-parsing") if run.what == "trees" and run.seed]
-    reports = [run.report for run in runs if run.report["sentences"] == 3901]
-    shown = []
-    for decoder in ("biased", "unbiased"):
-        f1 = [100 * report["f1_by_decoder"][decoder] for report in reports]
-        mean = sum(f1) / len(f1)
-        std = (sum((value - mean) ** 2 for value in f1) / (len(f1) - 1)) ** 0.5
-        shown.append(f"{mean:.1f} ± {std:.1f}")
-    assert f"| {len(reports)} | {shown[0]} / {shown[1]} |" in readme_trees()
-    assert all("`wsj-test`" not in line for line in readme_trees().splitlines())  # one protocol, which the text states
-    assert {report["protocol"] for report in reports} == {"wsj-test"}
-
-
 def test_perplexities_of_a_row_are_of_one_text_read_as_a_stream():
-    rows = readme_perplexity().splitlines()[2:]
+    rows = specified_table("readme-perplexity").splitlines()[2:]
     pairs = [("on-lstm", "lstm"), ("prpn", "prpn-lstm")]
     for model, baseline in pairs:
         first, second = (trained("converged", name).reports[1] for name in (model, baseline))

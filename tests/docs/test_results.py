@@ -5,19 +5,18 @@ from __future__ import annotations
 import re
 
 import pytest
-from laboratory.pages.overview import overview
 from laboratory.pages.parts import without_parts
 from laboratory.pages.results import BLOCKS, PAGES, generated, without_results
+from laboratory.pages.specified import specified_table
 from laboratory.pages.stored_results import (
     Figure,
     all_parsed,
     general_command,
     parsed,
-    perplexity_of_test,
     trained,
     trees,
 )
-from laboratory.results.store import RESULTS, select, stored_runs
+from laboratory.results.store import RESULTS, select
 
 from tests.docs.examples import ROOT
 
@@ -66,7 +65,9 @@ def test_readme_is_short():
 
 
 def test_every_f1_has_decoder_protocol_seeds_and_right_branching():
-    head, _, *rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in overview().splitlines()]
+    head, _, *rows = [
+        [cell.strip() for cell in line.strip("|").split("|")] for line in specified_table("overview").splitlines()
+    ]
     for row in rows:
         cells = dict(zip(head, row, strict=True))
         if cells["F1"]:
@@ -76,24 +77,6 @@ def test_every_f1_has_decoder_protocol_seeds_and_right_branching():
             assert cells["right branching"]
         if cells["test perplexity"]:
             assert cells["LSTM baseline"]
-
-
-def whole_sample(experiment):
-    """The runs that were scored on all sentences of the WSJ sample."""
-    return [run for run in stored_runs(experiment) if run.what == "trees" and run.report["sentences"] == 3901]
-
-
-def test_the_table_has_the_figures_of_the_commands_reports():
-    """Computed here once more, in another way."""
-    reports = [run.report for run in whole_sample("simple-pcfg-ptb") if run.run == "" and run.seed]
-    f1 = [100 * report["f1"] for report in reports]
-    mean = sum(f1) / len(f1)
-    std = (sum((value - mean) ** 2 for value in f1) / (len(f1) - 1)) ** 0.5
-    shipped, row = overview().splitlines()[2:4]
-    (en,) = (run.report for run in whole_sample("shipped") if run.run == "en")
-    assert f"| {100 * en['f1']:.1f} |" in shipped
-    assert f"| {len(f1)} | {mean:.1f} ± {std:.1f} |" in row
-    assert f"| {100 * reports[0]['baselines']['right']:.1f} |" in row
 
 
 def test_seeds_of_one_run_are_read_together(store):
@@ -135,22 +118,6 @@ def test_commands_that_differ_in_seeds_and_names_are_shown_as_one():
 def test_a_figure_of_one_seed_has_no_standard_deviation():
     assert Figure.of([1.0]).std is None
     assert Figure.of([1.0, 3.0]) == Figure(2.0, 2**0.5, (1.0, 3.0))
-
-
-def test_f1_and_perplexity_are_those_of_the_reports_of_a_recipe(store):
-    facts = {"baselines": {"right": 0.4}, "sentences": 7, "protocol": "wsj-test"}
-    for seed, f1 in ((1, 0.5), (2, 0.6)):
-        by_decoder = {"greedy-right": f1, "greedy-sum": f1 / 2}
-        store("palm-gum-small", "trees", "", seed, "wsj", f1_by_decoder=by_decoder, **facts)
-        store("palm-gum-small", "training", "", seed, test={"perplexity": 100 + seed})
-    store("kn5", "training", "gum", None, test={"perplexity": 100})
-    found = trees("palm-gum-small", "WSJ sample", "greedy-sum")
-    assert found.f1.values == (0.25, 0.3)
-    assert (found.sentences, found.protocol, found.seeds) == (7, "wsj-test", "2")
-    assert perplexity_of_test("palm-gum-small") == (Figure.of((101, 102)), 2)
-    assert perplexity_of_test("kn5", "gum")[1] == 0, "counts have no seeds"
-    with pytest.raises(KeyError):
-        trees("palm-s-gum-small", "GUM test", "mbr")
 
 
 # Decimal numbers in the text of pages that are no measurements.
