@@ -20,11 +20,12 @@ from syntaxlm.models.tree_rnn import TreeRNNConfig
 from syntaxlm.scoring.surprisal import surprisals
 from syntaxlm.storage.folder import WEIGHTS, distinct_tensors, read_model, write_tensors
 from syntaxlm.training import run as run_module
-from syntaxlm.training.loop import CountingLoop, Task
+from syntaxlm.training.loop import CountingLoop
 from syntaxlm.training.progress import Event
 from syntaxlm.training.recipe import DataSettings, RunSettings, ScheduleSettings, TreeRecipe, read_recipe
 from syntaxlm.training.result import CHECKPOINT, INPUTS, METRICS, RESULT, Validation
 from syntaxlm.training.run import RECIPE, Run, train
+from syntaxlm.training.task import Task
 from tests.models.mixture import MixtureOfUnigrams
 from tests.models.variants import WORDS, ragged
 from tests.training.runs import metrics

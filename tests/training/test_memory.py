@@ -31,7 +31,8 @@ import json, os, resource, sys, torch
 from pathlib import Path
 from syntaxlm.batches.text import SentenceBatches
 from syntaxlm.training import language_model, memory
-from syntaxlm.training.loop import GradientLoop, RunLog
+from syntaxlm.training.loop import GradientLoop
+from syntaxlm.training.task import RunLog
 from syntaxlm.training.processes import Processes
 from syntaxlm.training.recipe import recipe_from
 

@@ -22,7 +22,7 @@ from syntaxlm.comparison.runs import compare, train_seeds
 from syntaxlm.core.errors import InputError, InputWarning
 from syntaxlm.core.files import append_stored, locked, system_error
 from syntaxlm.storage.folder import WEIGHTS, read_model, write_model
-from syntaxlm.training import loop
+from syntaxlm.training import task
 from syntaxlm.training.result import INPUTS, RESULT
 from syntaxlm.training.run import (
     RECIPE,
@@ -273,7 +273,7 @@ def writes(monkeypatch):
         append_stored(content, path)
 
     monkeypatch.setattr(os, "fsync", written)  # every file but metrics.jsonl is synchronised before it is put in place
-    monkeypatch.setattr(loop, "append_stored", appended)
+    monkeypatch.setattr(task, "append_stored", appended)
     return state
 
 

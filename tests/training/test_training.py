@@ -22,7 +22,7 @@ from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import locked
 from syntaxlm.evaluation.perplexity import evaluate_text
 from syntaxlm.storage.folder import read_model
-from syntaxlm.training import language_model, loop
+from syntaxlm.training import language_model, loop, task
 from syntaxlm.training.checkpoint import Plateau, TrainerState, read_trainer_state
 from syntaxlm.training.loop import build_optimiser
 from syntaxlm.training.progress import Event, ProgressDisplay
@@ -250,7 +250,7 @@ def test_the_expected_number_of_tokens_is_right_after_the_first_epoch(toy, tmp_p
 
 @pytest.mark.parametrize(("seconds", "is_slow"), [(0.01, True), (60.0, False)])
 def test_a_slow_first_step_is_reported_before_it_ends(toy, tmp_path, monkeypatch, seconds, is_slow):
-    monkeypatch.setattr(loop, "_REPORT_SLOW_AFTER", seconds)
+    monkeypatch.setattr(task, "_REPORT_SLOW_AFTER", seconds)
     step, out, kinds = loop.GradientLoop._step, StringIO(), []
 
     def slow_at_first(self, batch):
@@ -272,7 +272,7 @@ def test_slow_building_of_weights_is_reported_and_slow_reading_is_not(toy, tmp_p
     def slowly(work):
         return lambda *arguments: time.sleep(0.5) or work(*arguments)
 
-    monkeypatch.setattr(loop, "_REPORT_SLOW_AFTER", seconds)
+    monkeypatch.setattr(task, "_REPORT_SLOW_AFTER", seconds)
     monkeypatch.setattr(language_model, "check_memory", slowly(language_model.check_memory))
     out, kinds = StringIO(), []
     recipe = toy.recipe("lstm", schedule={"epochs": 1})

@@ -47,11 +47,12 @@ from syntaxlm.storage.folder import (
     write_weights,
 )
 from syntaxlm.text.vocabulary import Vocabulary
-from syntaxlm.training.loop import NO_REPORT, GradientLoop, RunLog, Task
+from syntaxlm.training.loop import GradientLoop
 from syntaxlm.training.processes import Processes, process_group
 from syntaxlm.training.progress import ProgressCallback
 from syntaxlm.training.recipe import OptimiserSettings, PairRecipe, PairSettings, RunSettings, ScheduleSettings
 from syntaxlm.training.result import CriterionValue, TrainingResult, Validation
+from syntaxlm.training.task import NO_REPORT, RunLog, Task
 
 
 class PairTask(Task):

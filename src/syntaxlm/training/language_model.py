@@ -51,10 +51,10 @@ from syntaxlm.storage.folder import (
     write_weights,
 )
 from syntaxlm.text.vocabulary import Vocabulary
-from syntaxlm.training.loop import NO_REPORT, Task
 from syntaxlm.training.memory import BatchShape, check_memory
 from syntaxlm.training.recipe import StreamBatchSettings, TextRecipe, TreeRecipe
 from syntaxlm.training.result import CriterionValue, TrainingResult, Validation
+from syntaxlm.training.task import NO_REPORT, Task
 from syntaxlm.trees.spans import union
 
 COUNTED_TOKENS = 1 << 15  # tokens per batch for models that are trained by counting

@@ -4,155 +4,35 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import threading
 import time
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
-from pathlib import Path
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from syntaxlm.batches import Batches
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.files import append_stored, keep_freed_memory, to_json, truncate_stored
+from syntaxlm.core.files import keep_freed_memory
 from syntaxlm.core.progress import progress_bar, status
-from syntaxlm.data.supervision import Supervision
 from syntaxlm.models.abilities import ConstrainsWeights, Loss, TrainsByCounting
 from syntaxlm.models.batches import Batch, State
 from syntaxlm.training.checkpoint import (
     Plateau,
-    TrainerState,
     read_checkpoint,
     read_trainer_state,
     tensors_of_process,
     write_checkpoint,
 )
 from syntaxlm.training.processes import Processes
-from syntaxlm.training.progress import Event, ProgressCallback
 from syntaxlm.training.recipe import OptimiserSettings, TrainingSettings
-from syntaxlm.training.result import CHECKPOINT, METRICS, RECIPE, TrainingResult, Validation
+from syntaxlm.training.result import CHECKPOINT, RECIPE
+from syntaxlm.training.task import RunLog, Task, if_slow
 
 TRAINING_SHARE = 0.8  # of schedule.minutes; the rest is for reading, validation and the final evaluation
 _VALID_WORDS_PER_TRAINED = 0.2  # with schedule.minutes: some 3% of the time per validation
 _ESTIMATE_AFTER = 5.0  # seconds of training after which its duration is estimated
-_REPORT_SLOW_AFTER = 3.0  # seconds after which work before the estimate of the duration is reported
 EXPLODED = 100.0  # a run has diverged if its loss exceeds this many times the first loss, and this many nats
-NO_REPORT = nullcontext()
-
-
-class Task(ABC):
-    """A model with its training and validation data.
-
-    model: `TrainsByGradient` or `TrainsByCounting`, on the device of the run.
-    supervision: trees that the model learns from, one entry for each source.
-    remedies: the settings to lower if training diverges, for messages.
-    """
-
-    model: Any
-    supervision: Sequence[Supervision] = ()
-    remedies = "optimiser.learning_rate or optimiser.gradient_clip"
-
-    @abstractmethod
-    def batches(self, rank: int, ranks: int) -> Batches:
-        """Return the training batches of one process.  rank, ranks: its number, and the number of processes."""
-
-    @abstractmethod
-    def validate(self) -> Validation:
-        """Evaluate the present model on the validation data."""
-
-    @abstractmethod
-    def write_weights(self, folder: Path) -> None:
-        """Write the model's weights to its folder, atomically. Called when they are the best so far."""
-
-    def write_settings(self, folder: Path) -> None:  # noqa: B027
-        """Write all other files of the model folder, before training."""
-
-    def check_resumable(self, folder: Path) -> None:  # noqa: B027
-        """Raise InputError if the data differs from that at the start of the run in the folder."""
-
-    def full_pass(self) -> Iterable[Any]:
-        """Return large batches of the whole training data, for models that are trained by counting."""
-        return self.batches(0, 1).iterate(0)
-
-    def set_epoch(self, epochs: float) -> None:  # noqa: B027
-        """Set the number of epochs so far, for a model whose loss changes during training."""
-
-    def rate_factor(self, batch: Any) -> float:
-        """Return the factor of the learning rate for a batch."""
-        return 1.0
-
-    def limit_evaluation(self, words: int) -> None:  # noqa: B027
-        """Limit the validation and test data to about so many words, so that their evaluation fits into a time."""
-
-    def figures(self) -> dict[str, Any]:
-        """Return additional figures for the log of every validation."""
-        return {}
-
-    def evaluated(self, result: TrainingResult) -> TrainingResult:
-        """Return the result of a finished run with the scores of the kept weights."""
-        return result
-
-
-class RunLog:
-    """The progress of a run: where it is written, and the callback that receives it.
-
-    folder: the folder of the weights.
-    callback: called with every event.
-    active: whether this process writes files and calls the callback.
-    resumable: whether metrics and checkpoints are written to the folder, too.
-    began: when this part of the run began, before its data was read.
-    """
-
-    def __init__(
-        self, folder: Path, callback: ProgressCallback | None = None, active: bool = True, resumable: bool = True
-    ) -> None:
-        self.folder, self.active, self.resumable = folder, active, resumable
-        self.began = time.monotonic()
-        self.trainer = TrainerState()
-        self._callback = callback if active else None
-
-    @property
-    def has_checkpoint(self) -> bool:
-        """Whether the run has written a checkpoint."""
-        return self.resumable and (self.folder / CHECKPOINT).exists()
-
-    def report(self, kind: str, batches: int, values: dict[str, Any]) -> None:
-        """Call the progress display."""
-        if self._callback is not None:
-            self._callback(Event(kind, self.trainer, batches, values))
-
-    def write(self, kind: str, batches: int, values: dict[str, Any]) -> None:
-        """Append a line to metrics.jsonl and call the progress display.
-
-        Raises InputError if the file cannot be written.
-        """
-        if self.active and self.resumable:
-            line = {"event": kind} | values | {"seconds": round(self.trainer.seconds, 1)}
-            data = (to_json(line) + "\n").encode()
-            append_stored(data, self.folder / METRICS)
-            self.trainer.metrics_bytes += len(data)
-        self.report(kind, batches, values)
-
-    def cut(self) -> None:
-        """Create metrics.jsonl or, in a resumed run, remove the lines of the steps that will be repeated."""
-        append_stored(b"", self.folder / METRICS)
-        truncate_stored(self.folder / METRICS, self.trainer.metrics_bytes)
-
-
-@contextmanager
-def if_slow(report: Callable[[], None]) -> Iterator[None]:
-    """Call a function, in another thread, if the block takes longer than 3 seconds."""
-    timer = threading.Timer(_REPORT_SLOW_AFTER, report)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
-        timer.join()  # a thread that still runs when Python ends can abort it
 
 
 class LossModule(nn.Module):

@@ -43,11 +43,12 @@ from syntaxlm.models.abilities import TrainsByCounting
 from syntaxlm.storage.folder import WEIGHTS
 from syntaxlm.training.classifiers import PairTask
 from syntaxlm.training.language_model import TextTask, TreeTask
-from syntaxlm.training.loop import CountingLoop, GradientLoop, RunLog, Task, if_slow
+from syntaxlm.training.loop import CountingLoop, GradientLoop
 from syntaxlm.training.processes import Processes, on_stop_signals, process_group
 from syntaxlm.training.progress import Event, ProgressCallback
 from syntaxlm.training.recipe import PairRecipe, Recipe, TextRecipe, TreeRecipe, recipe_from
 from syntaxlm.training.result import CHECKPOINT, INPUTS, METRICS, RECIPE, RESULT, TrainingResult
+from syntaxlm.training.task import RunLog, Task, if_slow
 
 __all__ = ["METRICS", "RECIPE", "Event", "ProgressCallback", "read_run_recipe", "refuse_run", "resume", "train"]
 
