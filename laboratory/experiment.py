@@ -37,7 +37,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from syntaxlm.core.errors import InputError, closest_match
 from syntaxlm.core.settings import read_yaml
-from syntaxlm.training.recipe import read_recipe
+from syntaxlm.training.recipe import Recipe, read_recipe
 
 EXPERIMENTS = Path(__file__).with_name("experiments")
 _SHARED = ("recipe", "settings", "seeds", "command", "options", "evaluations")  # keys of all runs
@@ -180,6 +180,19 @@ def read_experiment(name: str) -> Experiment:
         return Experiment.model_validate({"name": path.stem, "runs": runs, **data})
     except ValidationError as error:
         raise InputError(f"{path}: {error}") from None
+
+
+def recipe_of(experiment: str, run: str, settings: Mapping[str, object]) -> Recipe:
+    """Return the recipe of a run of an experiment.
+
+    Args:
+        experiment: its name.
+        run: name of the run.
+        settings: further settings, which replace those of the run.
+    """
+    trained = read_experiment(experiment).runs[run]
+    assert trained.recipe is not None
+    return read_recipe(trained.recipe, {**trained.settings, **settings})
 
 
 def steps_of(experiment: Experiment, places: Places, only: str | None = None, seed: int | None = None) -> list[Step]:
