@@ -73,6 +73,7 @@ class Run(_Part):
         options: further options of this command.
         seeds: the values of run.seed; () for a model without random weights.
         evaluations: of every seed.
+        run: name in the results; None: its name in the experiment.
         factors: in what the runs differ, for the results.
     """
 
@@ -82,6 +83,7 @@ class Run(_Part):
     options: str = ""
     seeds: tuple[int, ...] = ()
     evaluations: tuple[Evaluation, ...] = ()
+    run: str | None = None
     factors: dict[str, str | int] = {}
 
 
@@ -129,7 +131,7 @@ class Step:
     Attributes:
         words: the command line.
         output: folder of the model, or what is written to prepare data.
-        run: name of its run; None: it prepares data.
+        run: name in the results; None: it prepares data.
         seed: None: without random weights.
         evaluation: None: it trains, or prepares data.
         training: commands that trained the model.
@@ -233,15 +235,17 @@ def _steps_of_seed(experiment: str, name: str, run: Run, seed: int | None, place
         return tuple(re.sub(r"\b(MODEL|RUNS|SEED)\b", lambda match: texts[match[0]], word) for word in words)
 
     training: tuple[str, ...] = ()
+    stored_name = name if run.run is None else run.run
     if run.recipe is not None:
         settings = dict(_settings(run, seed, places))
         options = [word for setting, value in settings.items() for word in (f"--{setting}", value)]
         options = list(words_of(shlex.join([*options, *shlex.split(run.options)])))
         words = ("syntaxlm", run.command, run.recipe, "-o", str(model), *options)
         training = (shlex.join(words),)
-        yield Step(words, model, name, seed, factors=run.factors)
+        yield Step(words, model, stored_name, seed, factors=run.factors)
     for evaluation in run.evaluations:
-        yield Step(words_of(evaluation.command), model, name, seed, evaluation, training, run.factors)
+        evaluated = stored_name if evaluation.run is None else evaluation.run
+        yield Step(words_of(evaluation.command), model, evaluated, seed, evaluation, training, run.factors)
 
 
 def _settings(run: Run, seed: int | None, places: Places) -> Iterator[tuple[str, str]]:
@@ -296,9 +300,7 @@ def run_experiment(name: str, steps: list[Step], output: Path, store: Callable[.
 
         facts: dict[str, Any] = {"run": step.run, "seed": step.seed, "factors": step.factors}
         if step.evaluation is not None:
-            evaluated = step.evaluation.run
             facts |= {"data": step.evaluation.data, "training": step.training}
-            facts["run"] = step.run if evaluated is None else evaluated
         if written:  # else the command is a program of the laboratory that writes a file
             store(name, json.loads(written), **facts)
         report.write_text(written, encoding="utf-8")
