@@ -1,7 +1,7 @@
 """The experiments behind the results.
 
-    python -m laboratory list
-    python -m laboratory run EXPERIMENT [--dry-run] [--only RUN] [--seed N] [--output runs] [--data NAME=PATH]
+python -m laboratory list
+python -m laboratory run EXPERIMENT [--dry-run] [--only RUN] [--seed N] [--output runs] [--data NAME=PATH]
 """
 
 from __future__ import annotations

@@ -14,7 +14,8 @@
 
 Without runs, there is one, whose name is "".
 
-In commands, MODEL is the folder of a run and seed, RUNS that of all experiments (RUNS/toy/small/seed-1), and SEED the seed.
+In commands, MODEL is the folder of a run and seed, SEED the seed, and RUNS the folder of all experiments, as in
+RUNS/toy/small/seed-1.
 Files of data/NAME/ and NAME/, in commands and recipes, can be elsewhere: see `Places`.
 """
 
@@ -56,11 +57,13 @@ class Evaluation(_Part):
         command: whole command line, without --json.
         data: name of what it is evaluated on; None: no data of its own.
         run: name of what is evaluated, in the results; None: that of the run.
+        seed: of the model; None: that of the run.
     """
 
     command: str
     data: str | None = None
     run: str | None = None
+    seed: int | None = None
 
 
 class Run(_Part):
@@ -216,7 +219,7 @@ def steps_of(experiment: Experiment, places: Places, only: str | None = None, se
     for name, run in experiment.runs.items():
         if only in (None, name):
             for number in (seed,) if run.seeds and seed is not None else run.seeds or (None,):
-                steps += _steps_of_seed(experiment.name, name, run, number, places)
+                steps += _steps_model_seed(experiment.name, name, run, number, places)
     return steps
 
 
@@ -225,7 +228,7 @@ def _preparation(command: str, places: Places) -> Step:
     return Step(tuple(words), Path(words[words.index("-o") + 1]))
 
 
-def _steps_of_seed(experiment: str, name: str, run: Run, seed: int | None, places: Places) -> Iterator[Step]:
+def _steps_model_seed(experiment: str, name: str, run: Run, seed: int | None, places: Places) -> Iterator[Step]:
     """Yield the training of one seed of a run, if it has one, and its evaluations."""
     model = places.output / experiment / name / ("" if seed is None else f"seed-{seed}")
     texts = {"MODEL": str(model), "RUNS": str(places.output), "SEED": str(seed)}
@@ -245,7 +248,8 @@ def _steps_of_seed(experiment: str, name: str, run: Run, seed: int | None, place
         yield Step(words, model, stored_name, seed, factors=run.factors)
     for evaluation in run.evaluations:
         evaluated = stored_name if evaluation.run is None else evaluation.run
-        yield Step(words_of(evaluation.command), model, evaluated, seed, evaluation, training, run.factors)
+        model_seed = seed if evaluation.seed is None else evaluation.seed
+        yield Step(words_of(evaluation.command), model, evaluated, model_seed, evaluation, training, run.factors)
 
 
 def _settings(run: Run, seed: int | None, places: Places) -> Iterator[tuple[str, str]]:

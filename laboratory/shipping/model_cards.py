@@ -50,7 +50,8 @@ ICEPAHC = """\
 Icelandic Parsed Historical Corpus (IcePaHC), 0.7 million words and marks. These are its first eight tenths, texts of
 the 12th to the 21st century (Wallenberg, Ingason, Sigurðsson and Rögnvaldsson; CC BY 4.0). Its trees were not used.
 
-The experiment `english` has the recipe and its settings; `python -m laboratory.shipping.icelandic` makes the model again.
+The experiment `english` has the recipe and its settings;
+`python -m laboratory.shipping.icelandic` makes the model again.
 """
 
 

@@ -42,7 +42,8 @@ def test_a_small_experiment_runs_to_its_end_and_does_not_repeat_what_is_stored(t
 def test_runs_inherit_and_files_of_data_can_be_elsewhere(tmp_path):
     (tmp_path / "mine.yaml").write_text(
         "purpose: A test\nrecipe: lstm-toy\nsettings: {schedule.epochs: 1}\nseeds: [1, 2]\nruns:\n"
-        "  plain: {}\n  deep: {settings: {model.layers: 3}, evaluations: [{command: syntaxlm parse MODEL data/toy/a.txt}]}\n"
+        "  plain: {}\n"
+        "  deep: {settings: {model.layers: 3}, evaluations: [{command: syntaxlm parse MODEL data/toy/a.txt}]}\n"
         "  wide: {like: deep, seeds: [3]}\n"
     )
     experiment = read_experiment(str(tmp_path / "mine.yaml"))
