@@ -1,17 +1,19 @@
 """The experiments behind the results.
 
 python -m laboratory list
-python -m laboratory run EXPERIMENT [--dry-run] [--only RUN] [--seed N] [--output runs] [--data NAME=PATH]
+python -m laboratory run EXPERIMENT [--dry-run] [--only RUN] [--seed N] [--output DIR] [--data NAME=PATH] [--store HOW]
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
-from laboratory.experiment import Places, experiment_names, read_experiment, run_experiment, steps_of
-from laboratory.results.store import add
+from laboratory.experiment import Places, Step, experiment_names, read_experiment, run_experiment, steps_of
+from laboratory.results.store import RESULTS, add, stored_runs
 from syntaxlm.core.errors import InputError
 
 
@@ -25,16 +27,30 @@ def main(arguments: list[str] | None = None) -> int:
             return 0
 
         experiment = read_experiment(options.experiment)
-        places = Places(options.output, dict(options.data))
-        steps = steps_of(experiment, places, options.only, options.seed)
+        steps = steps_of(experiment, Places(options.output, dict(options.data)), options.only, options.seed)
         if options.dry_run:
             print("\n".join(map(str, steps)))
-        else:
-            run_experiment(experiment.name, steps, places.output, add)
+            return 0
+
+        if options.store == "new":
+            _refuse_stored(experiment.name, steps)
+        store = partial(add, replace=options.store == "replace")
+        run_experiment(experiment.name, steps, options.output, None if options.store == "nothing" else store)
         return 0
-    except InputError as error:
+    except (InputError, ValueError) as error:
         print(f"laboratory: error: {error}", file=sys.stderr)
         return 1
+
+
+def _refuse_stored(name: str, steps: Sequence[Step]) -> None:
+    """Raise InputError, before anything is trained, if reports of these runs are stored."""
+    stored = stored_runs(name) if (RESULTS / f"{name}.jsonl").exists() else ()
+    known = {(run.run, run.seed) for run in stored}
+    if again := [step for step in steps if (step.run, step.seed) in known]:
+        raise InputError(
+            f"{name}: found stored results of the run {again[0].run!r}, seed {again[0].seed}; expected none, or"
+            " --store replace, or --store nothing, which leaves the reports in the folder of runs"
+        )
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -50,6 +66,10 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument(
         "--data", type=_pair, action="append", default=[], metavar="NAME=PATH", help="folder instead of data/NAME"
     )
+    run.add_argument(
+        "--store", choices=("new", "replace", "nothing"), default="new",
+        help="add the reports to laboratory/results if the runs have none there (default), or replace what is there",
+    )  # fmt: skip
     return parser
 
 

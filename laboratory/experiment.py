@@ -273,7 +273,7 @@ def _in_yaml(value: object) -> str:
     return text.removesuffix("\n").removesuffix("\n...")
 
 
-def run_experiment(name: str, steps: list[Step], output: Path, store: Callable[..., object]) -> None:
+def run_experiment(name: str, steps: list[Step], output: Path, store: Callable[..., object] | None) -> None:
     """Run the commands of an experiment, and store their reports.
 
     A command whose report is in the folder of runs is not repeated; a training that was stopped is resumed.
@@ -282,7 +282,8 @@ def run_experiment(name: str, steps: list[Step], output: Path, store: Callable[.
         name: of the experiment.
         steps: its commands.
         output: folder of all runs.
-        store: called with the name, the report and facts about it, see `laboratory.results.store.add`.
+        store: called with the name, the report and facts about it, see `laboratory.results.store.add`; None: nothing is
+            stored.
 
     Raises:
         InputError: if a command fails.
@@ -305,7 +306,7 @@ def run_experiment(name: str, steps: list[Step], output: Path, store: Callable[.
         facts: dict[str, Any] = {"run": step.run, "seed": step.seed, "factors": step.factors}
         if step.evaluation is not None:
             facts |= {"data": step.evaluation.data, "training": step.training}
-        if written:  # else the command is a program of the laboratory that writes a file
+        if store is not None and written:  # some programs of the laboratory write a file instead
             store(name, json.loads(written), **facts)
         report.write_text(written, encoding="utf-8")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from laboratory.__main__ import main
 from laboratory.experiment import Places, experiment_names, read_experiment, run_experiment, steps_of
 
 from syntaxlm.core.errors import InputError
@@ -62,3 +63,12 @@ def test_runs_inherit_and_files_of_data_can_be_elsewhere(tmp_path):
     (tmp_path / "wrong.yaml").write_text("purpose: A test\nrun: {}\n")
     with pytest.raises(InputError, match="run"):
         read_experiment(str(tmp_path / "wrong.yaml"))
+
+
+def test_the_command_lists_and_prints_experiments_and_refuses_what_is_stored(capsys):
+    assert main(["list"]) == 0
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == experiment_names()
+    assert main(["run", "toy", "--dry-run", "--only", "lstm", "--output", "r"]) == 0
+    assert "syntaxlm train lstm-toy -o r/toy/lstm/seed-1 --run.seed 1" in capsys.readouterr().out
+    assert main(["run", "pcfg-types", "--only", "tensor-pcfg", "--seed", "301"]) == 1
+    assert "found stored results of the run 'tensor-pcfg', seed 301" in capsys.readouterr().err
