@@ -33,7 +33,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from syntaxlm.core.errors import InputError, closest_match
@@ -219,7 +218,7 @@ def steps_of(experiment: Experiment, places: Places, only: str | None = None, se
     for name, run in experiment.runs.items():
         if only in (None, name):
             for number in (seed,) if run.seeds and seed is not None else run.seeds or (None,):
-                steps += _steps_model_seed(experiment.name, name, run, number, places)
+                steps += _steps_of_seed(experiment.name, name, run, number, places)
     return steps
 
 
@@ -228,7 +227,7 @@ def _preparation(command: str, places: Places) -> Step:
     return Step(tuple(words), Path(words[words.index("-o") + 1]))
 
 
-def _steps_model_seed(experiment: str, name: str, run: Run, seed: int | None, places: Places) -> Iterator[Step]:
+def _steps_of_seed(experiment: str, name: str, run: Run, seed: int | None, places: Places) -> Iterator[Step]:
     """Yield the training of one seed of a run, if it has one, and its evaluations."""
     model = places.output / experiment / name / ("" if seed is None else f"seed-{seed}")
     texts = {"MODEL": str(model), "RUNS": str(places.output), "SEED": str(seed)}
@@ -240,37 +239,34 @@ def _steps_model_seed(experiment: str, name: str, run: Run, seed: int | None, pl
     training: tuple[str, ...] = ()
     stored_name = name if run.run is None else run.run
     if run.recipe is not None:
-        settings = dict(_settings(run, seed, places))
-        options = [word for setting, value in settings.items() for word in (f"--{setting}", value)]
-        options = list(words_of(shlex.join([*options, *shlex.split(run.options)])))
-        words = ("syntaxlm", run.command, run.recipe, "-o", str(model), *options)
+        settings = _settings(run.recipe, run.settings if seed is None else {"run.seed": seed, **run.settings}, places)
+        options = [word for setting, value in settings.items() for word in (f"--{setting}", _as_option(value))]
+        words = ("syntaxlm", run.command, run.recipe, "-o", str(model), *options, *words_of(run.options))
         training = (shlex.join(words),)
         yield Step(words, model, stored_name, seed, factors=run.factors)
+
     for evaluation in run.evaluations:
         evaluated = stored_name if evaluation.run is None else evaluation.run
         model_seed = seed if evaluation.seed is None else evaluation.seed
         yield Step(words_of(evaluation.command), model, evaluated, model_seed, evaluation, training, run.factors)
 
 
-def _settings(run: Run, seed: int | None, places: Places) -> Iterator[tuple[str, str]]:
-    """Yield the settings of a run that its recipe does not have, with values in YAML."""
-    assert run.recipe is not None
-    if places.data:
-        recipe = read_recipe(run.recipe, [(name, _in_yaml(value)) for name, value in run.settings.items()])
-        for name, path in vars(recipe.data).items():
-            if isinstance(path, str) and places.moved(path) != path:
-                yield f"{recipe.data_section}.{name}", _in_yaml(places.moved(path))
-    if seed is not None:
-        yield "run.seed", str(seed)
-    for name, value in run.settings.items():
-        if not (isinstance(value, str) and places.moved(value) != value):
-            yield name, _in_yaml(value)
+def _settings(recipe: str, settings: Mapping[str, Any], places: Places) -> dict[str, Any]:
+    """Return settings that replace those of a recipe, with the files of data where they are."""
+    if not places.data:
+        return dict(settings)
+    complete = read_recipe(recipe, settings)
+    files = {
+        f"{complete.data_section}.{name}": places.moved(path)
+        for name, path in vars(complete.data).items()
+        if isinstance(path, str) and places.moved(path) != path
+    }
+    return {**settings, **files}
 
 
-def _in_yaml(value: object) -> str:
-    """Return a value as an option of the command line takes it."""
-    text: str = yaml.safe_dump(value, default_flow_style=True, width=10**6, allow_unicode=True)
-    return text.removesuffix("\n").removesuffix("\n...")
+def _as_option(value: object) -> str:
+    """Return a value as an option of the command line takes it, in YAML."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def run_experiment(name: str, steps: list[Step], output: Path, store: Callable[..., object] | None) -> None:

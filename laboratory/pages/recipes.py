@@ -6,9 +6,8 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from laboratory.pages.markdown import plain, table
+from syntaxlm.core.settings import read_yaml
 from syntaxlm.training.recipe_files import RECIPE_GROUPS, bundled_recipes, find_recipe, recipe_names
 
 
@@ -18,7 +17,7 @@ def all_recipes() -> list[Path]:
 
 def recipe_sections() -> str:
     """A heading and a table for each group of recipes: their model types and comments."""
-    settings = {name: yaml.safe_load(find_recipe(name).read_text(encoding="utf-8")) for name in recipe_names()}
+    settings = {name: read_yaml(find_recipe(name)) for name in recipe_names()}
     return "\n".join(_section(group, settings) for group in RECIPE_GROUPS)
 
 

@@ -50,8 +50,8 @@ def test_runs_inherit_and_files_of_data_can_be_elsewhere(tmp_path):
     experiment = read_experiment(str(tmp_path / "mine.yaml"))
     steps = steps_of(experiment, Places(Path("r"), {"toy": "else where"}), only="wide")
     assert [str(step) for step in steps] == [
-        "syntaxlm train lstm-toy -o r/mine/wide/seed-3 --text.train 'else where/train.txt' --text.valid"
-        " 'else where/valid.txt' --text.test 'else where/test.txt' --run.seed 3 --schedule.epochs 1 --model.layers 3",
+        "syntaxlm train lstm-toy -o r/mine/wide/seed-3 --run.seed 3 --schedule.epochs 1 --model.layers 3 --text.train"
+        " 'else where/train.txt' --text.valid 'else where/valid.txt' --text.test 'else where/test.txt'",
         "syntaxlm parse r/mine/wide/seed-3 'else where/a.txt'",
     ]
     assert len(steps_of(experiment, Places())) == 8

@@ -7,10 +7,8 @@ import os
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from syntaxlm.core.errors import InputError, shortened
-from syntaxlm.core.files import read_text
+from syntaxlm.core.settings import read_yaml
 from syntaxlm.core.tensor_files import open_tensors
 from syntaxlm.models.abilities import ParsesSentences, TrainsByCounting, abilities_of
 from syntaxlm.models.registry import model_shapes
@@ -102,7 +100,7 @@ def list_recipes() -> Report:
     """Return a report of the bundled recipes, by what they are for: the section `about` of each."""
     recipes = []
     for name in recipe_names():
-        settings = yaml.safe_load(read_text(find_recipe(name)))
+        settings = read_yaml(find_recipe(name))
         recipes.append({"name": name, "model_type": settings["model"]["name"], **settings["about"]})
 
     order = list(RECIPE_GROUPS)
