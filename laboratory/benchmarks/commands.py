@@ -30,7 +30,7 @@ from laboratory.results.store import with_head
 
 SCHEMA_VERSION = 1
 # Recipes, and how often each parses the text: a quick one needs more text for a time that can be measured.
-RECIPES = {"prpn-ptb-words-small": 40, "on-lstm-ptb-words-small": 4, "simple-pcfg-ptb": 2}
+RECIPES = {"prpn-ptb-parsing": 40, "on-lstm-ptb-words-small": 4, "simple-pcfg-ptb": 2}
 TRAINED = "on-lstm-ptb-words-small"
 SYNTAXLM = [sys.executable, "-m", "syntaxlm"]
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "syntaxlm"]

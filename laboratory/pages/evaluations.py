@@ -37,7 +37,7 @@ def _or_dash(value: float | None) -> str:
 def compared_parsers() -> str:
     """Parsers trained for the same time: the two comparisons of `syntaxlm compare`."""
     heads = [
-        "recipe",
+        "run",
         "learns from",
         "F1",
         "F1, up to 10 words",

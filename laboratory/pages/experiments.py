@@ -23,6 +23,7 @@ from laboratory.pages.stored_results import (
     short,
     trained,
 )
+from laboratory.pages.trainings import present_commands
 from laboratory.results.store import StoredRun, select, stored_run
 
 OUTCOMES = ("reproduced", "found at small size", "not found", "not run")
@@ -257,9 +258,12 @@ def _section(row: Entry) -> str:
         text += f" {_sentence(row['about'])}"
     if "recipe" in row:
         text += f" Recipe at published size: `{row['recipe']}`."
+    elif "experiment" in row:
+        text += f" At published size: `python -m laboratory run {row['experiment']}`."
     if ours:
         text += "\n\n" + _table(row, lines[1:], ours)
-    made = dict.fromkeys(line for one in ours if one for line in one.commands) | dict.fromkeys(row.get("commands", ()))
+    stored = [line for one in ours if one for line in one.commands]
+    made = dict.fromkeys(command for line in [*stored, *row.get("commands", ())] for command in present_commands(line))
     return text + ("\n```sh\n" + "\n".join(made) + "\n```\n" if made else "\n" * (not ours))
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from itertools import takewhile
 from pathlib import Path
-
-import yaml
+from typing import Any
 
 from laboratory.pages.markdown import plain, table
-from syntaxlm.training.recipe_files import bundled_recipes, find_recipe, recipe_names
+from syntaxlm.core.settings import read_yaml
+from syntaxlm.training.recipe_files import RECIPE_GROUPS, bundled_recipes, find_recipe, recipe_names
 
 
 def all_recipes() -> list[Path]:
@@ -16,19 +16,18 @@ def all_recipes() -> list[Path]:
 
 
 def recipe_sections() -> str:
-    """A heading and a table for each model type: its recipes and their comments."""
-    by_model: dict[str, list[str]] = {}
-    for name in recipe_names():
-        by_model.setdefault(_model(name), []).append(name)
-    return "\n".join(_section(model, names) for model, names in sorted(by_model.items()))
+    """A heading and a table for each group of recipes: their model types and comments."""
+    settings = {name: read_yaml(find_recipe(name)) for name in recipe_names()}
+    return "\n".join(_section(group, settings) for group in RECIPE_GROUPS)
 
 
-def _section(model: str, names: list[str]) -> str:
-    return f"### `{model}`\n\n" + table(["recipe", "what it trains"], ([f"`{name}`", _comment(name)] for name in names))
-
-
-def _model(name: str) -> str:
-    return str(yaml.safe_load(find_recipe(name).read_text(encoding="utf-8"))["model"]["name"])
+def _section(group: str, settings: dict[str, Any]) -> str:
+    rows = (
+        [f"`{name}`", f"`{recipe['model']['name']}`", _comment(name)]
+        for name, recipe in settings.items()
+        if recipe["about"]["group"] == group
+    )
+    return f"### {RECIPE_GROUPS[group]}\n\n" + table(["recipe", "model type", "what it trains"], rows)
 
 
 def _comment(name: str) -> str:

@@ -9,6 +9,7 @@ from laboratory.pages.markdown import table
 from laboratory.results.store import select, stored_report
 
 _PRECISIONS = {"32": "float32"}
+_MODELS_OF_COMMANDS = {"prpn-ptb-words-small": "PRPN of 400 neurons"}  # of no bundled recipe
 COMMANDS = {"epyc": "idle EPYC", "xeon": "shared Xeon"}  # runs of laboratory.benchmarks.commands; the machines
 
 
@@ -67,7 +68,8 @@ def command_speed() -> str:
             raise ValueError(f"speed: the rows of {' and '.join(COMMANDS)} differ")
         ((kind, what, processes, threads, unit),) = cases
         figures = [f"{row['figure']:.2f}" if unit == "seconds" else f"{row['figure']:,.0f}" for row in same]
-        rows.append([what if kind == "start" else f"`{what}`", kind, str(processes), str(threads), *figures, unit])
+        measured = what if kind == "start" else _MODELS_OF_COMMANDS.get(what, f"`{what}`")
+        rows.append([measured, kind, str(processes), str(threads), *figures, unit])
     return table(["what", "measured", "processes", "threads of each", *COMMANDS.values(), "unit"], rows)
 
 

@@ -23,6 +23,7 @@ import numpy as np
 import torch
 
 import syntaxlm.storage.bundled
+from laboratory.experiment import recipe_of
 from laboratory.shipping.english_text import write_english
 from syntaxlm.comparison.focus import FocusOptions, focus
 from syntaxlm.core.files import write_text
@@ -84,14 +85,14 @@ def train_members(runs: Path) -> None:
     text = runs / "data"
     for name, (half, settings) in GRAMMARS.items():
         own = {"run.seed": half, "text.train": str(text / f"half-{half}.txt"), **settings}
-        _train(runs / name, "simple-pcfg-en", {**own, "text.valid": str(text / "valid-fifth.txt")})
+        _train(runs / name, "simple-pcfg", {**own, "text.valid": str(text / "valid-fifth.txt")})
     settings = {"text.train": str(text / "parsed.txt"), "text.valid": str(text / "valid-parsed.txt")}
-    recipe = read_recipe("simple-pcfg-en-fast", settings)
+    recipe = recipe_of("english", "simple-pcfg-fast", settings)
     student = read_recipe("span-parser-text", settings)
     options = FocusOptions(seeds=0, also=[runs / name for name in GRAMMARS], strength=FOCUS, student=student)
     focus(recipe, runs / LEARNERS, options, lambda recipe: nullcontext(lambda event: None), print)
     both = {"text.train": str(text / "train.txt"), "text.valid": str(text / "valid-fifth.txt")}
-    _train(runs / SCORER, "lstm-en", both)
+    _train(runs / SCORER, "lstm", both)
 
 
 def write_shipped(runs: Path) -> None:
@@ -101,7 +102,8 @@ def write_shipped(runs: Path) -> None:
     write_model(SHIPPED / "en-fast", parsers[0], torch.bfloat16)
 
 
-def _train(folder: Path, recipe: str, settings: Mapping[str, object]) -> None:
+def _train(folder: Path, name: str, settings: Mapping[str, object]) -> None:
+    """Train a run of the experiment `english`, or resume it."""
     if (folder / RESULT).exists():
         print(f"{folder}: finished")
         return
@@ -109,7 +111,7 @@ def _train(folder: Path, recipe: str, settings: Mapping[str, object]) -> None:
     if folder.exists():
         resume(folder)
     else:
-        train(read_recipe(recipe, settings), folder)
+        train(recipe_of("english", name, settings), folder)
 
 
 if __name__ == "__main__":

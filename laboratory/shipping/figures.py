@@ -3,7 +3,7 @@
     python -m laboratory.shipping.figures DATA RUNS
 
 DATA: a folder with wsj-sample/mrg, gum/test.mrg, craft, blimp, natural-stories and english/ewt_test.sentences.txt.gz.
-RUNS: the folder of `shipping.english`. Its folder kn5, a run of the recipe kn5-en, is measured as well.
+RUNS: the folder of `shipping.english`. Its folder kn5, the run kn5 of the experiment english, is measured as well.
 """
 
 from __future__ import annotations

@@ -20,12 +20,12 @@ from pathlib import Path
 
 import torch
 
+from laboratory.experiment import recipe_of
 from laboratory.shipping.english import SHIPPED
 from laboratory.shipping.figures import store_report
 from syntaxlm.comparison.focus import FocusOptions, focus
 from syntaxlm.core.files import write_text
 from syntaxlm.storage.folder import read_model, write_model
-from syntaxlm.training.recipe import read_recipe
 from syntaxlm.trees.tree import read_brackets, write_brackets
 
 MINUTES = 45.0  # for all trainings
@@ -68,7 +68,7 @@ def write_parts(treebank: Path, runs: Path) -> None:
 def train_grammars(runs: Path) -> None:
     """Trains the grammars."""
     text = {"text.train": str(runs / "train.txt"), "text.valid": str(runs / "valid.txt"), "text.test": None}
-    recipe = read_recipe("simple-pcfg-is", {**text, **SMALL})
+    recipe = recipe_of("english", "icelandic", {**text, **SMALL})
     options = FocusOptions(seeds=1, variants=VARIANTS, minutes=MINUTES)
     focus(recipe, runs / "learners", options, lambda recipe: nullcontext(lambda event: None), print)
 

@@ -35,7 +35,7 @@ twice.
 | MASC, written American English of many genres, without the articles that are part of the WSJ sample | 0.4 million | \
 "linguistic education, research, and development, including commercial development" |
 
-The recipes are `simple-pcfg-en`, `simple-pcfg-en-fast`, `span-parser-text` and `lstm-en`;
+The experiment `english` (`laboratory/experiments`) has the recipes and their settings;
 `python -m laboratory.shipping.english` makes the models again.
 """
 LIMITS = """\
@@ -50,7 +50,8 @@ ICEPAHC = """\
 Icelandic Parsed Historical Corpus (IcePaHC), 0.7 million words and marks. These are its first eight tenths, texts of
 the 12th to the 21st century (Wallenberg, Ingason, Sigurðsson and Rögnvaldsson; CC BY 4.0). Its trees were not used.
 
-The recipe is `simple-pcfg-is`; `python -m laboratory.shipping.icelandic` makes the model again.
+The experiment `english` has the recipe and its settings;
+`python -m laboratory.shipping.icelandic` makes the model again.
 """
 
 

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import re
-from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from syntaxlm.core.errors import InputError, shortened
-from syntaxlm.core.files import read_text
+from syntaxlm.core.settings import read_yaml
 from syntaxlm.core.tensor_files import open_tensors
 from syntaxlm.models.abilities import ParsesSentences, TrainsByCounting, abilities_of
 from syntaxlm.models.registry import model_shapes
@@ -33,7 +29,7 @@ from syntaxlm.storage.folder import (
 )
 from syntaxlm.storage.folder import FORMAT as MODEL_FORMAT
 from syntaxlm.text.vocabulary import Vocabulary
-from syntaxlm.training.recipe_files import find_recipe, recipe_names
+from syntaxlm.training.recipe_files import RECIPE_GROUPS, find_recipe, recipe_names
 from syntaxlm.training.result import RESULT, read_result
 from syntaxlm.training.run import RECIPE, read_run_recipe
 
@@ -58,6 +54,7 @@ BUNDLED_RECIPES = Columns(
     {
         "name": Column("text", "name, for train, compare and focus"),
         "model_type": Column("text", "type of the model"),
+        "group": Column("text", f"what one wants: {', '.join(RECIPE_GROUPS)}"),
         "purpose": Column("text", "what the recipe is for"),
     },
 )
@@ -100,18 +97,23 @@ def list_models(folder: Path | None) -> Report:
 
 
 def list_recipes() -> Report:
-    """Return a report of the bundled recipes. The purpose of each is the first sentence of its first comment."""
+    """Return a report of the bundled recipes, by what they are for: the section `about` of each."""
     recipes = []
     for name in recipe_names():
-        text = read_text(find_recipe(name))
-        comments = takewhile(lambda line: line.startswith("#"), text.splitlines())
-        comment = " ".join(line.removeprefix("#").strip() for line in comments)
-        purpose = re.split(r"(?<!et al)\. ", comment)[0].rstrip(".:")
-        recipes.append({"name": name, "model_type": yaml.safe_load(text)["model"]["name"], "purpose": purpose})
-    table = ReportTable.of(
-        BUNDLED_RECIPES, recipes, {"name": "recipe", "model_type": "model type", "purpose": "purpose"}
-    )
-    return Report(BUNDLED_RECIPES, recipes, {"schema_version": 1, "recipes": recipes}, tables=[table])
+        settings = read_yaml(find_recipe(name))
+        recipes.append({"name": name, "model_type": settings["model"]["name"], **settings["about"]})
+
+    order = list(RECIPE_GROUPS)
+    recipes.sort(key=lambda recipe: order.index(recipe["group"]))  # by name in each group
+    tables = [
+        ReportTable.of(
+            BUNDLED_RECIPES,
+            [recipe for recipe in recipes if recipe["group"] == group],
+            {"name": heading, "purpose": ""},
+        )
+        for group, heading in RECIPE_GROUPS.items()
+    ]
+    return Report(BUNDLED_RECIPES, recipes, {"schema_version": 1, "recipes": recipes}, tables=tables)
 
 
 def shown_size(number: int) -> str:

@@ -180,7 +180,7 @@ def _lines(values: dict[str, Any], indent: str = "") -> list[str]:
 def list_recipes(output: ReportOutput) -> None:
     """List the bundled recipes.
 
-    List the bundled recipes with name, model type and purpose. Use the name with train, compare and focus.
+    List the bundled recipes by what they are for, with name and purpose. Use the name with train, compare and focus.
 
     Examples:
         syntaxlm recipes list --json

@@ -554,6 +554,7 @@ def read_recipe(path: str | Path, overrides: Overrides | None = None) -> Recipe:
         found = {type(None): "no settings", list: "a list"}.get(type(data), "a single value")
         raise InputError(f"{path}: found {found}; expected the sections model, text, batches, ...")
     override(data, overrides or {})
+    data.pop("about", None)  # for readers of the list of recipes
     return recipe_from(data, source)
 
 

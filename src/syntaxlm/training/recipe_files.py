@@ -6,6 +6,16 @@ from pathlib import Path
 
 from syntaxlm.core.errors import InputError, closest_match
 
+# Groups of recipes, in the order of `recipes list`: about.group of a recipe, and the heading that is printed.
+RECIPE_GROUPS = {
+    "toy": "Try it: syntaxlm data toy -o toy",
+    "text": "Your own text",
+    "parsing": "Parsers, on a laptop",
+    "language-model": "Language models, on a laptop",
+    "pairs": "Classifiers of pairs, on a laptop",
+    "published": "Settings of papers",
+}
+
 
 def bundled_recipes() -> Path:
     """Return the folder of the bundled recipes: inside the installed package, or in the root of a checkout."""
@@ -14,7 +24,7 @@ def bundled_recipes() -> Path:
 
 
 def recipe_names() -> list[str]:
-    """Return the names of all bundled recipes. Those for logical inference ("logic/lstm") are last."""
+    """Return the names of all bundled recipes. Those for pairs of sentences ("logic/on-lstm") are last."""
     folder = bundled_recipes()
     paths = [*sorted(folder.glob("*.yaml")), *sorted(folder.glob("*/*.yaml"))]
     return [path.relative_to(folder).with_suffix("").as_posix() for path in paths]

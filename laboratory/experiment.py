@@ -1,0 +1,317 @@
+"""Experiments: what was trained and evaluated for one file of laboratory/results, as YAML in laboratory/experiments.
+
+    purpose: what the experiment shows
+    prepare: [syntaxlm data toy -o toy/]          # commands that write data, run if their output (-o) is missing
+    recipe: prpn-toy                              # of every run, as are settings, seeds, command, options, evaluations
+    settings: {schedule.epochs: 1}
+    seeds: [1, 2]
+    evaluations:
+      - {data: toy-test, command: syntaxlm evaluate parse MODEL toy/test.mrg}
+    runs:
+      plain: {}                                   # only the recipe and its settings
+      small: {settings: {model.hidden_size: 64}}  # beside those above
+      smaller: {like: small, seeds: [1]}          # all of another run, but for what is given
+
+Without runs, there is one, whose name is "".
+
+In commands, MODEL is the folder of a run and seed, SEED the seed, and RUNS the folder of all experiments, as in
+RUNS/toy/small/seed-1.
+Files of data/NAME/ and NAME/, in commands and recipes, can be elsewhere: see `Places`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from syntaxlm.core.errors import InputError, closest_match
+from syntaxlm.core.settings import read_yaml
+from syntaxlm.training.recipe import Recipe, read_recipe
+
+EXPERIMENTS = Path(__file__).with_name("experiments")
+_SHARED = ("recipe", "settings", "seeds", "command", "options", "evaluations")  # keys of all runs
+
+
+class _Part(BaseModel):
+    """Base class of the parts of an experiment, which refuse unknown keys."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Evaluation(_Part):
+    """A command that evaluates the model of a run.
+
+    Attributes:
+        command: whole command line, without --json.
+        data: name of what it is evaluated on; None: no data of its own.
+        run: name of what is evaluated, in the results; None: that of the run.
+        seed: of the model; None: that of the run.
+    """
+
+    command: str
+    data: str | None = None
+    run: str | None = None
+    seed: int | None = None
+
+
+class Run(_Part):
+    """One model with its seeds.
+
+    Attributes:
+        recipe: name of a bundled recipe; None: nothing is trained.
+        settings: dotted names and values that replace those of the recipe.
+        command: what trains.
+        options: further options of this command.
+        seeds: the values of run.seed; () for a model without random weights.
+        evaluations: of every seed.
+        run: name in the results; None: its name in the experiment.
+        factors: in what the runs differ, for the results.
+    """
+
+    recipe: str | None = None
+    settings: dict[str, Any] = {}
+    command: Literal["train", "focus", "compare"] = "train"
+    options: str = ""
+    seeds: tuple[int, ...] = ()
+    evaluations: tuple[Evaluation, ...] = ()
+    run: str | None = None
+    factors: dict[str, str | int] = {}
+
+
+class Experiment(_Part):
+    """An experiment.
+
+    Attributes:
+        name: stem of its file, and of the file of its results.
+        purpose: what it shows.
+        prepare: commands that write its data.
+        runs: by name.
+    """
+
+    name: str
+    purpose: str
+    prepare: tuple[str, ...] = ()
+    runs: dict[str, Run]
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where runs and data are.
+
+    Attributes:
+        output: folder of all runs.
+        data: folders that replace data/NAME/ and NAME/ in commands and recipes, by NAME.
+    """
+
+    output: Path = Path("runs")
+    data: Mapping[str, str] = field(default_factory=dict)
+
+    def moved(self, path: str) -> str:
+        """Return where a file of data is."""
+        for name, folder in self.data.items():
+            for prefix in (f"data/{name}/", f"{name}/"):
+                if path.startswith(prefix):
+                    return os.path.join(folder, path.removeprefix(prefix))
+        return path
+
+
+@dataclass(frozen=True)
+class Step:
+    """A command of an experiment.
+
+    Attributes:
+        words: the command line.
+        output: folder of the model, or what is written to prepare data.
+        run: name in the results; None: it prepares data.
+        seed: None: without random weights.
+        evaluation: None: it trains, or prepares data.
+        training: commands that trained the model.
+        factors: in what the runs differ.
+    """
+
+    words: tuple[str, ...]
+    output: Path
+    run: str | None = None
+    seed: int | None = None
+    evaluation: Evaluation | None = None
+    training: tuple[str, ...] = ()
+    factors: Mapping[str, str | int] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return shlex.join(self.words)
+
+    @property
+    def with_report(self) -> tuple[str, ...]:
+        """The command line that prints its report as JSON; programs of the laboratory name this option themselves."""
+        return (*self.words, "--json") if self.run is not None and self.words[0] == "syntaxlm" else self.words
+
+
+def experiment_names() -> list[str]:
+    """Return the names of all experiments."""
+    return sorted(path.stem for path in EXPERIMENTS.glob("*.yaml"))
+
+
+def read_experiment(name: str) -> Experiment:
+    """Read an experiment.
+
+    Args:
+        name: stem of a file in laboratory/experiments, or a path.
+
+    Raises:
+        InputError: for an unknown name, and for keys and values that are none of an experiment.
+    """
+    path = Path(name) if name.endswith(".yaml") else EXPERIMENTS / f"{name}.yaml"
+    if not path.exists():
+        raise InputError(f"{name}: no such experiment. {closest_match(name, experiment_names(), 'See: list')}")
+    data = read_yaml(path)
+    shared = {key: data.pop(key) for key in _SHARED if key in data}
+    runs: dict[str, Any] = {}
+    for run_name, run in data.pop("runs", {"": {}}).items():
+        base = runs[run.pop("like")] if "like" in run else shared
+        runs[run_name] = {**base, **run, "settings": {**base.get("settings", {}), **run.get("settings", {})}}
+    try:
+        return Experiment.model_validate({"name": path.stem, "runs": runs, **data})
+    except ValidationError as error:
+        raise InputError(f"{path}: {error}") from None
+
+
+def recipe_of(experiment: str, run: str, settings: Mapping[str, object]) -> Recipe:
+    """Return the recipe of a run of an experiment.
+
+    Args:
+        experiment: its name.
+        run: name of the run.
+        settings: further settings, which replace those of the run.
+    """
+    trained = read_experiment(experiment).runs[run]
+    assert trained.recipe is not None
+    return read_recipe(trained.recipe, {**trained.settings, **settings})
+
+
+def steps_of(experiment: Experiment, places: Places, only: str | None = None, seed: int | None = None) -> list[Step]:
+    """Return the commands of an experiment, in order.
+
+    Args:
+        experiment: the experiment.
+        places: where runs and data are.
+        only: name of one run; None: all.
+        seed: one seed; None: those of each run.
+
+    Raises:
+        InputError: if there is no such run, and for a recipe or setting that does not exist.
+    """
+    if only is not None and only not in experiment.runs:
+        advice = closest_match(only, list(experiment.runs), f"Runs: {', '.join(experiment.runs)}")
+        raise InputError(f"{experiment.name}: no run {only}. {advice}")
+    steps = [_preparation(command, places) for command in experiment.prepare]
+    for name, run in experiment.runs.items():
+        if only in (None, name):
+            for number in (seed,) if run.seeds and seed is not None else run.seeds or (None,):
+                steps += _steps_of_seed(experiment.name, name, run, number, places)
+    return steps
+
+
+def _preparation(command: str, places: Places) -> Step:
+    words = [places.moved(word) for word in shlex.split(command)]
+    return Step(tuple(words), Path(words[words.index("-o") + 1]))
+
+
+def _steps_of_seed(experiment: str, name: str, run: Run, seed: int | None, places: Places) -> Iterator[Step]:
+    """Yield the training of one seed of a run, if it has one, and its evaluations."""
+    model = places.output / experiment / name / ("" if seed is None else f"seed-{seed}")
+    texts = {"MODEL": str(model), "RUNS": str(places.output), "SEED": str(seed)}
+
+    def words_of(command: str) -> tuple[str, ...]:
+        words = [places.moved(word) for word in shlex.split(command)]
+        return tuple(re.sub(r"\b(MODEL|RUNS|SEED)\b", lambda match: texts[match[0]], word) for word in words)
+
+    training: tuple[str, ...] = ()
+    stored_name = name if run.run is None else run.run
+    if run.recipe is not None:
+        settings = _settings(run.recipe, run.settings if seed is None else {"run.seed": seed, **run.settings}, places)
+        options = [word for setting, value in settings.items() for word in (f"--{setting}", _as_option(value))]
+        words = ("syntaxlm", run.command, run.recipe, "-o", str(model), *options, *words_of(run.options))
+        training = (shlex.join(words),)
+        yield Step(words, model, stored_name, seed, factors=run.factors)
+
+    for evaluation in run.evaluations:
+        evaluated = stored_name if evaluation.run is None else evaluation.run
+        model_seed = seed if evaluation.seed is None else evaluation.seed
+        yield Step(words_of(evaluation.command), model, evaluated, model_seed, evaluation, training, run.factors)
+
+
+def _settings(recipe: str, settings: Mapping[str, Any], places: Places) -> dict[str, Any]:
+    """Return settings that replace those of a recipe, with the files of data where they are."""
+    if not places.data:
+        return dict(settings)
+    complete = read_recipe(recipe, settings)
+    files = {
+        f"{complete.data_section}.{name}": places.moved(path)
+        for name, path in vars(complete.data).items()
+        if isinstance(path, str) and places.moved(path) != path
+    }
+    return {**settings, **files}
+
+
+def _as_option(value: object) -> str:
+    """Return a value as an option of the command line takes it, in YAML."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def run_experiment(name: str, steps: list[Step], output: Path, store: Callable[..., object] | None) -> None:
+    """Run the commands of an experiment, and store their reports.
+
+    A command whose report is in the folder of runs is not repeated; a training that was stopped is resumed.
+
+    Args:
+        name: of the experiment.
+        steps: its commands.
+        output: folder of all runs.
+        store: called with the name, the report and facts about it, see `laboratory.results.store.add`; None: nothing is
+            stored.
+
+    Raises:
+        InputError: if a command fails.
+    """
+    for step in steps:
+        if step.run is None:
+            if not step.output.exists():
+                _output_of(step.words)
+            continue
+        report = output / name / "reports" / f"{hashlib.sha256(str(step).encode()).hexdigest()[:16]}.json"
+        if report.exists():
+            continue
+
+        # A run that was stopped is resumed; other commands start again.
+        report.parent.mkdir(parents=True, exist_ok=True)
+        resumes = step.evaluation is None and step.words[1] == "train" and step.output.exists()
+        resumption = ("syntaxlm", "train", "--resume", str(step.output), "--json")
+        written = _output_of(resumption if resumes else step.with_report)
+
+        facts: dict[str, Any] = {"run": step.run, "seed": step.seed, "factors": step.factors}
+        if step.evaluation is not None:
+            facts |= {"data": step.evaluation.data, "training": step.training}
+        if store is not None and written:  # some programs of the laboratory write a file instead
+            store(name, json.loads(written), **facts)
+        report.write_text(written, encoding="utf-8")
+
+
+def _output_of(words: tuple[str, ...]) -> str:
+    """Return what a command writes to standard output."""
+    print(shlex.join(words), flush=True)
+    start = [sys.executable, "-m", "syntaxlm"] if words[0] == "syntaxlm" else [sys.executable]
+    ended = subprocess.run([*start, *words[1:]], stdout=subprocess.PIPE, text=True, check=False)
+    if ended.returncode:
+        raise InputError(f"{shlex.join(words)}: exit code {ended.returncode}")
+    return ended.stdout
