@@ -45,6 +45,7 @@ from syntaxlm.core.declarations import (  # noqa: F401 - the types are for setti
     Positive,
     Seed,
     Size,
+    expected_number,
     limits_of,
     members_of,
     range_of,
@@ -258,7 +259,7 @@ def _lines(settings: type, fault: Any, known: Mapping[str, str]) -> list[str]:
     return [f"{key}{': ' if key else ''}found {_shown(value)}; expected {_expected(fault, hint)}"]
 
 
-_OUT_OF_RANGE = ("greater_than", "greater_than_equal", "less_than", "less_than_equal", "finite_number")
+_OUT_OF_RANGE = ("greater_than", "greater_than_equal", "less_than", "less_than_equal")
 
 
 def _expected(fault: Any, hint: Any) -> str:
@@ -273,8 +274,6 @@ def _expected(fault: Any, hint: Any) -> str:
             limits = limits_of(hint)
             most = f" to {limits['max_length']}" if "max_length" in limits else " or more"
             return f"{limits.get('min_length', 0)}{most} entries"
-        case "greater_than_equal" if int in members:
-            return f"{fault['ctx']['ge']:,} or more"
         case "less_than_equal" if limits_of(hint) == limits_of(Positive):
             return f"a number up to {fault['ctx']['le']:g}"
         case "tuple_type" | "list_type" | "frozen_set_type":
@@ -283,9 +282,10 @@ def _expected(fault: Any, hint: Any) -> str:
             return "text that is not empty"
         case "string_type" if isinstance(fault["input"], bool | int | float):
             return f"{expected}; put it in quotes"  # YAML reads NO and 007 as a boolean and a number
-    if reason in _OUT_OF_RANGE or reason.startswith("float_"):
-        return range_of(hint) or "a finite number"
-    return ", ".join(filter(None, ["an integer", range_of(hint)])) if reason.startswith("int_") else expected
+        case "finite_number":
+            return range_of(hint) or "a finite number"
+    is_number = reason in _OUT_OF_RANGE or reason.startswith(("float_", "int_"))
+    return expected_number(hint, fault["input"]) if is_number else expected
 
 
 def _dotted(*parts: str) -> str:
