@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import MISSING
 from pathlib import Path
 
 from laboratory.pages.markdown import plain, table
@@ -64,7 +63,7 @@ def _first_sentence(command: Command) -> str:
 
 
 def _options(command: Command) -> str:
-    rows = [[_written(option), plain(_meaning(option))] for option in command.options.values()]
+    rows = [[_written(option), plain(option.help)] for option in command.options.values()]
     if command.takes_overrides:
         rows.append(
             ["`--SECTION.SETTING VALUE`", "any [setting](../reference/settings.md) of the recipe, by its dotted name"]
@@ -79,8 +78,3 @@ def _written(option: Option) -> str:
         names += [f"--no-{name.removeprefix('--')}" for name in names]
     value = "" if option.shown.is_positional else option.value_name
     return f"`{', '.join(f'{name} {value}'.rstrip() for name in names)}`"
-
-
-def _meaning(option: Option) -> str:
-    is_required = option.default is MISSING and not option.shown.is_positional
-    return option.help + (" (must be given)" if is_required else "")

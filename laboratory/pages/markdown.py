@@ -9,7 +9,8 @@ from collections.abc import Iterable, Sequence
 _CODE = re.compile(r"(`+)(?:.+?)\1", re.DOTALL)
 _ENTITIES = {"<": "&lt;", "*": "&#42;", "$": "&#36;", "[": "&#91;", "|": "&#124;"}
 _ENTRY = re.compile(r"(?P<names>[A-Za-z_][\w.]*(?:, [A-Za-z_][\w.]*)*):(?= )")
-_SECTION = re.compile(r"^(?:Args|Attributes|Raises):\n(?P<entries>(?: {4}.*(?:\n|$))+)", re.MULTILINE)
+_RAISES = re.compile(r"^Raises:\n {4}(\w+): ", re.MULTILINE)
+_SECTION = re.compile(r"^(?:Args|Attributes):\n(?P<entries>(?: {4}.*(?:\n|$))+)", re.MULTILINE)
 _NUMBERED = re.compile(r"\d+\. ")
 _SECOND_ENTRY = re.compile(r"\.  (?=[a-z_][\w, ]*: )")  # two spaces separate entries of one line
 _MARKUP = re.compile("[" + re.escape("".join(_ENTITIES)) + "]")
@@ -38,6 +39,7 @@ def as_markdown(docstring: str) -> str:
     """A docstring with its lists of names as Markdown lists, its example as code, and nothing in it read as markup."""
     text, prompt, example = docstring.partition(">>> ")
     text = _SECTION.sub(lambda section: textwrap.dedent(section["entries"]), text)
+    text = _RAISES.sub(r"Raises \1 ", text)
     text = _SECOND_ENTRY.sub(".\n", text.rstrip())
     lines: list[str] = []
     for line in plain(text).split("\n"):

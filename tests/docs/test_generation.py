@@ -19,24 +19,36 @@ from tests.docs.examples import ROOT
 
 @dataclass(frozen=True)
 class Inner:
-    many: tuple[str, ...] = ()  # of | and <unk>
+    """Settings.
+
+    Attributes:
+        many: of | and <unk>
+    """
+
+    many: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Outer:
-    must: str  # what # it is
+    """Settings.
+
+    Attributes:
+        must: what it is
+    """
+
+    must: str
     inner: Inner = field(default_factory=Inner)
     mute: int | None = None
 
 
-def test_settings_come_with_their_comments_in_their_order():
+def test_settings_come_with_their_docstrings_in_their_order():
     settings = list(settings_of(Outer, "outer."))
     assert [(one.name, one.takes, one.default) for one in settings] == [
         ("outer.must", "text", "must be given"),
         ("outer.inner.many", "list of texts", "`[]`"),
         ("outer.mute", "whole number or `null`", "`null`"),
     ]
-    assert [one.meaning for one in settings] == ["what # it is", "of | and <unk>", ""]
+    assert [one.meaning for one in settings] == ["what it is", "of | and <unk>", ""]
     assert table_of(settings).splitlines()[3].endswith("| of &#124; and &lt;unk> |")
 
 

@@ -138,7 +138,7 @@ def test_stored_tokens_that_no_parser_has_are_refused(parts, tmp_path):
         ),
         (
             {"parsers": [{"name": "simple-pcfg"}, {"name": "neural-pcfg", "nonterminals": 0}]},
-            "model.parsers.1.nonterminals: found 0; expected 1 or more",
+            "model.parsers.1.nonterminals: found 0; expected an integer from 1 to 65,536",
         ),
     ],
 )

@@ -257,7 +257,7 @@ def test_settings_of_a_model_too_large_for_memory_raise_an_error(folder, key, va
 @pytest.mark.parametrize(
     ("key", "value", "expected"),
     [
-        ("hidden_size", -3, "model.hidden_size: found -3; expected 1 or more"),
+        ("hidden_size", -3, "model.hidden_size: found -3; expected an integer from 1 to 65,536"),
         ("hiden_size", 3, "model.hiden_size: no such setting. Did you mean model.hidden_size?"),
         ("name", "mamba", 'model.name: found "mamba"; expected one of prpn, lstm'),
         ("layers", "two", 'model.layers: found "two"; expected an integer'),

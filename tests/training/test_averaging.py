@@ -225,8 +225,11 @@ def test_each_random_length_has_its_own_rate(toy, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("sections", "fault"),
     [
-        ({"optimiser": {"average_patience": 0}}, "optimiser.average_patience: found 0; expected 1 or more"),
-        ({"optimiser": {"average_from_epoch": 0}}, "optimiser.average_from_epoch: found 0; expected 1 or more"),
+        ({"optimiser": {"average_patience": 0}}, "optimiser.average_patience: found 0; expected an integer, 1 or more"),
+        (
+            {"optimiser": {"average_from_epoch": 0}},
+            "optimiser.average_from_epoch: found 0; expected an integer, 1 or more",
+        ),
         (
             {"optimiser": {"average_learning_rate": -1.0, "average_patience": 5}},
             "optimiser.average_learning_rate: found -1.0; expected a positive number",

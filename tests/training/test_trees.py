@@ -193,7 +193,7 @@ def test_a_model_of_text_reads_no_trees(toy, lstm):
         ),
         (TREE_RNN, {"trees": {"normaliser": {"units": "characters"}}}, "units: found characters; expected words"),
         ({"name": "lstm"}, {}, "model.name: found lstm, which learns from text; expected a section text in place of"),
-        (TREE_RNN | {"noise_words": 0}, {}, "model.noise_words: found 0; expected 1 or more"),
+        (TREE_RNN | {"noise_words": 0}, {}, "model.noise_words: found 0; expected an integer from 1 to 65,536"),
         (TREE_RNN | {"cell": "gru"}, {}, "model.cell"),
     ],
 )

@@ -23,7 +23,6 @@ from cyclopts import (
     UnknownOptionError,
     UnusedCliTokensError,
 )
-from cyclopts.argument import Argument, ArgumentCollection
 
 from syntaxlm.cli.command import Command, Folder, Group, Run
 from syntaxlm.core.declarations import Option
@@ -86,27 +85,26 @@ def app_of(name: str, commands: Mapping[str, Run | Group], above: str = "", **se
 def _parameter(option: Option) -> inspect.Parameter:
     """Return an option as the parameter of a function that cyclopts reads.
 
-    cyclopts finds the words of each option; the option itself converts and checks them, so any type is allowed.
+    cyclopts only finds the words of each option. The option converts and checks them, so any type is allowed.
     """
-    shown, is_required = option.shown, option.default is MISSING
     hint: Any = _completed_by(option) | Any
-    settings: dict[str, Any] = {"converter": _texts}
-    if option.type is bool:
-        hint = bool | None
-        settings = {"negative": "", "allow_repeating": True} if option.default is False else {}
-    elif option.is_list and not shown.is_positional:
-        hint = GenericAlias(tuple, (hint, ...))
-        settings |= {"consume_multiple": (1, None)} if is_required else {}
+    settings: dict[str, Any] = {"converter": _texts, "show_choices": option.name not in RECIPES}
+    kind: Any = inspect.Parameter.KEYWORD_ONLY
+    if option.shown.is_positional:
+        kind = inspect.Parameter.VAR_POSITIONAL if option.is_list else inspect.Parameter.POSITIONAL_ONLY
+    elif option.type is bool:
+        hint, settings = bool | None, {}
+        if option.default is False:
+            settings = {"negative": "", "allow_repeating": True}
+    elif option.is_list:
+        hint = GenericAlias(tuple, (hint, ...)) | None
+        if option.default is MISSING:
+            settings["consume_multiple"] = (1, None)
     elif option.count > 1:
         hint = GenericAlias(tuple, (hint,) * option.count) | None
-    settings |= {"required": is_required, "show_choices": option.name not in RECIPES}
-    metavar = shown.metavar or ("CHOICE" if option.choices else None)
+    metavar = option.shown.metavar or ("CHOICE" if option.choices else None)
     parameter = Parameter(name=option.names, help=option.help, metavar=metavar, **settings)
-    kind: Any = inspect.Parameter.KEYWORD_ONLY
-    if shown.is_positional:
-        kind = inspect.Parameter.VAR_POSITIONAL if option.is_list else inspect.Parameter.POSITIONAL_ONLY
-    has_default = not is_required and kind is not inspect.Parameter.VAR_POSITIONAL
-    default = option.default if has_default else inspect.Parameter.empty
+    default = inspect.Parameter.empty if kind is inspect.Parameter.VAR_POSITIONAL else None
     return inspect.Parameter(option.name, kind, default=default, annotation=Annotated[hint, parameter])
 
 
@@ -164,18 +162,26 @@ def parse(app: App, words: Sequence[str]) -> tuple[Command, dict[str, Any]] | No
             function(*bound.args, **bound.kwargs)
         sys.stdout.write(printed.get())
         return None
-    command, values = function.command, dict[str, Any]()
-    for name, texts in bound.arguments.items():
+    return function.command, _values(function.command, bound.arguments, f"{app.name[0]} {function.command.name}")
+
+
+def _values(command: Command, given: Mapping[str, Any], program: str) -> dict[str, Any]:
+    """Return the values of options from their words. Raises UsageError."""
+    values = {}
+    for name, texts in given.items():
         option = command.options[name]
         try:
             values[name] = _value(option, texts)
         except InputError as error:
-            raise UsageError(f"{app.name[0]} {command.name}", f"argument {'/'.join(option.names)}: {error}") from None
+            raise UsageError(program, f"argument {'/'.join(option.names)}: {error}") from None
+    required = [option for option in command.options.values() if option.default is MISSING]
+    if missing := ["/".join(option.names) for option in required if option.name not in given]:
+        raise UsageError(program, f"the following arguments are required: {', '.join(missing)}")
     if values.pop("json", False):
         if "format" in values:
-            raise UsageError(f"{app.name[0]} {command.name}", "--json and --format: expected one of them, once")
+            raise UsageError(program, "--json and --format: expected one of them, once")
         values["format"] = "json"
-    return command, values
+    return values
 
 
 def _is_value(word: str) -> bool:
@@ -185,35 +191,27 @@ def _is_value(word: str) -> bool:
 
 def _message(error: CycloptsError) -> str:
     """Return what is wrong with a command line."""
-    unused = error.unused_tokens or []
-    unknown = [word for word in unused if word.startswith("-")]
     match error:
         case UnknownOptionError():
             return _unknown_option(error.token.keyword or error.token.value, error)
-        case UnknownCommandError() | MissingArgumentError(keyword=None) if unknown:
-            return _unknown_option(unknown[0], error)
-        case UnknownCommandError():
-            return f"unknown command {_with_closest_match(repr(unused[0]), unused[0], error.app or ())}"
-        case UnusedCliTokensError():
-            return f"unexpected argument {unused[0]!r}"
-        case RepeatArgumentError():
-            first = error.argument.tokens[0].keyword if error.argument else error.token.keyword
-            return f"{first} and {error.token.keyword}: expected one of them, once"
-        case MissingArgumentError(keyword=None):
-            return f"the following arguments are required: {_name(error.argument)}"
-        case MissingArgumentError():
-            return f"argument {_name(error.argument)}: expected a value"
+        case UnknownCommandError(unused_tokens=[word, *_]) if word.startswith("-"):
+            return _unknown_option(word, error)
+        case UnknownCommandError(unused_tokens=[word, *_]):
+            return f"unknown command {_with_closest_match(repr(word), word, error.app or ())}"
+        case UnusedCliTokensError(unused_tokens=[word, *_]):
+            return f"unexpected argument {word!r}"
+        case RepeatArgumentError(argument=argument, token=token):
+            first = argument.tokens[0].keyword if argument else token.keyword
+            return f"{first} and {token.keyword}: expected one of them, once"
+        case MissingArgumentError(argument=argument, keyword=name) if argument:
+            return f"{name}: the value is missing; expected {name} {argument.parameter.metavar}"
     return str(error)
-
-
-def _name(argument: Argument | None) -> str:
-    return "" if argument is None else "/".join(argument.names)
 
 
 def _unknown_option(word: str, error: CycloptsError) -> str:
     name = word.partition("=")[0]
     app = error.app
-    known = app.assemble_argument_collection() if app and app.default_command else ArgumentCollection()
+    known = app.assemble_argument_collection() if app and app.default_command else ()
     return _with_closest_match(f"unrecognized option {name}", name, [name for each in known for name in each.names])
 
 

@@ -121,12 +121,14 @@ class Command:
         return {**options, "quiet": common["quiet"]}
 
     def _described(self, option: Option) -> Option:
-        """Return an option with the formats that the output file chooses, or the library transformers, in its help."""
+        """Return an option whose help also says what follows from the command."""
         text = option.help
         if option.shown.use == "format":
             text += f". The extension of -o FILE also chooses it: {', '.join(self.formats or ())}"
         elif option.shown.metavar == "MODEL" and option.shown.is_positional and option.mark(Needs) is None:
             text += ALSO_TRANSFORMERS
+        if option.default is MISSING and not option.shown.is_positional:
+            text += " (must be given)"
         return replace(option, text=text)
 
     @property

@@ -206,9 +206,7 @@ class Option:
         form = self.mark(Form) or _NUMBERS.get(self.type)
         value = self.type(text) if form is None or re.fullmatch(form.pattern, text) else None
         if value is None or (self.type in _NUMBERS and not self.accepts(value)):
-            limits = self.mark(Bounds) or Bounds()
-            is_large = type(value) is int and limits.le == LARGEST_COUNT < value
-            expected = f"at most {LARGEST_COUNT:,}" if is_large else self.expected
+            expected = expected_number(self.hint, value) if self.type in _NUMBERS else self.expected
             raise InputError(f"found {shortened(text, LONGEST_NAME)!r}; expected {expected}")
         return value
 
@@ -229,12 +227,8 @@ class Option:
         if self.choices:
             *first, last = self.choices
             return f"{', '.join(first)} or {last}"
-        form, limits = self.mark(Form) or _NUMBERS.get(self.type), self.mark(Bounds)
-        expected = self.type.__name__ if form is None else form.expected
-        if limits is None:
-            return expected
-        is_open = limits.le is None or limits.le == LARGEST_COUNT
-        return expected + (f", {limits.ge:,} or more" if is_open else f" from {limits.ge:,} to {limits.le:,}")
+        form = self.mark(Form)
+        return form.expected if form else expected_number(self.hint) if self.type in _NUMBERS else self.type.__name__
 
 
 _NUMBERS: Mapping[type, Form] = {
@@ -387,6 +381,24 @@ def limits_of(hint: Any) -> dict[str, Any]:
     return limits
 
 
+def expected_number(hint: Any, found: Any = None) -> str:
+    """Describe the numbers of a type, for messages: "an integer from 1 to 100", "a number from 0 to under 1".
+
+    Args:
+        hint: the type with its limits.
+        found: the value instead, for which a limit far above useful values is worth mentioning.
+    """
+    if int not in members_of(hint):
+        return range_of(hint) or "a number"
+    limits = limits_of(hint)
+    if not limits:
+        return "an integer"
+    if limits.get("le", LARGEST_COUNT) != LARGEST_COUNT:
+        return f"an integer from {range_of(hint)}"
+    is_large = isinstance(found, int) and found > LARGEST_COUNT
+    return f"at most {LARGEST_COUNT:,}" if is_large else f"an integer, {limits['ge']:,} or more"
+
+
 def range_of(hint: Any) -> str:
     """Describe the range of a number: "1 to 65,536", "a number from 0 to under 1"; "" without limits."""
     limits = {name: value for name, value in limits_of(hint).items() if name in ("gt", "ge", "lt", "le")}
@@ -396,7 +408,9 @@ def range_of(hint: Any) -> str:
         return f"{limits['ge']:,} to {limits['le']:,}" if "le" in limits else f"{limits['ge']:,} or more"
     if limits == limits_of(Positive):
         return "a positive number"
-    lower = f"from {limits['ge']:g}" if "ge" in limits else f"above {limits['gt']:g} and" if "gt" in limits else ""
-    upper = f"to {limits['le']:g}" if "le" in limits else f"under {limits['lt']:g}" if "lt" in limits else ""
+    if set(limits) == {"ge"}:
+        return f"a number, {limits['ge']:g} or more"
+    lower = f"from {limits['ge']:g}" if "ge" in limits else f"above {limits['gt']:g} and"
+    upper = f"to {limits['le']:g}" if "le" in limits else f"under {limits['lt']:g}"
     between = " to" if "ge" in limits and "lt" in limits else " up" if "gt" in limits and "le" in limits else ""
-    return f"a number {lower}{between} {upper}".rstrip()
+    return f"a number {lower}{between} {upper}"

@@ -45,6 +45,7 @@ from syntaxlm.core.declarations import (  # noqa: F401 - the types are for setti
     Positive,
     Seed,
     Size,
+    expected_number,
     limits_of,
     members_of,
     range_of,
@@ -74,7 +75,8 @@ def check_number(name: str, value: int, least: int, most: int = LARGEST_COUNT) -
 class SettingsError(InputError):
     """Settings that are out of range or contradict each other.
 
-    faults: one line per fault, starting with the name of the setting.
+    Attributes:
+        faults: one line per fault, starting with the name of the setting.
     """
 
     def __init__(self, faults: Sequence[str], section: str = "") -> None:
@@ -87,7 +89,7 @@ class Settings:
 
     Types and limits, then `contradictions`, are checked when an instance is created.
 
-    section: the section of a recipe with these settings; in messages a prefix of their names, "model.hidden_size".
+    A subclass names its `section` of a recipe, which messages put before the name of a setting: "model.hidden_size".
     """
 
     _section = ""
@@ -121,8 +123,12 @@ class ByName:
     """Marks a section whose class follows from one of its entries: Annotated[Any, ByName(names, find)].
 
     Like a union discriminated by `key`, but only the class of the given name is imported.
-    names: returns all names, for messages.  find: returns the dataclass of a name; None for an unknown name.
-    key: the entry with the name.  default: the name of a section without the entry; None: the entry is needed.
+
+    Attributes:
+        names: returns all names, for messages.
+        find: returns the dataclass of a name; None for an unknown name.
+        key: the entry with the name.
+        default: the name of a section without the entry; None: the entry is needed.
     """
 
     names: Callable[[], Sequence[str]]
@@ -192,9 +198,15 @@ def read_settings(
 ) -> T:
     """Convert nested dicts from YAML or JSON to a dataclass of settings, or to a model of pydantic.
 
-    advice: what to do about unknown keys, by dotted key, instead of the closest match.
-    Raises InputError naming the source, with one line per fault: the dotted key, the value found, the value expected;
-    for an unknown key, the closest match.
+    Args:
+        settings: the dataclass or model.
+        data: the dicts.
+        source: the file, for messages.
+        advice: what to do about unknown keys, by dotted key, instead of the closest match.
+
+    Raises:
+        InputError: with one line per fault: the dotted key, the value found, and the value expected or, for an unknown
+            key, the closest match.
     """
     count, waiting = 0, [data]
     while waiting:
@@ -223,7 +235,9 @@ def _described(
 ) -> tuple[list[str], int]:
     """Return lines about the first faults that pydantic found, and the number of the others.
 
-    place: the part of the settings that was validated.  known: see `advice` of `read_settings`.
+    Args:
+        place: the part of the settings that was validated.
+        known: see `advice` of `read_settings`.
     """
     faults = [{**fault, "loc": (*place, *fault["loc"])} for fault in error.errors(include_url=False)]
     lines = [line for fault in faults[:_MOST_FAULTS] for line in _lines(settings, fault, known or {})]
@@ -233,7 +247,8 @@ def _described(
 def _lines(settings: type, fault: Any, known: Mapping[str, str]) -> list[str]:
     """Format an error of pydantic as one line, or as several if settings contradict each other.
 
-    known: see `advice` of `read_settings`.
+    Args:
+        known: see `advice` of `read_settings`.
     """
     reason, place, value = fault["type"], fault["loc"], fault["input"]
     if reason in ("unexpected_keyword_argument", "extra_forbidden"):
@@ -258,7 +273,7 @@ def _lines(settings: type, fault: Any, known: Mapping[str, str]) -> list[str]:
     return [f"{key}{': ' if key else ''}found {_shown(value)}; expected {_expected(fault, hint)}"]
 
 
-_OUT_OF_RANGE = ("greater_than", "greater_than_equal", "less_than", "less_than_equal", "finite_number")
+_OUT_OF_RANGE = ("greater_than", "greater_than_equal", "less_than", "less_than_equal")
 
 
 def _expected(fault: Any, hint: Any) -> str:
@@ -273,8 +288,6 @@ def _expected(fault: Any, hint: Any) -> str:
             limits = limits_of(hint)
             most = f" to {limits['max_length']}" if "max_length" in limits else " or more"
             return f"{limits.get('min_length', 0)}{most} entries"
-        case "greater_than_equal" if int in members:
-            return f"{fault['ctx']['ge']:,} or more"
         case "less_than_equal" if limits_of(hint) == limits_of(Positive):
             return f"a number up to {fault['ctx']['le']:g}"
         case "tuple_type" | "list_type" | "frozen_set_type":
@@ -283,9 +296,10 @@ def _expected(fault: Any, hint: Any) -> str:
             return "text that is not empty"
         case "string_type" if isinstance(fault["input"], bool | int | float):
             return f"{expected}; put it in quotes"  # YAML reads NO and 007 as a boolean and a number
-    if reason in _OUT_OF_RANGE or reason.startswith("float_"):
-        return range_of(hint) or "a finite number"
-    return ", ".join(filter(None, ["an integer", range_of(hint)])) if reason.startswith("int_") else expected
+        case "finite_number":
+            return range_of(hint) or "a finite number"
+    is_number = reason in _OUT_OF_RANGE or reason.startswith(("float_", "int_"))
+    return expected_number(hint, fault["input"]) if is_number else expected
 
 
 def _dotted(*parts: str) -> str:
@@ -397,9 +411,13 @@ _Loader.add_implicit_resolver(
 def override(data: dict[str, Any], overrides: Overrides) -> None:
     """Apply overrides to nested dicts in place.
 
-    overrides: dicts, nested or with dotted keys or both: {"schedule": {"epochs": 3}, "model.layers": 2}, whose values
-    are used unchanged; or pairs of dotted names and values in YAML, ("model.layers", "3").
-    Raises InputError for an invalid key, a value that is not YAML, and a setting given twice in dicts.
+    Args:
+        data: the settings.
+        overrides: dicts, nested or with dotted keys or both: {"schedule": {"epochs": 3}, "model.layers": 2}, whose
+            values are used unchanged; or pairs of dotted names and values in YAML, ("model.layers", "3").
+
+    Raises:
+        InputError: for an invalid key, a value that is not YAML, and a setting given twice in dicts.
     """
     is_python = isinstance(overrides, Mapping)
     given: list[str] = []

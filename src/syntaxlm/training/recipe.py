@@ -371,8 +371,9 @@ class TrainingSettings(Protocol):
 class Recipe(Settings):
     """The sections of every recipe. Each type of recipe adds a section of data, and the batches of this data.
 
-    data_section: the name of the section of data: "text", "trees" or "pairs".
-    unit: what the loss is a mean over, for the speed of training.
+    Attributes:
+        data_section: the name of the section of data: "text", "trees" or "pairs".
+        unit: what the loss is a mean over, for the speed of training.
     """
 
     model: ModelConfig
@@ -538,10 +539,14 @@ def _both_or_neither(model: ModelConfig, weight: str, setting: str, value: Any, 
 def read_recipe(path: str | Path, overrides: Overrides | None = None) -> Recipe:
     """Read a recipe: a YAML file, or the name of a bundled recipe.
 
-    overrides: settings that replace those of the recipe, nested or with dotted names or both:
-        {"text.train": "train.txt", "schedule": {"epochs": 3}}. All other settings are unchanged. In a list of pairs, as
-        the command line passes it, the values are YAML: ("model.layers", "3").
-    Raises InputError with all errors of the recipe.
+    Args:
+        path: the file, or the name.
+        overrides: settings that replace those of the recipe, nested or with dotted names or both: {"text.train":
+            "train.txt", "schedule": {"epochs": 3}}. All other settings are unchanged. In a list of pairs, as the
+            command line passes it, the values are YAML: ("model.layers", "3").
+
+    Raises:
+        InputError: with all errors of the recipe.
 
     >>> syntaxlm.read_recipe("prpn-toy", {"schedule.epochs": 3}).schedule.epochs
     3
@@ -566,7 +571,12 @@ def with_overrides(recipe: Recipe, overrides: Overrides) -> Recipe:
 
 
 def recipe_from(data: dict[str, Any], source: str) -> Recipe:
-    """Return the recipe of nested dictionaries. Raises InputError with all errors.  source: the file, for messages."""
+    """Return the recipe of nested dictionaries. Raises InputError with all errors.
+
+    Args:
+        data: the dictionaries.
+        source: the file, for messages.
+    """
     sections = {recipe.data_section: recipe for recipe in RECIPES}
     present = [name for name in sections if name in data]
     if len(present) != 1:

@@ -33,8 +33,11 @@ def recipe_names() -> list[str]:
 def find_recipe(name: str | Path) -> Path:
     """Return the file of a recipe.
 
-    name: a path, or the name of a bundled recipe.
-    Raises InputError if there is no such recipe.
+    Args:
+        name: a path, or the name of a bundled recipe.
+
+    Raises:
+        InputError: if there is no such recipe.
 
     >>> syntaxlm.find_recipe("prpn-toy").name
     'prpn-toy.yaml'

@@ -52,19 +52,32 @@ class GoldPreprocessing:
     These are also the settings of a preprocessing file. Words are as in the sentence: ( instead of -LRB-.
     A tag with alternatives, RB|RP, is kept if one of them is. Functions and indices of an unlisted tag are ignored, so
     NN-SBJ is an NN. A word with a tag that is not among the known tags is dropped if it has no letter or digit.
+
+    Attributes:
+        name: name in reports; if a file has none, the file's name
+        keep_tags: tags of words that are kept; null: all
+        drop_tags: tags of words that are dropped
+        drop_words: words that are dropped, for example empty leaves such as *0*
+        punctuation: unicode: words without a letter or digit are dropped as well
+        known_tags: tags of the treebank, others are reported, most are refused; empty: any
+        drop_nodes: labels of constituents that are dropped with their words, as METADATA
+        drop_traces: whether empty categories such as *T*-1, *con* and 0 are dropped, whatever their tag
+        lemma_after: a lemma follows the word after this character, if nearly all words have one: hún-hún
+        function_after: functions and indices of a label follow one of these characters: NP-SBJ is an NP
+        function_before: or they precede one of these: with "+", SUBJ+np is an np
     """
 
-    name: str  # name in reports; if a file has none, the file's name
-    keep_tags: frozenset[str] | None = None  # tags of words that are kept; null: all
-    drop_tags: frozenset[str] = frozenset()  # tags of words that are dropped
-    drop_words: frozenset[str] = frozenset()  # words that are dropped, for example empty leaves such as *0*
-    punctuation: Literal["by tag", "unicode"] = "by tag"  # unicode: words without a letter or digit are dropped as well
-    known_tags: frozenset[str] = frozenset()  # tags of the treebank, others are reported, most are refused; empty: any
-    drop_nodes: frozenset[str] = frozenset()  # labels of constituents that are dropped with their words, as METADATA
-    drop_traces: bool = False  # whether empty categories such as *T*-1, *con* and 0 are dropped, whatever their tag
-    lemma_after: str = ""  # a lemma follows the word after this character, if nearly all words have one: hún-hún
-    function_after: str = "-="  # functions and indices of a label follow one of these characters: NP-SBJ is an NP
-    function_before: str = ""  # or they precede one of these: with "+", SUBJ+np is an np
+    name: str
+    keep_tags: frozenset[str] | None = None
+    drop_tags: frozenset[str] = frozenset()
+    drop_words: frozenset[str] = frozenset()
+    punctuation: Literal["by tag", "unicode"] = "by tag"
+    known_tags: frozenset[str] = frozenset()
+    drop_nodes: frozenset[str] = frozenset()
+    drop_traces: bool = False
+    lemma_after: str = ""
+    function_after: str = "-="
+    function_before: str = ""
 
     def __post_init__(self) -> None:
         # No settings, and therefore no fields.
