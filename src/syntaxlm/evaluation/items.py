@@ -26,7 +26,7 @@ from syntaxlm.drawing.svg import Picture, stacked
 from syntaxlm.reports.tables import Column, Columns, HasReport, Report, ReportTable, Row
 from syntaxlm.scoring.options import MOST_SPILLOVER, ScoreOptions
 from syntaxlm.scoring.word_table import WordScores, previous_name, score_words, with_previous, word_properties
-from syntaxlm.statistics.intervals import Interval, bootstrap_mean
+from syntaxlm.statistics.intervals import Interval, mean_interval
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.options import Contractions, Punctuation, TextOptions
 
@@ -98,7 +98,7 @@ class ItemsReport(HasReport):
         }  # fmt: skip
         explanation = (
             "Surprisal in bits, summed over the words of a region; ends of sentences are not included. Means over"
-            " items, with 95% intervals by a bootstrap over items (6 or more)"
+            " items, with 95% t intervals (2 items or more)"
             + ("; differences are within items." if len(conditions) > 1 else "."),
         )
         written = list(self._rows())
@@ -371,7 +371,7 @@ def evaluate_items(
 
 
 def _mean(values: Sequence[float]) -> Interval:
-    return bootstrap_mean(np.array(values), np.arange(len(values)), seed=0)
+    return mean_interval(np.array(values))
 
 
 def _number(value: float, name: str) -> float | None:

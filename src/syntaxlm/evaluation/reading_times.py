@@ -16,7 +16,6 @@ Goodkind & Bicknell 2018). Both are ordinary least squares with normal errors.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -49,7 +48,7 @@ from syntaxlm.scoring.word_table import (
     with_previous,
     word_properties,
 )
-from syntaxlm.statistics.intervals import Interval, bootstrap_mean
+from syntaxlm.statistics.intervals import Interval, mean_interval
 from syntaxlm.statistics.regression import (
     Predictors,
     Regression,
@@ -90,12 +89,10 @@ def smooth_terms(predictors: Predictors, rows: Flags, spillover: int, count: int
 
 
 def binned_means(x: Numbers, y: Numbers, bins: int = BINS) -> Iterator[BinnedMean]:
-    """Yield means of y in bins of x with nearly equal numbers of values, with 95% intervals of 1.96 standard errors."""
+    """Yield means of y in bins of x with nearly equal numbers of values, with 95% intervals."""
     order = np.argsort(x, kind="stable")
-    for part in np.array_split(order, min(bins, max(1, len(x) // 2))):
-        values = y[part]
-        mean, error = float(values.mean()), float(values.std(ddof=1)) / math.sqrt(len(values))
-        yield BinnedMean(float(x[part].mean()), mean, mean - 1.96 * error, mean + 1.96 * error, len(values))
+    for rows in np.array_split(order, min(bins, max(1, len(x) // 2))):
+        yield BinnedMean(float(x[rows].mean()), *mean_interval(y[rows]), len(rows))
 
 
 @dataclass(frozen=True)
@@ -103,7 +100,7 @@ class ModelResult:
     """The result of one model.
 
     scores: of all displayed words.  mean_surprisal: bits, over the analysed words.
-    delta: held-out delta log-likelihood in nats per word, with its 95% interval by a bootstrap over sentences.
+    delta: held-out delta log-likelihood in nats per word, with its 95% interval over sentences.
     deltas: (r,) of each analysed word.  fold_deltas: the means of the folds.
     split_words: number of analysed words that the model reads as several tokens.  token_gain: held-out gain of the
     baseline from the numbers of tokens.
@@ -187,11 +184,11 @@ class ReadingTimesReport(HasReport):
     def differences(self) -> dict[str, Interval]:
         """Delta log-likelihood of each other model minus that of the first, by label of the model.
 
-        The 95% intervals are by a paired bootstrap over sentences.
+        The 95% intervals are of the paired differences, over sentences.
         """
         first, *others = self.models
-        units, seed = self.words.sentences[self.analysed], self.settings.seed
-        return {model.label: bootstrap_mean(model.deltas - first.deltas, units, seed) for model in others}
+        sentences = self.words.sentences[self.analysed]
+        return {model.label: mean_interval(model.deltas - first.deltas, sentences) for model in others}
 
     def report(self) -> Report:
         """Return the main figures of each model.
@@ -313,8 +310,8 @@ class ReadingTimesReport(HasReport):
             f" {times.values[self.analysed].mean():.4g}",
             f"baseline: {', '.join([*linear, *further])}{smooth}; frequencies from {self.frequencies.source}",
             f"delta log-likelihood: of held-out words, {self.fold.max() + 1} folds of whole"
-            f" {'sentences' if settings.fold_unit == 'sentence' else texts} (seed {settings.seed}); 95% intervals by"
-            " bootstrap over sentences",
+            f" {'sentences' if settings.fold_unit == 'sentence' else texts} (seed {settings.seed}); 95% t"
+            " intervals over sentences",
         ]
         if times.left_out:
             lines.append(f"times outside the limits, left out: {times.left_out:,}")
@@ -574,11 +571,11 @@ def _result(data: ReadingTimesReport, name: str, model_type: str, scores: WordSc
         model_type,
         scores,
         float(bits.mean()),
-        bootstrap_mean(deltas, words.sentences[analysed], settings.seed),
+        mean_interval(deltas, words.sentences[analysed]),
         deltas,
         tuple(float(deltas[folds == fold].mean()) for fold in np.unique(folds)),
         int((counts > 1).sum()),
-        bootstrap_mean(of_baseline - without_tokens, words.sentences[analysed], settings.seed),
+        mean_interval(of_baseline - without_tokens, words.sentences[analysed]),
         fit(observed, before),
         fit(observed, after),
         tuple(binned_means(bits, observed)),
