@@ -366,7 +366,11 @@ def test_both_contexts_and_grammars_appear_in_one_table(experiment):
     few = words[:600], times[:600]
     report = evaluate((models, *few), context="both")
     assert [one.label for one in report.models] == ["stream, reset", "stream, carry", "pcfg, reset"]
-    assert report._repr_svg_().count("<polyline") == 3
+    panels = report.plot().axes
+    assert [ax.get_title("left") for ax in panels] == ["stream, reset", "stream, carry", "pcfg, reset"]
+    for ax, model in zip(panels, report.models, strict=True):
+        assert ax.lines[0].get_ydata().tolist() == [one.mean for one in model.bins]
+    assert len({ax.get_ylim() for ax in panels}) == 1
     assert list(report.to_dataframe()["model"]) == ["stream", "stream", "pcfg"]
 
 
@@ -438,9 +442,9 @@ def test_pictures_are_written_as_svg_or_page_but_not_as_latex(report, tmp_path):
     for suffix in (".svg", ".html"):
         path = tmp_path / f"times{suffix}"
         report.write_picture(path)
-        assert "surprisal, bits" in path.read_text(encoding="utf-8")
+        assert "surprisal in bits" in path.read_text(encoding="utf-8")
     assert "delta log-likelihood" in (tmp_path / "times.html").read_text(encoding="utf-8")
-    with pytest.raises(InputError, match=r"expected one of \.svg, \.png, \.html"):
+    with pytest.raises(InputError, match=r"expected one of \.svg, \.pdf, \.png, \.html"):
         check_picture(tmp_path / "times.tex")
 
 

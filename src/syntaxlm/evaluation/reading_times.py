@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -33,8 +33,8 @@ from syntaxlm.data.displayed_words import DisplayedWords, Times, displayed_words
 from syntaxlm.data.frequencies import Frequencies, FrequencySource
 from syntaxlm.data.input_table import InputTable
 from syntaxlm.drawing.files import PageSection, check_picture, html_page, write_picture
-from syntaxlm.drawing.plots import BinnedMean, binned_means_picture
-from syntaxlm.drawing.svg import Picture, Theme
+from syntaxlm.drawing.plots import Plot, draw_intervals, has_matplotlib, label_axes, new_plot
+from syntaxlm.drawing.svg import Theme
 from syntaxlm.evaluation.options import RegressionSettings
 from syntaxlm.reports.tables import RIGHT, Column, Columns, HasReport, Report, ReportTable
 from syntaxlm.scoring.options import Context, ScoreOptions
@@ -61,6 +61,9 @@ from syntaxlm.statistics.regression import (
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.options import Contractions, Punctuation, TextOptions
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 Contexts = Literal["reset", "carry", "both"]
 
 BINS = 10  # of the picture, with equal numbers of words
@@ -86,6 +89,16 @@ def smooth_terms(predictors: Predictors, rows: Flags, spillover: int, count: int
             continue
         terms |= {f"{name}_spline_{number}": term for number, term in enumerate(spline_terms(values, knots), 1)}
     return terms
+
+
+class BinnedMean(NamedTuple):
+    """A bin. x: mean of its x values.  mean, low, high: of its y values, with the interval.  size: number of values."""
+
+    x: float
+    mean: float
+    low: float
+    high: float
+    size: int
 
 
 def binned_means(x: Numbers, y: Numbers, bins: int = BINS) -> Iterator[BinnedMean]:
@@ -337,21 +350,34 @@ class ReadingTimesReport(HasReport):
             added |= with_previous(columns, self.words, self.settings.spillover)
         return WordTable.of(self.words, added)
 
-    def picture(self) -> Picture:
-        """Return mean reading time by surprisal: one chart per model, over the same words."""
+    def plot(self, ax: Axes | Sequence[Axes] | None = None) -> Plot:
+        """Return mean reading time by surprisal: a panel per model in one row, over the same words and axes.
+
+        Args:
+            ax: axes of matplotlib to draw on, one per model, instead of a new figure
+
+        Raises:
+            InputError: matplotlib is not installed.
+        """
         unit = f"log {self.times.column}" if self.settings.log else self.times.column
-        return binned_means_picture({model.label: model.bins for model in self.models}, "surprisal, bits", unit)
+        count = len(self.models)
+        plot = new_plot(f"{unit} by surprisal", ax, count, size=(1.0 + 2.8 * count, 3.0), share=True)
+        for number, (model, panel) in enumerate(zip(self.models, plot.axes, strict=True)):
+            means = [(of_bin.x, of_bin.mean) for of_bin in model.bins]
+            draw_intervals(panel, means, [(of_bin.low, of_bin.high) for of_bin in model.bins])
+            label_axes(panel, "surprisal in bits", "" if number else unit, model.label)
+        return plot
 
     def write_picture(self, path: Path, theme: Theme = "auto") -> None:
-        """Write the picture as .svg or .png, or with the figures as a page, .html. Raises InputError."""
+        """Write the plot as .svg, .pdf or .png, or with the figures as a page, .html. Raises InputError."""
         check_picture(path)
-        section = PageSection("", (self.picture(),), preformatted={"figures": str(self)})
+        section = PageSection("", (self.plot(),), preformatted={"figures": str(self)})
         write_picture(
-            path, self.picture, lambda: html_page("Reading time by surprisal", [section], theme), lambda: "", theme
+            path, self.plot, lambda: html_page("Reading time by surprisal", [section], theme), lambda: "", theme
         )
 
-    def _repr_svg_(self) -> str:
-        return self.picture().svg()
+    def _repr_svg_(self) -> str | None:
+        return self.plot().svg() if has_matplotlib() else None
 
 
 def _columns(coefficients: Sequence[str]) -> Columns:
