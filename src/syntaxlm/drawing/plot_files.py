@@ -39,7 +39,9 @@ def plot_svg(plot: Plot, theme: Theme = "auto") -> str:
     """Return a plot as an SVG document, which may be part of an HTML page. theme: auto follows the reader's system."""
     content = _written(plot.figure, "svg", "dark" if theme == "dark" else "light", metadata={"Date": None})
     _, opening, body = re.split(r"(<svg[^>]*>)", content.decode().replace("xlink:href", "href"), maxsplit=1)
-    body = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>", "", body, flags=re.S)
+    body = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->", "", body, flags=re.S)
+    body = re.sub(r"\s*\n\s*", "\n", body).replace(">\n<", "><").replace("\n", " ")
+    body = re.sub(r"<[^>]*>", lambda tag: re.sub(r"(\.\d\d)\d+", r"\1", tag[0]), body)  # coordinates
 
     # Only names that are used stay. Those of two plots on a page differ, and a plot always has the same.
     used = set(re.findall(r'(?:href="#|url\(#)([^")]+)', body))

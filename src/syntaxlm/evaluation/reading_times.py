@@ -67,6 +67,7 @@ if TYPE_CHECKING:
 Contexts = Literal["reset", "carry", "both"]
 
 BINS = 10  # of the picture, with equal numbers of words
+MOST_PANELS = 4  # in a row of the plot
 _UNKNOWN = "unknown"  # the indicator of unknown words
 _TOKENS = "tokens"  # the number of tokens of a word
 _SMOOTH = ("length", "log_frequency")
@@ -106,6 +107,21 @@ def binned_means(x: Numbers, y: Numbers, bins: int = BINS) -> Iterator[BinnedMea
     order = np.argsort(x, kind="stable")
     for rows in np.array_split(order, min(bins, max(1, len(x) // 2))):
         yield BinnedMean(float(x[rows].mean()), *mean_interval(y[rows]), len(rows))
+
+
+def plot_binned_means(
+    bins: Mapping[str, Sequence[BinnedMean]], unit: str, ax: Axes | Sequence[Axes] | None = None
+) -> Plot:
+    """Return means by surprisal with their intervals, a panel per model. bins: by the label of the model."""
+    rows = -(-len(bins) // MOST_PANELS)
+    columns = -(-len(bins) // rows)
+    plot = new_plot(f"{unit} by surprisal", ax, len(bins), rows, (1.0 + 2.6 * columns, 0.4 + 2.6 * rows), share=True)
+    for number, (panel, (label, means)) in enumerate(zip(plot.axes, bins.items(), strict=True)):
+        draw_intervals(panel, [(of_bin.x, of_bin.mean) for of_bin in means], [of_bin[2:4] for of_bin in means])
+        x_label = "surprisal in bits" if number + columns >= len(bins) else ""
+        y_label = unit if number % columns == 0 else ""
+        label_axes(panel, x_label, y_label, label)
+    return plot
 
 
 @dataclass(frozen=True)
@@ -351,7 +367,7 @@ class ReadingTimesReport(HasReport):
         return WordTable.of(self.words, added)
 
     def plot(self, ax: Axes | Sequence[Axes] | None = None) -> Plot:
-        """Return mean reading time by surprisal: a panel per model in one row, over the same words and axes.
+        """Return mean reading time by surprisal: a panel per model, over the same words and axes, four in a row.
 
         Args:
             ax: axes of matplotlib to draw on, one per model, instead of a new figure
@@ -360,13 +376,7 @@ class ReadingTimesReport(HasReport):
             InputError: matplotlib is not installed.
         """
         unit = f"log {self.times.column}" if self.settings.log else self.times.column
-        count = len(self.models)
-        plot = new_plot(f"{unit} by surprisal", ax, count, size=(1.0 + 2.8 * count, 3.0), share=True)
-        for number, (model, panel) in enumerate(zip(self.models, plot.axes, strict=True)):
-            means = [(of_bin.x, of_bin.mean) for of_bin in model.bins]
-            draw_intervals(panel, means, [(of_bin.low, of_bin.high) for of_bin in model.bins])
-            label_axes(panel, "surprisal in bits", "" if number else unit, model.label)
-        return plot
+        return plot_binned_means({model.label: model.bins for model in self.models}, unit, ax)
 
     def write_picture(self, path: Path, theme: Theme = "auto") -> None:
         """Write the plot as .svg, .pdf or .png, or with the figures as a page, .html. Raises InputError."""
