@@ -24,6 +24,7 @@ from syntaxlm.api.model_report import (
     read_metrics,
     read_run,
     thinned,
+    training_section,
     write_report,
 )
 from syntaxlm.core.errors import InputError
@@ -90,6 +91,13 @@ def percents(*values: float) -> list[str]:
 def test_the_page_has_all_sections_in_order_and_nothing_missing(page):
     assert Read(page.html()).parts == PARTS
     assert page.left_out == {}
+
+
+def test_without_matplotlib_the_page_has_tables_and_says_what_to_install(trained, monkeypatch):
+    monkeypatch.setattr("syntaxlm.api.model_report.has_matplotlib", lambda: False)
+    note, *blocks = training_section(read_run(trained.prpn), "").blocks[1:]
+    assert "pip install 'syntaxlm[plot]'" in note.text
+    assert [block.kind for block in blocks] == ["table"]
 
 
 @pytest.mark.parametrize("theme", ["auto", "light", "dark"])

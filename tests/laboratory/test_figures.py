@@ -28,7 +28,7 @@ from laboratory.results.store import select, stored_report
 from syntaxlm.core.errors import InputError
 from syntaxlm.models.batches import TokenBatch
 from tests.docs.examples import ROOT
-from tests.drawing.reading import drawn, of_role, read_svg, styled_roles, tooltip, used_roles
+from tests.drawing.reading import assert_same_plot, drawn, of_role, read_svg, styled_roles, tooltip, used_roles
 from tests.fresh_models import fresh, layered
 from tests.generation.growing_models import grown
 
@@ -184,7 +184,7 @@ def test_a_picture_of_the_documentation_is_that_of_the_stored_results(figure, tm
     monkeypatch.setattr(sys, "argv", ["figure", "-o", str(tmp_path / "new.svg")])
     shared.run(figure.main)
     name = figure.__name__.rpartition(".")[2].replace("_", "-")
-    assert (tmp_path / "new.svg").read_text() == (ROOT / "docs" / "images" / f"{name}.svg").read_text()
+    assert_same_plot(ROOT / "docs" / "images" / f"{name}.svg", (tmp_path / "new.svg").read_text())
 
 
 def test_the_pictures_of_the_page_are_small_and_follow_the_theme():
