@@ -10,7 +10,7 @@ from pathlib import Path
 from syntaxlm.core.errors import InputError
 from syntaxlm.drawing.files import save_picture
 from syntaxlm.drawing.layout import MARGIN
-from syntaxlm.drawing.plots import Plot
+from syntaxlm.drawing.plot import Plot
 from syntaxlm.drawing.svg import TEXT_SIZES, Picture, stacked, text, text_width
 
 LINE = 18.0  # pixels: height of a line of a note

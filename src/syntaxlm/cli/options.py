@@ -15,7 +15,7 @@ from syntaxlm.parsing.options import Ties
 if TYPE_CHECKING:
     from syntaxlm.data.corpora import GivenText
     from syntaxlm.data.frequencies import Frequencies
-    from syntaxlm.drawing.plots import Plot
+    from syntaxlm.drawing.plot import Plot
     from syntaxlm.storage.folder import ModelBundle
     from syntaxlm.trees.f1 import Protocol
 

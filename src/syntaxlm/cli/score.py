@@ -71,8 +71,8 @@ def score(
         words: table with one displayed word per row, read instead of TEXT; print one row per displayed word
         format: output format. By default tsv; a job always writes Parquet. json: JSON lines
         output: write the rows to this file (written atomically); default, or -: standard output. Or the folder of a job
-        picture: draw the surprisals as bars, or, with one --also, those of the two models as a scatter plot: .svg, .pdf,
-            .png or .html (requires the extra plot)
+        picture: draw the surprisals as bars, or, with one --also, those of the two models as a scatter plot: .svg,
+            .pdf, .png or .html (requires the extra plot)
 
     Examples:
         syntaxlm score MODEL items.tsv --column sentence -o surprisals.tsv

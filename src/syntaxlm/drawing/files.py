@@ -15,8 +15,7 @@ from pathlib import Path
 from syntaxlm.core.errors import InputError, InputWarning
 from syntaxlm.core.files import replaced, write_text
 from syntaxlm.drawing.layout import INDUCED_LABEL, DrawableDependencies, DrawableTree
-from syntaxlm.drawing.plot_files import plot_bytes
-from syntaxlm.drawing.plots import Plot
+from syntaxlm.drawing.plot import Plot, plot_bytes
 from syntaxlm.drawing.svg import FONTS, Picture, Theme, escaped, number
 
 # Trees as LaTeX: constituency trees for the package forest, dependency trees for tikz-dependency.

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.drawing.svg import COLOURS, SERIES, Theme, figure, shortened, visible
+from syntaxlm.drawing.plot import CHARACTER, EDGE, FAINT, GUIDE, INK, PAPER, Plot
+from syntaxlm.drawing.svg import SERIES, figure, shortened, visible
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from matplotlib.container import BarContainer
     from matplotlib.figure import Figure
 
-INK, FAINT, EDGE, GUIDE, PAPER = (COLOURS[name][0] for name in ("ink", "faint", "edge", "guide", "paper"))
 MARKERS = ("o", "s", "D", "^", "v", "P", "X")
 DASHES = ("-", (0, (5, 2)), (0, (1.5, 1.5)), (0, (6, 2, 1.5, 2)), (0, (3, 1.5)), (0, (9, 3)), (0, (1, 1)))
 HATCHES = ("", "///", "\\\\", "xx", "--", "||", "++")  # of bars, so that grey print tells them apart
@@ -32,75 +30,8 @@ HATCHES = ("", "///", "\\\\", "xx", "--", "||", "++")  # of bars, so that grey p
 LONGEST_MARKED = 40  # points: longer lines have no markers
 LONGEST_NAME = 28  # characters of a bar's name; longer ones are shortened in the middle
 VALUE = 0.3  # inches: narrower bars have no values above them
-CHARACTER = 0.085  # inches: width of a character of a name
-LEGEND_SAMPLE = 0.7  # inches: the line, marker or bar before a name of the legend, with the gaps around it
-PIXELS = 96  # per inch
 
 Point = tuple[float, float]
-
-
-@dataclass(frozen=True, eq=False)
-class Plot:
-    """A figure of matplotlib with its panels.
-
-    `plot.figure` and `plot.axes` can be changed by all means of matplotlib before `plot.save` writes them.
-
-    Attributes:
-        figure: the figure of the panels
-        axes: of each panel
-        title: what the plot shows, in one line, also for screen readers
-        is_own: whether the figure was made here, not by the user
-    """
-
-    figure: Figure
-    axes: list[Axes]
-    title: str
-    is_own: bool = True
-
-    @property
-    def width(self) -> float:
-        """The width in pixels."""
-        return float(self.figure.get_figwidth()) * PIXELS
-
-    def svg(self, theme: Theme = "auto") -> str:
-        """Return an SVG document, also for embedding in HTML. theme: auto follows the reader's system."""
-        from syntaxlm.drawing.plot_files import plot_svg  # which imports this module
-
-        return plot_svg(self, theme)
-
-    def save(self, path: str | Path, theme: Theme = "auto") -> None:
-        """Write an .svg, .pdf, .png or .html file, atomically. Raises InputError for other extensions."""
-        from syntaxlm.drawing.files import save_picture
-
-        save_picture(self, Path(path), theme)
-
-    def add_legend(self, handles: Mapping[str, Any]) -> None:
-        """Add the legend of an own figure outside the panels: above them if it fits in a line, or else on the right.
-
-        The legend of a user's figure is inside its last panel.
-        """
-        names = [visible(name) for name in handles]
-        place: dict[str, Any] = {}
-        if self.is_own:
-            widths = [CHARACTER * len(name) + LEGEND_SAMPLE for name in names]
-            above = sum(widths) < self.figure.get_figwidth()
-            place = {"loc": "outside upper left", "ncols": len(names)} if above else {"loc": "outside right upper"}
-        parent = self.figure if self.is_own else self.axes[-1]
-        legend = parent.legend(list(handles.values()), names, frameon=False, labelcolor=INK, fontsize=9, **place)
-        for text in legend.get_texts():
-            text.set_parse_math(False)
-
-    def add_note(self, *lines: str) -> None:
-        """Write lines below the panels."""
-        text = self.figure.supxlabel("\n".join(lines), x=0.01, ha="left", fontsize=9, color=FAINT)
-        text.set_parse_math(False)
-
-    def __repr__(self) -> str:
-        """Return the title and the number of panels."""
-        return f"Plot({self.title!r}, panels: {len(self.axes)})"
-
-    def _repr_svg_(self) -> str:
-        return self.svg()
 
 
 def new_plot(
@@ -316,8 +247,7 @@ def draw_bars(
             scale = min(finite, default=0.0), max(finite, default=0.0)
             texts = [figure(value, scale) if math.isfinite(value) else "" for value in values]
             ax.bar_label(bars, texts, padding=1.5, fontsize=8, color=FAINT)
-
-    ax.margins(y=0.08)
+    ax.margins(y=0.08)  # for the values
 
     # Names wider than their group are turned.
     short = [shortened(visible(name), LONGEST_NAME) for name in names]

@@ -21,7 +21,7 @@ from syntaxlm.data.arguments import check_names, check_table, models_by_name, na
 from syntaxlm.data.frequencies import Frequencies, FrequencySource
 from syntaxlm.data.stimuli import Stimuli
 from syntaxlm.data.tables import input_columns, names_beside
-from syntaxlm.drawing.plots import Plot
+from syntaxlm.drawing.plot import Plot
 from syntaxlm.evaluation.item_plot import plot_items
 from syntaxlm.reports.tables import Column, Columns, HasReport, Report, ReportTable, Row
 from syntaxlm.scoring.options import MOST_SPILLOVER, ScoreOptions

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from syntaxlm.core.errors import printable
 from syntaxlm.core.files import write_text
 from syntaxlm.core.version import VERSION
-from syntaxlm.drawing.plots import Plot
+from syntaxlm.drawing.plot import Plot
 from syntaxlm.drawing.svg import Picture, Theme
 from syntaxlm.reports.tables import ReportTable
 

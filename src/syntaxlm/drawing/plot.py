@@ -1,4 +1,4 @@
-"""Plots as SVG, PNG and PDF.
+"""A plot: a figure of matplotlib, which is written as SVG, PNG or PDF.
 
 matplotlib takes some choices for a file only from its settings: text as text in SVG, whole fonts in PDF. They are set
 while a file is written, by one thread at a time, and restored afterwards.
@@ -10,19 +10,24 @@ import hashlib
 import re
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from io import BytesIO
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from syntaxlm.core.errors import InputWarning
-from syntaxlm.drawing.svg import COLOURS, FONT_NAMES, SERIES, Theme, escaped
+from syntaxlm.drawing.svg import COLOURS, FONT_NAMES, SERIES, Theme, escaped, visible
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from syntaxlm.drawing.plots import Plot
-
+INK, FAINT, EDGE, GUIDE, PAPER = (COLOURS[name][0] for name in ("ink", "faint", "edge", "guide", "paper"))
+CHARACTER = 0.085  # inches: width of a character of a name
+LEGEND_SAMPLE = 0.7  # inches: the line, marker or bar before a name of the legend, with the gaps around it
+PIXELS = 96  # per inch
 PNG_DPI = 200
 LAYOUTS = 3  # times that the layout is computed, each starting from the last, until panels of a fixed shape fit
 _SETTINGS: Any = {
@@ -35,7 +40,69 @@ _DARK = dict([*COLOURS.values(), *SERIES])
 _COLOUR_PROPERTIES = ("color", "facecolor", "edgecolor", "markerfacecolor", "markerfacecoloralt", "markeredgecolor")
 
 
-def plot_svg(plot: Plot, theme: Theme = "auto") -> str:
+@dataclass(frozen=True, eq=False)
+class Plot:
+    """A figure of matplotlib with its panels.
+
+    `plot.figure` and `plot.axes` can be changed by all means of matplotlib before `plot.save` writes them.
+
+    Attributes:
+        figure: the figure of the panels
+        axes: of each panel
+        title: what the plot shows, in one line, also for screen readers
+        is_own: whether the figure was made here, not by the user
+    """
+
+    figure: Figure
+    axes: list[Axes]
+    title: str
+    is_own: bool = True
+
+    @property
+    def width(self) -> float:
+        """The width in pixels."""
+        return float(self.figure.get_figwidth()) * PIXELS
+
+    def svg(self, theme: Theme = "auto") -> str:
+        """Return an SVG document, also for embedding in HTML. theme: auto follows the reader's system."""
+        return _plot_svg(self, theme)
+
+    def save(self, path: str | Path, theme: Theme = "auto") -> None:
+        """Write an .svg, .pdf, .png or .html file, atomically. Raises InputError for other extensions."""
+        from syntaxlm.drawing.files import save_picture
+
+        save_picture(self, Path(path), theme)
+
+    def add_legend(self, handles: Mapping[str, Any]) -> None:
+        """Add the legend of an own figure outside the panels: above them if it fits in a line, or else on the right.
+
+        The legend of a user's figure is inside its last panel.
+        """
+        names = [visible(name) for name in handles]
+        place: dict[str, Any] = {}
+        if self.is_own:
+            widths = [CHARACTER * len(name) + LEGEND_SAMPLE for name in names]
+            above = sum(widths) < self.figure.get_figwidth()
+            place = {"loc": "outside upper left", "ncols": len(names)} if above else {"loc": "outside right upper"}
+        parent = self.figure if self.is_own else self.axes[-1]
+        legend = parent.legend(list(handles.values()), names, frameon=False, labelcolor=INK, fontsize=9, **place)
+        for text in legend.get_texts():
+            text.set_parse_math(False)
+
+    def add_note(self, *lines: str) -> None:
+        """Write lines below the panels."""
+        text = self.figure.supxlabel("\n".join(lines), x=0.01, ha="left", fontsize=9, color=FAINT)
+        text.set_parse_math(False)
+
+    def __repr__(self) -> str:
+        """Return the title and the number of panels."""
+        return f"Plot({self.title!r}, panels: {len(self.axes)})"
+
+    def _repr_svg_(self) -> str:
+        return self.svg()
+
+
+def _plot_svg(plot: Plot, theme: Theme = "auto") -> str:
     """Return a plot as an SVG document, which may be part of an HTML page. theme: auto follows the reader's system."""
     content = _written(plot.figure, "svg", "dark" if theme == "dark" else "light", metadata={"Date": None})
     _, opening, body = re.split(r"(<svg[^>]*>)", content.decode().replace("xlink:href", "href"), maxsplit=1)
