@@ -15,8 +15,7 @@ from dataclasses import dataclass
 
 from laboratory.figures import shared
 from laboratory.results.store import StoredRun, select
-from syntaxlm.drawing.plots import Point, line_chart
-from syntaxlm.drawing.svg import Picture, stacked
+from syntaxlm.drawing.plots import Plot, draw_intervals, draw_levels, label_axes, line_style, new_plot, scale_by_factors
 
 PUBLISHED_NOVELS = 522
 PUBLISHED = {"Kneser-Ney": 40.0, "RNN": 45.0, "TreeRNN-NCE": 48.8, "LTreeRNN-NCE": 47.1}
@@ -43,25 +42,27 @@ def results_by_model(runs: Iterable[StoredRun]) -> dict[str, list[Result]]:
     return {model: sorted(some, key=lambda result: result.novels) for model, some in results.items()}
 
 
-def picture(results: Mapping[str, Sequence[Result]], chance: float) -> Picture:
+def picture(results: Mapping[str, Sequence[Result]], chance: float) -> Plot:
     """The figure. chance: the accuracy of guessing in percent."""
-    lines: dict[str, list[Point]] = {
-        model: [(one.novels, one.accuracy) for one in some] for model, some in results.items()
-    }
-    intervals = {model: [(one.novels, one.low, one.high) for one in some] for model, some in results.items()}
-    # One series for all published models: a missing value between two points leaves them unconnected.
-    published: list[Point] = [(PUBLISHED_NOVELS, value) for value in PUBLISHED.values()]
-    gaps = [(float("nan"), float("nan"))] * len(published)
-    lines["published"] = [point for pair in zip(published, gaps, strict=True) for point in pair]
-    chart = line_chart(
-        lines, "Sentence completion", "novels of training text (logarithmic)", "accuracy, %", log_x=True,
-        levels={f"guessing, {chance:.0f}%": chance}, intervals=intervals,
-    )  # fmt: skip
-    note = "Published, 522 novels: " + ", ".join(f"{name} {value:.1f}" for name, value in PUBLISHED.items()) + "."
-    return stacked([chart, shared.lines([note])], chart.title, gap=0)
+    plot = new_plot("Sentence completion", size=(7.6, 4.4))
+    panel = plot.axes[0]
+    handles = {}
+    for place, (model, some) in enumerate(results.items()):
+        points, intervals = [(one.novels, one.accuracy) for one in some], [(one.low, one.high) for one in some]
+        handles[model] = draw_intervals(panel, points, intervals, place)
+    style = line_style(len(results)) | {"linestyle": ""}
+    (handles["published"],) = panel.plot([PUBLISHED_NOVELS] * len(PUBLISHED), list(PUBLISHED.values()), **style)
+
+    draw_levels(panel, {f"guessing, {chance:.0f}%": chance})
+    scale_by_factors(panel, "x")
+    label_axes(panel, "novels of training text (logarithmic)", "accuracy, %", "Sentence completion")
+    plot.add_legend(handles)
+    values = ", ".join(f"{name} {value:.1f}" for name, value in PUBLISHED.items())
+    plot.add_note(f"Published, {PUBLISHED_NOVELS} novels: {values}.")
+    return plot
 
 
-def main() -> tuple[Picture, argparse.Namespace]:
+def main() -> tuple[Plot, argparse.Namespace]:
     runs = select("completion")
     return picture(results_by_model(runs), 100 * runs[0].report["chance"]), shared.options(__doc__).parse_args()
 

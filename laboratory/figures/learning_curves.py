@@ -18,9 +18,15 @@ from pathlib import Path
 from laboratory.figures import shared
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import parse_json, read_stored_text
-from syntaxlm.drawing import svg
-from syntaxlm.drawing.plots import Point, line_chart
-from syntaxlm.drawing.svg import Picture
+from syntaxlm.drawing.plots import (
+    Plot,
+    Point,
+    draw_levels,
+    draw_lines,
+    label_axes,
+    new_plot,
+    scale_by_factors,
+)
 from syntaxlm.training.result import METRICS
 
 GAP = (math.nan, math.nan)  # interrupts the line between two seeds
@@ -64,26 +70,20 @@ def picture(
     title: str,
     published: Mapping[str, float] | None = None,
     most: float = math.inf,
-) -> Picture:
-    """Two charts side by side. curves: by series, its seeds.  most: perplexities above it are not drawn."""
-    panels = []
-    for x_label in ("updates", "minutes"):
+) -> Plot:
+    """Two panels side by side. curves: by series, its seeds.  most: perplexities above it are not drawn."""
+    plot = new_plot(title, panels=2, size=(10.5, 4.2))
+    for x_label, panel in zip(("updates", "minutes"), plot.axes, strict=True):
         series = {name: _joined([_points(curve, x_label, most) for curve in seeds]) for name, seeds in curves.items()}
-        heading = title if x_label == "updates" else " "
-        panels.append(
-            line_chart(
-                series,
-                heading,
-                x_label,
-                "validation perplexity",
-                log_y=True,
-                from_zero=True,
-                levels=published or {},
-                width=430,
-            )
-        )
-    ends = [f"{name}: best {_ends(seeds)}" for name, seeds in curves.items()]
-    return svg.stacked([svg.beside(panels), shared.lines(ends)], title, gap=0)
+        handles = draw_lines(panel, series)
+        draw_levels(panel, published or {})
+        scale_by_factors(panel, "y")
+        panel.set_xlim(left=0)
+        panel.xaxis.set_major_formatter("{x:,g}")
+        label_axes(panel, x_label, "validation perplexity", title if x_label == "updates" else "")
+    plot.add_legend(handles)
+    plot.add_note(*(f"{name}: best {_ends(seeds)}" for name, seeds in curves.items()))
+    return plot
 
 
 def _ends(seeds: Sequence[Curve]) -> str:
@@ -102,7 +102,7 @@ def _joined(lines: Sequence[Sequence[Point]]) -> list[Point]:
     return [point for line in lines for point in (*line, GAP)]
 
 
-def main() -> tuple[Picture, argparse.Namespace]:
+def main() -> tuple[Plot, argparse.Namespace]:
     parser = shared.options(__doc__)
     parser.add_argument("runs", nargs="+", metavar="NAME=RUN")
     parser.add_argument("--title", default="Validation perplexity")

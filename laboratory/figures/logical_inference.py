@@ -15,8 +15,7 @@ from typing import Any
 
 from laboratory.figures import shared
 from laboratory.pages.stored_results import all_runs
-from syntaxlm.drawing.plots import Point, line_chart
-from syntaxlm.drawing.svg import Picture, stacked
+from syntaxlm.drawing.plots import Plot, Point, draw_lines, label_axes, new_plot
 
 Reports = Mapping[str, Sequence[Mapping[str, Any]]]
 """The reports on the test pairs, by encoder; one for each seed."""
@@ -32,7 +31,7 @@ def accuracy(reports: Sequence[Mapping[str, Any]], part: str) -> float:
     return fmean(report["test"][part]["accuracy"] for report in reports)
 
 
-def picture(reports: Reports) -> Picture:
+def picture(reports: Reports) -> Plot:
     """The figure."""
 
     def points(values: Sequence[Mapping[str, Any]], name: str) -> list[Point]:
@@ -44,15 +43,17 @@ def picture(reports: Reports) -> Picture:
     lines = {encoder: points(values, "accuracy") for encoder, values in reports.items()}
     first = next(iter(reports.values()))
     lines["always the most frequent relation"] = points(first[:1], "majority")
-    chart = line_chart(lines, "Logical inference", "operators of the longer formula", "accuracy, %")
+    plot = new_plot("Logical inference", size=(7.6, 4.2))
+    plot.add_legend(draw_lines(plot.axes[0], lines))
+    label_axes(plot.axes[0], "operators of the longer formula", "accuracy, %", "Logical inference")
     trained = first[0]["test"]["maximum_operators_trained"]
     seeds = min(map(len, reports.values()))
     averaged = f"Mean of {seeds} seeds" if seeds > 1 else "One seed"
-    note = f"{averaged}. The training pairs have up to {trained} operators."
-    return stacked([chart, shared.lines([note])], chart.title, gap=0)
+    plot.add_note(f"{averaged}. The training pairs have up to {trained} operators.")
+    return plot
 
 
-def main() -> tuple[Picture, argparse.Namespace]:
+def main() -> tuple[Plot, argparse.Namespace]:
     reports = {runs.name: [*runs.reports.values()] for runs in all_runs("logic")}
     return picture(by_accuracy(reports)), shared.options(__doc__).parse_args()
 

@@ -22,7 +22,7 @@ from laboratory.figures import shared
 from syntaxlm.api.model import load
 from syntaxlm.core.errors import InputError
 from syntaxlm.drawing import svg
-from syntaxlm.drawing.plots import heat_map
+from syntaxlm.drawing.heat_map import heat_map
 from syntaxlm.drawing.svg import UNKNOWN, Picture
 from syntaxlm.drawing.tree import tree_picture
 from syntaxlm.models.backbone import NeuralModel

@@ -22,8 +22,7 @@ from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import to_json, write_text
 from syntaxlm.core.progress import progress_bar
 from syntaxlm.data.treebanks import read_treebank, treebank_tokens
-from syntaxlm.drawing.plots import Point, scatter_chart
-from syntaxlm.drawing.svg import Picture, stacked
+from syntaxlm.drawing.plots import FAINT, Plot, Point, draw_points, label_axes, new_plot
 from syntaxlm.evaluation.trees import gold_trees, protocol_named, with_fresh_weights
 from syntaxlm.models.abilities import ParsesSentences
 from syntaxlm.parsing.structure import structure_of
@@ -75,15 +74,18 @@ def stored_points() -> dict[str, list[Point]]:
     return {name: [(left, right) for left, right in some] for name, some in series.items()}
 
 
-def picture(series: Mapping[str, Sequence[Point]]) -> Picture:
+def picture(series: Mapping[str, Sequence[Point]]) -> Plot:
     """The figure. series: (left, right) by name."""
     published = {name: [point] for name, point in PUBLISHED.items()}
-    chart = scatter_chart(
-        {**series, **published}, "Splits of untrained and trained models", "left splits, %", "right splits, %",
-        [((0, 100), (100, 0))],
-    )  # fmt: skip
+    plot = new_plot("Splits of untrained and trained models", size=(7.6, 6.0))
+    panel = plot.axes[0]
+    handles = draw_points(panel, {**series, **published})
+    panel.plot([0, 100], [100, 0], color=FAINT, linestyle="--", linewidth=1, zorder=1)
+    label_axes(panel, "left splits, %", "right splits, %", plot.title)
+    plot.add_legend(handles)
     notes = ["Dashed line: every split is left or right.", *(_spread(name, some) for name, some in series.items())]
-    return stacked([chart, shared.lines([*filter(None, notes), PUBLISHED_SPREAD])], chart.title, gap=0)
+    plot.add_note(*filter(None, notes), PUBLISHED_SPREAD)
+    return plot
 
 
 def _spread(name: str, some: Sequence[Point]) -> str:
@@ -95,7 +97,7 @@ def _spread(name: str, some: Sequence[Point]) -> str:
     return f"{name}: left {left}, right {right}; more left than right: {mostly_left} of {len(some)}"
 
 
-def main() -> tuple[Picture, argparse.Namespace]:
+def main() -> tuple[Plot, argparse.Namespace]:
     parser = shared.options(__doc__)
     parser.add_argument("models", nargs="*", metavar="NAME=MODEL", help="trained models; seeds may share a name")
     parser.add_argument("--treebank", metavar="TREEBANK")

@@ -15,8 +15,8 @@ from laboratory.figures import shared
 from syntaxlm.api.model import load
 from syntaxlm.core.errors import InputError
 from syntaxlm.drawing import svg
+from syntaxlm.drawing.heat_map import heat_map
 from syntaxlm.drawing.layout import MARGIN
-from syntaxlm.drawing.plots import heat_map
 from syntaxlm.drawing.sentence import over_earlier_steps
 from syntaxlm.drawing.svg import TEXT_SIZES, Picture, figure, text_width
 from syntaxlm.parsing.analysis import maps_of

@@ -14,9 +14,7 @@ from typing import Any
 
 from laboratory.figures import shared
 from laboratory.results.store import stored_report
-from syntaxlm.drawing import svg
-from syntaxlm.drawing.plots import Point, line_chart
-from syntaxlm.drawing.svg import Picture
+from syntaxlm.drawing.plots import Plot, Point, draw_lines, label_axes, new_plot, scale_by_factors
 
 TITLES = {
     "text": ("Cost by the size of the text", "MB of text"),
@@ -26,8 +24,8 @@ TITLES = {
 }
 
 
-def picture(points: Sequence[Mapping[str, Any]], kind: str) -> Picture:
-    """Two charts side by side, on logarithmic axes."""
+def picture(points: Sequence[Mapping[str, Any]], kind: str) -> Plot:
+    """Two panels side by side, on logarithmic axes."""
     title, x_label = TITLES[kind]
     speed: dict[str, list[Point]] = {}
     memory: dict[str, list[Point]] = {}
@@ -36,14 +34,17 @@ def picture(points: Sequence[Mapping[str, Any]], kind: str) -> Picture:
         name = f"{point['system']}, {point['task']}" if both else str(point["system"])
         speed.setdefault(name, []).append((point["size"], point["tokens_per_second"]))
         memory.setdefault(name, []).append((point["size"], point["memory"] / 2**30))
-    panels = [
-        line_chart(series, heading, x_label, y_label, log_x=True, log_y=True, width=400)
-        for series, heading, y_label in ((speed, title, "tokens per second"), (memory, " ", "memory, GiB"))
-    ]
-    return svg.beside(panels)
+    plot = new_plot(title, panels=2, size=(10.5, 4.4))
+    for panel, series, y_label in zip(plot.axes, (speed, memory), ("tokens per second", "memory, GiB"), strict=True):
+        handles = draw_lines(panel, series)
+        scale_by_factors(panel, "x")
+        scale_by_factors(panel, "y")
+        label_axes(panel, x_label, y_label, title if series is speed else "")
+    plot.add_legend(handles)
+    return plot
 
 
-def main() -> tuple[Picture, argparse.Namespace]:
+def main() -> tuple[Plot, argparse.Namespace]:
     parser = shared.options(__doc__)
     parser.add_argument("kind", choices=list(TITLES))
     chosen = parser.parse_args()

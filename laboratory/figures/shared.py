@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.files import replaced, write_text
-from syntaxlm.drawing.files import png
+from syntaxlm.drawing.files import save_picture
 from syntaxlm.drawing.layout import MARGIN
+from syntaxlm.drawing.plot import Plot
 from syntaxlm.drawing.svg import TEXT_SIZES, Picture, stacked, text, text_width
 
 LINE = 18.0  # pixels: height of a line of a note
@@ -19,32 +19,21 @@ LINE = 18.0  # pixels: height of a line of a note
 def options(description: str | None) -> argparse.ArgumentParser:
     """A parser with the options of all figures."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("-o", "--output", type=Path, required=True, metavar="FILE", help="picture: .svg or .png")
+    parser.add_argument(
+        "-o", "--output", type=Path, required=True, metavar="FILE", help="picture: .svg, .pdf, .png or .html"
+    )
     parser.add_argument("--theme", choices=["auto", "light", "dark"], default="auto", help="default: auto")
     return parser
 
 
-def run(main: Callable[[], tuple[Picture, argparse.Namespace]]) -> None:
+def run(main: Callable[[], tuple[Picture | Plot, argparse.Namespace]]) -> None:
     """Draw a figure and write its file. An InputError ends the program with its message."""
     try:
         picture, chosen = main()
-        write(picture, chosen)
+        save_picture(picture, chosen.output, chosen.theme)
+        print(f"{chosen.output}: {chosen.output.stat().st_size:,} bytes", file=sys.stderr)
     except InputError as error:
         sys.exit(f"error: {error}")
-
-
-def write(picture: Picture, chosen: argparse.Namespace) -> None:
-    """Write a picture in the format of the file's extension. Raises InputError for another extension."""
-    path: Path = chosen.output
-    if path.suffix == ".svg":
-        write_text(picture.svg(chosen.theme), path)
-    elif path.suffix == ".png":
-        content = png(picture, chosen.theme)
-        with replaced(path) as temporary:
-            temporary.write_bytes(content)
-    else:
-        raise InputError(f"{path}: found the extension {path.suffix!r}; expected .svg or .png")
-    print(f"{path}: {path.stat().st_size:,} bytes", file=sys.stderr)
 
 
 def named(given: Sequence[str]) -> list[tuple[str, str]]:

@@ -11,13 +11,12 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
+from itertools import chain
 from typing import Any
 
 from laboratory.figures import shared
 from laboratory.results.store import stored_report
-from syntaxlm.drawing import svg
-from syntaxlm.drawing.plots import bar_chart
-from syntaxlm.drawing.svg import Picture
+from syntaxlm.drawing.plots import Plot, draw_bars, label_axes, new_plot
 
 QUESTIONS = ("add left", "add right", "add next left", "add next right")
 ALWAYS = "always stop"
@@ -35,19 +34,23 @@ def series(report: Mapping[str, Any]) -> dict[str, list[float]]:
     }
 
 
-def picture(reports: Mapping[str, Mapping[str, list[float]]]) -> Picture:
-    """A chart for each name, the published one last. reports: by name, then by column of the chart."""
-    all_charts = {**reports, "published, Penn Treebank": PUBLISHED}
-    charts = [
-        bar_chart(
-            QUESTIONS, {key: [round(value, 1) for value in values] for key, values in some.items()}, name, "accuracy, %"
-        )
-        for name, some in all_charts.items()
-    ]
-    return svg.flowing(charts, 1240, "Classifiers of where trees end")
+def picture(reports: Mapping[str, Mapping[str, list[float]]]) -> Plot:
+    """A panel for each name, the published one last. reports: by name, then by column of the panel."""
+    panels = {**reports, "published, Penn Treebank": PUBLISHED}
+    plot = new_plot(
+        "Classifiers of where trees end", panels=len(panels), rows=len(panels), size=(8.0, 2.6 * len(panels))
+    )
+    columns = list(dict.fromkeys(chain.from_iterable(panels.values())))
+    handles: dict[str, Any] = {}
+    for panel, (name, values) in zip(plot.axes, panels.items(), strict=True):
+        rounded = {column: [round(value, 1) for value in values[column]] for column in columns if column in values}
+        handles |= draw_bars(panel, QUESTIONS, rounded)
+        label_axes(panel, "", "accuracy, %", name)
+    plot.add_legend(handles)
+    return plot
 
 
-def main() -> tuple[Picture, argparse.Namespace]:
+def main() -> tuple[Plot, argparse.Namespace]:
     reports: dict[str, dict[str, list[float]]] = {}
     for data, title in TITLES.items():
         for reads in INPUTS:

@@ -7,22 +7,19 @@ drawn from the stored results. one-sentence.svg: a sentence as the web app of `s
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from statistics import fmean, stdev
+from statistics import fmean
 
 from laboratory.pages import signal
 from laboratory.pages.stored_results import baselines, of_baseline, parsed, trees
 from syntaxlm.api.model import load
-from syntaxlm.drawing import svg
-from syntaxlm.drawing.layout import MARGIN
+from syntaxlm.drawing.plots import FAINT, INK, Plot, label_axes, line_style, new_plot
 from syntaxlm.drawing.svg import Picture
 from syntaxlm.serve.pictures import sentence_picture
 
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
 SENTENCE = "The keys to the cabinet are on the table."
 
-WIDTH, ROW, HEAD, LABELS = 560.0, 28.0, 34.0, 190.0  # pixels: plot area, a row, names of the lines, names of the rows
 _ROWS = [  # model, recipe, decoder
     ("SN-PCFG, mbr", "simple-pcfg-ptb", "mbr"),
     ("ON-LSTM, biased", "on-lstm-ptb-words-small", "biased"),
@@ -39,62 +36,49 @@ def one_sentence() -> Picture:
     return picture
 
 
-@dataclass(frozen=True)
-class DotPlot:
-    """A row of dots for each name, one dot per seed, their mean as a line.
+def dot_plot(
+    title: str, rows: Sequence[tuple[str, Sequence[float], int]], levels: Mapping[str, float], label: str
+) -> Plot:
+    """A row for each name, with a dot per seed and their mean as a line.
 
-    rows: name, values and role of the dots.  axis: the labelled values, at equal distances.
-    levels: dashed lines, by name.  label: of the axis.
+    rows: name, values and number of the colour.  levels: dashed lines, by name.  label: of the axis.
     """
+    plot = new_plot(title, size=(8.0, 1.1 + 0.32 * len(rows)))
+    panel = plot.axes[0]
+    for row, (_, values, place) in enumerate(rows):
+        style = line_style(place) | {"linestyle": "", "markeredgewidth": 0, "alpha": 0.7}
+        panel.plot(values, [row] * len(values), **style)
+        panel.vlines(fmean(values), row - 0.32, row + 0.32, color=INK, linewidth=1.4)
+    panel.set_yticks(range(len(rows)), [name for name, _, _ in rows], color=INK)
+    panel.set_ylim(len(rows) - 0.5, -0.5)  # the first row is at the top
+    panel.tick_params(axis="y", length=0)
+    panel.grid(visible=False)
 
-    title: str
-    rows: Sequence[tuple[str, Sequence[float], str]]
-    axis: range
-    levels: Mapping[str, float]
-    label: str
-    unit: str = ""
-
-    def across(self, value: float) -> float:
-        """x of a value."""
-        return LABELS + WIDTH * (value - self.axis[0]) / (self.axis[-1] - self.axis[0])
-
-    def picture(self) -> Picture:
-        foot = HEAD + ROW * len(self.rows)
-        start, end = self.across(self.axis[0]), self.across(self.axis[-1])
-        parts = [svg.line(start, foot, end, foot, "axis")]
-        for value in self.axis:
-            parts.append(svg.line(self.across(value), foot, self.across(value), foot + 4, "axis"))
-            parts.append(svg.text(self.across(value), foot + 16, f"{value}{self.unit}", "small", "middle"))
-        for name, value in self.levels.items():
-            parts.append(svg.line(self.across(value), HEAD - 6, self.across(value), foot, "level"))
-            parts.append(svg.text(self.across(value), HEAD - 12, name, "note", "middle"))
-        for place, (name, values, role) in enumerate(self.rows):
-            y, mean = HEAD + ROW * (place + 0.5), self.across(fmean(values))
-            parts.append(svg.text(LABELS - 10, y + 4, name, "label", "end"))
-            parts.append(svg.line(mean, y - 9, mean, y + 9, "axis"))
-            for number, value in enumerate(values, 1):
-                tooltip = f"{name}, seed {number}: {value:.1f}{self.unit}"
-                parts.append(svg.circle(self.across(value), y, 4.5, role, tooltip, 0.75))
-        parts.append(svg.text((start + end) / 2, foot + 36, self.label, "note", "middle"))
-        shown = "; ".join(f"{name} {fmean(values):.1f} ± {stdev(values):.1f}" for name, values, _ in self.rows)
-        return Picture(end + 2 * MARGIN, foot + 36 + MARGIN, tuple(parts), self.title, shown)
+    # The names of the lines are ticks of a second axis, above the panel.
+    above = panel.secondary_xaxis("top")
+    above.set_xticks(list(levels.values()), list(levels), color=FAINT, fontsize=9)
+    above.tick_params(length=0)
+    above.spines["top"].set_visible(False)
+    for level in levels.values():
+        panel.axvline(level, color=FAINT, linestyle=(0, (5, 3)), linewidth=1, zorder=0)
+    label_axes(panel, label)
+    return plot
 
 
-def seeds() -> Picture:
+def seeds() -> Plot:
     rows = [
-        (name, [100 * value for value in trees(recipe, "WSJ sample", decoder).f1.values], "area-0")
+        (name, [100 * value for value in trees(recipe, "WSJ sample", decoder).f1.values], 0)
         for name, recipe, decoder in _ROWS
     ]
-    return DotPlot(
+    return dot_plot(
         "F1 of the seeds of SN-PCFG, ON-LSTM and PRPN",
         rows,
-        range(0, 100, 10),
         {f"{name} {value:.1f}": value for name, value in levels().items()},
         "unlabelled F1, WSJ sample, all lengths, wsj-test; one dot per seed, mean as a line",
-    ).picture()
+    )
 
 
-def trees_as_signal() -> Picture:
+def trees_as_signal() -> Plot:
     """The change of test perplexity by trees in training, for each model and each kind of trees."""
     rows = []
     for model, of_model in signal.compared().items():
@@ -103,15 +87,15 @@ def trees_as_signal() -> Picture:
             if kind != "none" and kind in of_model:
                 pairs = zip(signal.perplexities(of_model[kind]), without, strict=True)
                 changes = [100 * (own / other - 1) for own, other in pairs]
-                rows.append((f"{signal.MODELS[model]}, {title}", changes, f"area-{place - 1}"))
-    return DotPlot(
+                rows.append((f"{signal.MODELS[model]}, {title}", changes, place - 1))
+    plot = dot_plot(
         "Test perplexity with trees in training, against the same model without",
         rows,
-        range(-10, 51, 10),
         {"no trees": 0},
         "change of test perplexity, a tenth of PTB; one dot per seed, mean as a line",
-        unit="%",
-    ).picture()
+    )
+    plot.axes[0].xaxis.set_major_formatter("{x:.0f}%")
+    return plot
 
 
 def levels() -> dict[str, float]:

@@ -24,6 +24,7 @@ from syntaxlm.api.model_report import (
     read_metrics,
     read_run,
     thinned,
+    training_section,
     write_report,
 )
 from syntaxlm.core.errors import InputError
@@ -92,6 +93,13 @@ def test_the_page_has_all_sections_in_order_and_nothing_missing(page):
     assert page.left_out == {}
 
 
+def test_without_matplotlib_the_page_has_tables_and_says_what_to_install(trained, monkeypatch):
+    monkeypatch.setattr("syntaxlm.api.model_report.has_matplotlib", lambda: False)
+    note, *blocks = training_section(read_run(trained.prpn), "").blocks[1:]
+    assert "pip install 'syntaxlm[plot]'" in note.text
+    assert [block.kind for block in blocks] == ["table"]
+
+
 @pytest.mark.parametrize("theme", ["auto", "light", "dark"])
 def test_the_page_is_self_contained_without_scripts(page, theme):
     html = page.html(theme)
@@ -99,8 +107,8 @@ def test_the_page_is_self_contained_without_scripts(page, theme):
         value for _, element in Read(html).elements for name, value in element.attrib.items()
         if name.rpartition("}")[2] in ("src", "href", "srcset", "action")
     ]  # fmt: skip
-    assert {link.rstrip("0123456789") for link in links} == {"data:,", "#section-"}
-    assert not re.search(r"<script|@import|url\(|\bon\w+=", html)
+    assert {link.rstrip("0123456789abcdef-") for link in links} == {"data:,", "#section", "#plot"}
+    assert not re.search(r"<script|@import|url\((?!#)|\bon\w+=", html)
     assert set(re.findall(r"https?://[^\"' <]*", html)) == {"http://www.w3.org/2000/svg"}
 
 

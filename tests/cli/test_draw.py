@@ -81,13 +81,14 @@ def test_the_extension_selects_the_format_and_the_theme_fixes_the_colours(draw, 
     assert content.count(part) == count
 
 
-def test_a_picture_is_written_as_png(draw):
+@pytest.mark.parametrize(("name", "start"), [("out.PNG", b"\x89PNG\r\n\x1a\n"), ("out.pdf", b"%PDF")])
+def test_a_picture_is_written_as_png_or_pdf(draw, name, start):
     pytest.importorskip("resvg_py", reason="the extra draw is not installed")
     if not _has_fonts():
         pytest.skip("this machine has none of the usual fonts")
-    code, path, _ = draw(SENTENCE, name="out.PNG")
+    code, path, _ = draw(SENTENCE, name=name)
     assert code == 0
-    assert path.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+    assert path.read_bytes().startswith(start)
 
 
 @pytest.mark.parametrize(
@@ -96,7 +97,7 @@ def test_a_picture_is_written_as_png(draw):
         ([], "out.svg", "found neither"),
         ([SENTENCE, "--gold", GOLD], "out.svg", "found both"),
         ([SENTENCE, "--number", "1"], "out.svg", "--gold is missing"),
-        ([SENTENCE], "out.gif", "out.gif: found the extension '.gif'; expected one of .svg, .png, .html"),
+        ([SENTENCE], "out.gif", "out.gif: found the extension '.gif'; expected one of .svg, .pdf, .png, .html"),
         ([SENTENCE], "out", "found no extension"),
         ([SENTENCE, "--maps"], "out.tex", "LaTeX output contains only trees"),
         ([SENTENCE, "--layer", "2"], "out.svg", "layer 2: the model has distances of layers 1 to 1"),

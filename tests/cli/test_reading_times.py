@@ -56,7 +56,7 @@ def test_several_models_are_measured_and_details_and_picture_written(run, traine
         rows[0]
     )
     assert {row["times"] for row in rows} == {"2"}
-    assert picture.read_text().count("<polyline") == 4
+    assert picture.read_text().count("surprisal in bits") == 4
 
 
 def test_json_has_the_figures_and_options_reach_the_evaluation(run, trained, experiment, tmp_path):
@@ -81,7 +81,7 @@ def test_json_has_the_figures_and_options_reach_the_evaluation(run, trained, exp
 def test_wrong_options_of_reading_times_are_reported(refused, trained, experiment, tmp_path):
     command = ["evaluate", "reading-times", trained.lstm]
     assert "the same model is given twice" in refused(*command, trained.lstm, *experiment)
-    assert "expected one of .svg, .png, .html" in refused(*command, *experiment, "--picture", tmp_path / "a.tex")
+    assert "expected one of .svg, .pdf, .png, .html" in refused(*command, *experiment, "--picture", tmp_path / "a.tex")
     assert "no column 'story'" in refused(*command, *experiment, "--group", "story")
     assert "is also an input" in refused(*command, *experiment, "-o", experiment[1])
 

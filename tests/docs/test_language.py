@@ -109,7 +109,7 @@ def test_the_glossary_is_that_of_its_file():
 # the only page that uses it explains.
 COMMON = {
     "API", "BY", "CC", "CITATION", "CPU", "CSV", "CUDA", "GPU", "HTML", "JSON", "LICENSE", "MB", "MIT", "PNG", "README",
-    "ROOT", "SIGTERM", "SVG", "TEXT", "TSV", "UTF-8", "XML", "YAML",
+    "PDF", "ROOT", "SIGTERM", "SVG", "TEXT", "TSV", "UTF-8", "XML", "YAML",
     "DuckDB", "EVALB", "IRSTLM", "KenLM", "MSTParser", "NEGRA", "SRILM", "macOS", "oneDNN",
     "LEFT", "REDUCE", "RIGHT", "SHIFT", "SN", "TN",
 }  # fmt: skip

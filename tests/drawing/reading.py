@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from xml.etree import ElementTree
+
+import numpy as np
 
 SPACE = "{http://www.w3.org/2000/svg}"
 
@@ -43,3 +46,16 @@ def styled_roles(document: str) -> set[str]:
 
 def used_roles(document: str) -> set[str]:
     return set(re.findall(r'class="slm-([a-z0-9-]+)"', document))
+
+
+def assert_same_plot(stored: Path, document: str) -> None:
+    """Fail if a stored plot has other texts or its markers at other places. Versions of matplotlib differ by pixels."""
+    first, second = read_svg(stored.read_text(encoding="utf-8")), read_svg(document)
+    assert plot_texts(first) == plot_texts(second), "run python -m laboratory.pages"
+    places = ([numbers(marker, "x", "y") for marker in root.iter(SPACE + "use")] for root in (first, second))
+    np.testing.assert_allclose(*places, atol=3, err_msg="run python -m laboratory.pages")
+
+
+def plot_texts(root: ElementTree.Element) -> list[str]:
+    """The texts of a plot, in the order they are painted."""
+    return [drawn(text) for text in root.iter(SPACE + "text")]

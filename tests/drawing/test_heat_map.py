@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from syntaxlm.drawing.plots import heat_map
+from syntaxlm.drawing.heat_map import heat_map
 
 from .reading import drawn, of_role, read_svg, styled_roles, tooltip, used_roles
 

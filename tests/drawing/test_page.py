@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from syntaxlm.drawing.files import SMALLEST, PageSection, facts_html, html_page
-from syntaxlm.drawing.plots import heat_map
+from syntaxlm.drawing.heat_map import heat_map
 from syntaxlm.drawing.tree import tree_picture
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.trees.tree import parse_brackets

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 import sys
 import warnings
@@ -9,7 +10,7 @@ import warnings
 import pytest
 
 from syntaxlm.core.errors import InputError, InputWarning
-from syntaxlm.drawing.files import _has_fonts, png
+from syntaxlm.drawing.files import _has_fonts, pdf, png
 from syntaxlm.drawing.svg import Picture
 from syntaxlm.drawing.tree import tree_picture
 from syntaxlm.trees.tree import parse_brackets
@@ -35,6 +36,14 @@ class TestWithTheLibrary:
         assert content[:8] == b"\x89PNG\r\n\x1a\n"
         width, height = struct.unpack(">II", content[16:24])
         assert (width, height) == (pytest.approx(2 * PICTURE.width, abs=2), pytest.approx(2 * PICTURE.height, abs=2))
+
+    def test_a_pdf_has_the_size_of_the_picture_and_the_font_of_its_text(self):
+        pytest.importorskip("vl_convert", reason="the extra draw is not installed")
+        content = pdf(PICTURE)
+        assert content.startswith(b"%PDF")
+        width, height = map(float, re.search(rb"/MediaBox\s*\[0 0 ([\d.]+) ([\d.]+)\]", content).groups())
+        assert (width, height) == (pytest.approx(PICTURE.width), pytest.approx(PICTURE.height))
+        assert b"/FontFile" in content
 
     def test_words_are_drawn_and_themes_differ(self):
         blank = Picture(PICTURE.width, PICTURE.height, (), "blank")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from itertools import pairwise
 
 import numpy as np
@@ -13,6 +12,7 @@ from syntaxlm.data.stimuli import Stimuli
 from syntaxlm.evaluation.items import evaluate_items
 from syntaxlm.scoring.options import ScoreOptions
 from syntaxlm.scoring.surprisal import surprisals
+from syntaxlm.statistics.intervals import t_quantile
 from tests.fresh_models import STREAM, fresh
 
 TABLE = """item,condition,sentence,note
@@ -88,20 +88,9 @@ def test_means_and_differences_over_items(write):
             assert mean.value == pytest.approx(np.mean(values), abs=1e-5)
         values = [bits[item, "long", region] - bits[item, "short", region] for item in "12"]
         assert report.differences["lstm"][region]["long"].value == pytest.approx(np.mean(values), abs=1e-5)
-        assert math.isnan(by_condition["long"].low)  # two items give no interval
-
-
-def test_intervals_of_many_items_contain_their_mean(write):
-    words = ["the", "cat", "dog", "sees", "old", "a"]
-    lines = [f"{item},{name},{words[item % 6]} {words[item % 5]} | {word}" for item in range(12) for name, word in
-             (("a", "cat"), ("b", words[item % 4]))]  # fmt: skip
-    report = evaluate_items(fresh("lstm"), write("\n".join(["item,condition,sentence", *lines]) + "\n"))
-    for by_condition in report.means["lstm"].values():
-        for mean in by_condition.values():
-            assert mean.low <= mean.value <= mean.high
-    low, high = (getattr(report.differences["lstm"]["1"]["b"], end) for end in ("low", "high"))
-    assert low == pytest.approx(0, abs=1e-9)
-    assert high == pytest.approx(0, abs=1e-9)  # the first region is the same in both conditions
+        spread = abs(values[0] - values[1]) / 2  # of two items: the standard error of their mean
+        reach = report.differences["lstm"][region]["long"].high - np.mean(values)
+        assert reach == pytest.approx(t_quantile(1) * spread, abs=1e-3)
 
 
 def test_items_with_several_rows_of_a_condition_count_once(write):
@@ -147,7 +136,23 @@ def test_conditions_of_several_columns_and_models(write):
     text = str(report)
     assert "one" in text
     assert "minus x / yes" in text
-    assert report.plot().svg().count("<rect") > 6
+
+
+def test_a_factor_is_a_line_through_the_regions_and_two_are_lines_within_them(write):
+    columns = "item,verb,comma,start,end\n1,x,yes,the,cat\n1,x,no,a,cat\n2,y,yes,the,dog\n2,y,no,a,dog\n"
+    regions, models = ["start", "end"], {"one": fresh("lstm"), "two": fresh("ngram")}
+    single = evaluate_items(models, write(columns), condition=["comma"], regions=regions)
+    means = [[single.means["two"][region][comma].value for region in regions] for comma in ("yes", "no")]
+    assert [line.get_ydata().tolist() for line in single.plot().axes[1].lines[:2]] == means
+
+    crossed = evaluate_items(models, write(columns), condition=["verb", "comma"], regions=regions)
+    first, last = crossed.plot().axes
+    joined = [list(line.get_ydata()) for line in first.lines if line.get_marker() in ("", "None", None)]
+    by_region = crossed.means["one"]
+    expected = [[by_region[region][f"{verb} / {comma}"].value for comma in ("yes", "no")]
+                for verb in "xy" for region in regions]  # fmt: skip
+    assert [values for values in joined if values in expected] == expected
+    assert [label.get_text() for label in last.get_xticklabels()] == ["start", "end"]
 
 
 def test_uneven_stimuli_are_reported(write):

@@ -184,7 +184,7 @@ def test_reliability_counts_correct_constituents_by_probability():
         (1, 0.31, 0.0), (1, 0.75, 1.0)
     ]  # fmt: skip
     assert found.error == pytest.approx((0.31 + 0.45 + 0.05) / 3, abs=1e-6)
-    assert "Reliability" in found.picture().svg()
+    assert found.plot().axes[0].lines[1].get_ydata().tolist() == [0, 1, 1]
 
 
 def test_the_evaluation_reports_reliability(tmp_path):

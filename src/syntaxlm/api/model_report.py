@@ -8,8 +8,9 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -18,7 +19,7 @@ import torch
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import make_folder, parse_json, read_stored_text
 from syntaxlm.data.treebanks import Preprocessing
-from syntaxlm.drawing.plots import Point, bar_chart, line_chart
+from syntaxlm.drawing.plots import Plot, Point, bars_size, draw_bars, draw_lines, has_matplotlib, label_axes, new_plot
 from syntaxlm.drawing.sentence import Drawing
 from syntaxlm.drawing.svg import Theme
 from syntaxlm.evaluation.perplexity import LanguageModelScore
@@ -185,8 +186,22 @@ def training_section(run: StoredRun, reading: str) -> Section:
         f"{METRICS}{texts}; read as {reading}. Training: mean over the steps since the previous validation, with"
         " dropout; validation: the whole text, without dropout."
     )
-    picture = line_chart(curves, "Loss", "epochs of the training text", "nats per token")
-    return Section(heading, (Paragraph(summary), PageFigure(picture, source, table=table)))
+    return Section(heading, (Paragraph(summary), *_plotted(partial(_loss_plot, curves), source, table)))
+
+
+def _loss_plot(curves: Mapping[str, Sequence[Point]]) -> Plot:
+    plot = new_plot("Loss")
+    plot.add_legend(draw_lines(plot.axes[0], curves))
+    label_axes(plot.axes[0], "epochs of the training text", "nats per token")
+    return plot
+
+
+def _plotted(draw: Callable[[], Plot], source: str, table: HtmlTable | None) -> list[Block]:
+    """Return a plot with its values as a table; without matplotlib, the table and what to install."""
+    if has_matplotlib():
+        return [PageFigure(draw(), source, table=table)]
+    note = Paragraph("matplotlib is not installed, so there is no plot: pip install 'syntaxlm[plot]'", missing=True)
+    return [note] if table is None else [note, replace(table, source=source, is_folded=False)]
 
 
 def thinned(line: Sequence[Point]) -> list[Point]:
@@ -342,7 +357,14 @@ def _measured(
         source += f"; {rest} less frequent ones are not shown"
     table = HtmlTable(ReportTable(headings, rows, f"{heading}: {measure}"))
     title = heading if len(bars) == len(counts) else f"{heading}: the {len(bars)} most frequent"
-    return Section(heading, (PageFigure(bar_chart(bars, series, title, measure), source, table=table),))
+    return Section(heading, tuple(_plotted(partial(_bar_plot, bars, series, title, measure), source, table)))
+
+
+def _bar_plot(names: Sequence[str], series: Mapping[str, Sequence[float]], title: str, measure: str) -> Plot:
+    plot = new_plot(title, size=bars_size(names, len(series)))
+    plot.add_legend(draw_bars(plot.axes[0], names, series))
+    label_axes(plot.axes[0], "", measure, title)
+    return plot
 
 
 def best_and_worst(

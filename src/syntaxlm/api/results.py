@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, TypeVar
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.drawing.files import table_html
-from syntaxlm.drawing.plots import bar_chart, scatter_chart
-from syntaxlm.drawing.svg import Picture, stacked
+from syntaxlm.drawing.plots import (
+    FAINT,
+    Plot,
+    bars_size,
+    draw_bars,
+    draw_points,
+    has_matplotlib,
+    label_axes,
+    new_plot,
+)
 from syntaxlm.reports.tables import SHOWN, Columns, HasRows, Row
 from syntaxlm.scoring.surprisal import SURPRISALS, WordSurprisal
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 T = TypeVar("T")
 NOTHING = Columns("no results", "result", {})
@@ -89,16 +100,29 @@ class SentenceSurprisal(Results[WordSurprisal]):
         """The surprisal of the whole sentence, -log2 of its probability."""
         return sum(word.surprisal for word in self if word.surprisal is not None)
 
-    def plot(self) -> Picture:
-        """Return a bar per word, with unknown words marked; `.save("picture.svg")` writes it."""
+    def plot(self, ax: Axes | None = None) -> Plot:
+        """Return a bar per word, with unknown words marked; `.save("picture.svg")` writes it.
+
+        Args:
+            ax: axes of matplotlib to draw on, instead of a new figure
+
+        Raises:
+            InputError: matplotlib is not installed.
+        """
+        plot = new_plot("Surprisal", ax, size=bars_size(self))
+        self._draw(plot.axes[0])
+        return plot
+
+    def _draw(self, ax: Axes) -> None:
         bits = [float("nan") if word.surprisal is None else word.surprisal for word in self]
         names = [word.word or word.token for word in self]
         unknown = [place for place, word in enumerate(self) if word.in_vocabulary is False]
-        return bar_chart(names, {"surprisal": bits}, "", "surprisal in bits", unknown=unknown)
+        draw_bars(ax, names, {"surprisal": bits}, unknown)
+        label_axes(ax, "", "surprisal in bits")
 
     def _repr_svg_(self) -> str | None:
-        """Return a bar per word, for notebooks."""
-        return self.plot().svg() if self else None
+        """Return a bar per word, for notebooks; None without matplotlib."""
+        return self.plot().svg() if self and has_matplotlib() else None
 
     def _repr_html_(self) -> str:
         """Return the bars above a table, because notebooks prefer HTML to a picture."""
@@ -111,17 +135,34 @@ class Surprisals(Results[SentenceSurprisal]):
     not_printed = SentenceSurprisal.not_printed - {"sentence"}
     __str__ = __repr__ = HasRows.__str__
 
-    def plot(self, against: Surprisals | None = None, names: tuple[str, str] = ("", "")) -> Picture:
+    def plot(
+        self,
+        against: Surprisals | None = None,
+        names: tuple[str, str] = ("", ""),
+        ax: Axes | Sequence[Axes] | None = None,
+    ) -> Plot:
         """Return bars of each sentence, below each other; or a scatter plot of two models.
 
-        against: the surprisals of the same sentences under another model; then each word that both read is a point.
-        names: of the two models.
-        Raises InputError for too many sentences for bars, and for other sentences in `against`.
+        Args:
+            against: the surprisals of the same sentences under another model; then each word that both read is a point
+            names: of the two models
+            ax: axes of matplotlib to draw on, one per sentence, or one for two models, instead of a new figure
+
+        Raises:
+            InputError: there are too many sentences for bars, other sentences in `against`, or no matplotlib.
         """
-        if against is None:
-            if not 0 < len(self) <= SHOWN:
-                raise InputError(f"found {len(self):,} sentences; expected 1 to {SHOWN} in a picture")
-            return stacked([sentence.plot() for sentence in self])
+        if against is not None:
+            return self._scatter_plot(against, names, ax)
+        if not 0 < len(self) <= SHOWN:
+            raise InputError(f"found {len(self):,} sentences; expected 1 to {SHOWN} in a picture")
+        width, height = bars_size(max(self, key=len))
+        plot = new_plot("Surprisal", ax, len(self), len(self), (width, height * len(self)))
+        for sentence, panel in zip(self, plot.axes, strict=True):
+            sentence._draw(panel)
+        return plot
+
+    def _scatter_plot(self, against: Surprisals, names: tuple[str, str], ax: Axes | Sequence[Axes] | None) -> Plot:
+        """Return a point for each word that two models read; on the diagonal, both give it the same surprisal."""
         # Models may differ in whether they predict the end of a sentence.
         first, second = ([word for sentence in side for word in sentence if word.word] for side in (self, against))
         if [word[:3] for word in first] != [word[:3] for word in second]:
@@ -131,9 +172,13 @@ class Surprisals(Results[SentenceSurprisal]):
             if word.surprisal is not None and other.surprisal is not None:
                 name = "known to both" if word.in_vocabulary and other.in_vocabulary else "unknown to one"
                 points[name].append((word.surprisal, other.surprisal))
-        most = min(max((pair[side] for own in points.values() for pair in own), default=1.0) for side in (0, 1))
-        x_label, y_label = (f"surprisal in bits{name and f', {name}'}" for name in names)
-        return scatter_chart(points, "", x_label, y_label, [((0.0, 0.0), (most, most))])
+
+        plot = new_plot("Surprisal under two models", ax, size=(5.0, 5.2))
+        panel = plot.axes[0]
+        plot.add_legend(draw_points(panel, {name: drawn for name, drawn in points.items() if drawn}))
+        panel.axline((0, 0), slope=1, color=FAINT, linestyle="--", linewidth=1)
+        label_axes(panel, *(f"surprisal in bits{name and f', {name}'}" for name in names))
+        return plot
 
 
 def _rest(count: int) -> str:

@@ -127,7 +127,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 _DATA_PLACE = re.compile(r"(?P<file>.+?)(?:, (?:line|sentence|row) [\d,]+|: found )", re.DOTALL)
-_NOT_INSPECTED = (".yaml", ".yml", ".safetensors", ".svg", ".png", ".html")  # recipes, weights and pictures
+_NOT_INSPECTED = (".yaml", ".yml", ".safetensors", ".svg", ".pdf", ".png", ".html")  # recipes, weights and pictures
 
 
 def inspection_hint(message: str, arguments: Sequence[str]) -> str:

@@ -42,18 +42,18 @@ def draw(
     Draw the tree that a model assigns to a sentence, with syntactic distances as bars or span scores as a chart,
     optionally beside a gold tree and with maps of the model's gates and attention. Models of dependency trees (dmv)
     also give arcs over the words. For a file of dependency trees instead of a model, draw these as arcs over the words.
-    The extension of FILE selects the format: .svg, .html (a self-contained page), .png (requires the extra draw: pip
-    install 'syntaxlm[draw]'; uses the fonts of this machine), or .tex (trees only, for the LaTeX packages forest and
+    The extension of FILE selects the format: .svg, .html (a self-contained page), .pdf or .png (require the extra draw:
+    pip install 'syntaxlm[draw]'; use the fonts of this machine), or .tex (trees only, for the LaTeX packages forest and
     tikz-dependency).
 
     Args:
         model: model folder written by train, or a file of dependency trees (.conllu, .conll, .conllx or .dp)
         sentence: the sentence, in quotes; omit it with --gold
-        output: file to write: .svg, .html, .png or .tex; default, or -: SVG on standard output
+        output: file to write: .svg, .html, .pdf, .png or .tex; default, or -: SVG on standard output
         gold: gold tree, (S (NP ...) ...), or bracket file; its words are the sentence
         number: number of the tree in the file, from 1
         maps: also draw maps of gates and attention
-        theme: colour theme; auto (default) follows the reader's system and is light in a PNG
+        theme: colour theme; auto (default) follows the reader's system and is light in a PDF or PNG
 
     Examples:
         syntaxlm draw MODEL "the old cat sleeps" -o cat.svg

@@ -360,14 +360,15 @@ def reading_times(
             sentence (carry), or measure each model that can carry its state both ways (both); default: as in training
         details: write a table with one row per displayed word, its time, predictors and surprisals; the extension
             selects the format: .csv, .jsonl, otherwise tab-separated
-        picture: draw mean reading time by surprisal for each model: .svg, .png (requires the extra draw), or .html, a
-            page with the results
+        picture: draw mean reading time by surprisal for each model: .svg, .pdf, .png, or .html, a page with the
+            results (requires the extra plot)
         theme: colour theme; auto (default) follows the reader's system, for --picture
 
     Examples:
         syntaxlm evaluate reading-times MODEL --words words.tsv --times times.tsv --frequencies train.txt
     """
     from syntaxlm.drawing.files import check_picture
+    from syntaxlm.drawing.plots import require_matplotlib
     from syntaxlm.evaluation.reading_times import evaluate_reading_times
     from syntaxlm.reports.tables import RowFormat, write_rows
     from syntaxlm.statistics.regression import require_statsmodels
@@ -375,6 +376,7 @@ def reading_times(
     require_statsmodels()  # before the slow part
     if picture is not None:
         check_picture(picture)
+        require_matplotlib()
     report = evaluate_reading_times(
         models.load(), words, times, frequencies=frequencies.read(), time_column=time_column,
         word_column=columns.word_column, sentence=columns.sentence_column, group=columns.group, order=columns.order,

@@ -15,7 +15,7 @@ from syntaxlm.parsing.options import Ties
 if TYPE_CHECKING:
     from syntaxlm.data.corpora import GivenText
     from syntaxlm.data.frequencies import Frequencies
-    from syntaxlm.drawing.svg import Picture
+    from syntaxlm.drawing.plot import Plot
     from syntaxlm.storage.folder import ModelBundle
     from syntaxlm.trees.f1 import Protocol
 
@@ -215,7 +215,7 @@ class PictureOutput:
     """Where a picture is written.
 
     Attributes:
-        picture: draw a picture into this file: .svg, .png (requires the extra draw) or .html
+        picture: draw a picture into this file: .svg, .pdf, .png or .html (requires the extra plot)
         theme: colour theme of the picture; auto (default) follows the reader's system
     """
 
@@ -223,13 +223,15 @@ class PictureOutput:
     theme: Theme = "auto"
 
     def check(self) -> None:
-        """Raise InputError for another extension, before the slow part."""
+        """Raise InputError for another extension and without matplotlib, before the slow part."""
         from syntaxlm.drawing.files import check_picture
+        from syntaxlm.drawing.plots import require_matplotlib
 
         if self.picture is not None:
             check_picture(self.picture)
+            require_matplotlib()
 
-    def write(self, draw: Callable[[], Picture]) -> None:
+    def write(self, draw: Callable[[], Plot]) -> None:
         """Write the picture, if it is asked for."""
         from syntaxlm.drawing.files import save_picture
 

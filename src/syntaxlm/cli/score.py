@@ -71,8 +71,8 @@ def score(
         words: table with one displayed word per row, read instead of TEXT; print one row per displayed word
         format: output format. By default tsv; a job always writes Parquet. json: JSON lines
         output: write the rows to this file (written atomically); default, or -: standard output. Or the folder of a job
-        picture: draw the surprisals as bars, or, with one --also, those of the two models as a scatter plot: .svg, .png
-            (requires the extra draw) or .html
+        picture: draw the surprisals as bars, or, with one --also, those of the two models as a scatter plot: .svg,
+            .pdf, .png or .html (requires the extra plot)
 
     Examples:
         syntaxlm score MODEL items.tsv --column sentence -o surprisals.tsv
@@ -305,20 +305,21 @@ def items(
         critical: the region whose unknown words are reported: the name of its column, or its number; default: all
             regions
         spillover: number of words before each region whose surprisal, length and frequency are in its row
-        picture: draw the mean surprisals by region and condition, with intervals: .svg, .png (requires the extra draw)
-            or .html
+        picture: draw the mean surprisals by region and condition, with intervals: .svg, .pdf, .png or .html (requires
+            the extra plot)
 
     Examples:
         syntaxlm items en stimuli.csv --critical 3 --picture regions.svg -o regions.csv
     """
     from syntaxlm.data.stimuli import Stimuli
+    from syntaxlm.evaluation.item_plot import check_plotted_conditions
     from syntaxlm.evaluation.items import evaluate_items
 
     drawn.check()
     conditions = condition or ("condition",)
     stimuli = Stimuli.read(table, column, item=item, condition=conditions, regions=regions, separator=separator)
     if drawn.picture is not None:
-        stimuli.check_plot()
+        check_plotted_conditions(stimuli.levels_by_condition)
     report = evaluate_items(
         models.load_all(), stimuli, critical=critical, frequencies=frequencies.read_if_given(), spillover=spillover,
         **vars(style),

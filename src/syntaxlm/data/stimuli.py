@@ -29,7 +29,6 @@ from syntaxlm.data.stimulus_checks import (
     refuse_marks_in_regions,
     warn_of_split_words,
 )
-from syntaxlm.drawing.svg import SERIES
 from syntaxlm.text.normaliser import word_spans
 
 SEPARATOR = "|"
@@ -56,6 +55,7 @@ class Stimuli:
     words: all words, as the words of texts of one sentence each; their rows are those of the table.
     regions: of each sentence.
     items, conditions: of each sentence.
+    levels: of each sentence, its level of each factor: the cells of the condition columns.
     are_words: whether the regions are single words, because no sentence has a separator.
     """
 
@@ -63,6 +63,7 @@ class Stimuli:
     regions: tuple[tuple[StimulusRegion, ...], ...]
     items: tuple[str, ...]
     conditions: tuple[str, ...]
+    levels: tuple[tuple[str, ...], ...]
     are_words: bool = False
 
     @classmethod
@@ -124,7 +125,8 @@ class Stimuli:
                     " expected it in every sentence"
                 )
         attached = _attached(texts, remarks, read) if not are_words else frozenset()
-        stimuli = cls._of_texts(read, texts, regions, items, conditions, are_words, attached)
+        by_sentence = list(zip(*levels.values(), strict=True))
+        stimuli = cls._of_texts(read, texts, regions, items, by_sentence, are_words, attached)
         _warn_of_placeholders(read, stimuli.regions)
         check_conditions(read, levels, conditions, items, remarks)
         check_columns(read, regions, (item, *condition))
@@ -139,7 +141,7 @@ class Stimuli:
         texts: Sequence[Sequence[str]],
         names: Sequence[str],
         items: Sequence[str],
-        conditions: Sequence[str],
+        levels: Sequence[tuple[str, ...]],
         are_words: bool,
         attached: Set[tuple[int, int]],
     ) -> Stimuli:
@@ -165,12 +167,13 @@ class Stimuli:
         firsts = [found[row][place].first for row, place in attached]
         flags = np.isin(np.arange(len(words)), firsts) if firsts else None
         displayed = DisplayedWords(table, tuple(words), places, places, places, table.names, attached=flags)
-        return cls(displayed, tuple(found), tuple(items), tuple(conditions), are_words)
+        conditions = tuple(map(_BETWEEN.join, levels))
+        return cls(displayed, tuple(found), tuple(items), conditions, tuple(levels), are_words)
 
-    def check_plot(self) -> None:
-        """Raise InputError for more conditions than a picture has colours."""
-        if (count := len(set(self.conditions))) > len(SERIES):
-            raise InputError(f"found {count:,} conditions; expected at most {len(SERIES)} in a picture")
+    @property
+    def levels_by_condition(self) -> dict[str, tuple[str, ...]]:
+        """The level of each factor, by condition."""
+        return dict(zip(self.conditions, self.levels, strict=True))
 
     @property
     def region_names(self) -> list[str]:

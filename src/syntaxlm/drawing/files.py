@@ -1,4 +1,4 @@
-"""Pictures as files: SVG, PNG, HTML or LaTeX, chosen by the extension."""
+"""Pictures as files: SVG, PDF, PNG, HTML or LaTeX, chosen by the extension."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from pathlib import Path
 from syntaxlm.core.errors import InputError, InputWarning
 from syntaxlm.core.files import replaced, write_text
 from syntaxlm.drawing.layout import INDUCED_LABEL, DrawableDependencies, DrawableTree
+from syntaxlm.drawing.plot import Plot, plot_bytes
 from syntaxlm.drawing.svg import FONTS, Picture, Theme, escaped, number
 
 # Trees as LaTeX: constituency trees for the package forest, dependency trees for tikz-dependency.
@@ -91,7 +92,7 @@ class PageSection:
     """
 
     heading: str
-    pictures: tuple[Picture, ...] = ()
+    pictures: tuple[Picture | Plot, ...] = ()
     text: str = ""
     preformatted: Mapping[str, str] | None = None
 
@@ -142,12 +143,30 @@ def facts_html(title: str, facts: Mapping[str, str]) -> str:
     return f"<div><strong>{escaped(title)}</strong><table>{rows}</table></div>"
 
 
-# Pictures as PNG, rendered from their SVG by resvg.
+# Pictures as PDF, by vl-convert, and as PNG, by resvg, both from their SVG.
 
 
 SCALE = 2.0  # PNG pixels per pixel of the picture
 LARGEST = 30_000, 2.5e8  # pixels: longest side, and area
 NAMED = 3  # most missing characters listed in the warning
+
+
+def pdf(picture: Picture, theme: Theme = "light") -> bytes:
+    """Return the picture as the content of a PDF file, one point per pixel, with text as text and its fonts.
+
+    theme: "auto" means light.  Raises InputError without vl-convert (the extra `draw`). Warns as `png` does.
+    """
+    try:
+        import vl_convert
+    except ImportError:
+        raise InputError(
+            "PDF needs the library vl-convert-python: pip install 'syntaxlm[draw]'; or write SVG or HTML"
+        ) from None
+    document = picture.svg("light" if theme == "auto" else theme)
+    content: bytes = vl_convert.svg_to_pdf(document)
+    _warn_of_boxes(document)
+    return content
+
 
 # resvg only reports characters without a font on its process's output, hence the subprocess, which renders one pixel.
 _REPORT_FONTS = (
@@ -178,6 +197,12 @@ def png(picture: Picture, theme: Theme = "light") -> bytes:
         )
     document = picture.svg("light" if theme == "auto" else theme)
     painted: bytes = resvg_py.svg_to_bytes(svg_string=document, zoom=scales[0])
+    _warn_of_boxes(document)
+    return bytes(painted)
+
+
+def _warn_of_boxes(document: str) -> None:
+    """Give an InputWarning that lists the characters of an SVG document for which there is no font."""
     if boxes := _drawn_as_boxes(document):
         named = [f"{character} {unicodedata.name(character, f'U+{ord(character):04X}')}" for character in boxes]
         shown = ", ".join(named if len(named) <= NAMED else [*named[:NAMED], "..."])
@@ -186,20 +211,22 @@ def png(picture: Picture, theme: Theme = "light") -> bytes:
             " Install a font for them (the Noto fonts cover all scripts), or write SVG or HTML, which use the fonts of"
             " the reader's machine.",
             InputWarning,
-            stacklevel=2,
+            stacklevel=3,
         )
-    return bytes(painted)
 
 
 def _drawn_as_boxes(document: str) -> list[str]:
     """Return the characters of an SVG document for which there is no font, in order.
 
-    Also empty if the subprocess cannot be started; the picture is drawn anyway.
+    Also empty without resvg-py, and if the subprocess cannot be started; the picture is drawn anyway.
     """
-    import resvg_py
-
     if document.isascii():  # all fonts have these characters
         return []
+    try:
+        import resvg_py
+    except ImportError:
+        return []
+
     command = [sys.executable, "-c", _REPORT_FONTS]
     place = Path(resvg_py.__file__).parents[1]  # the subprocess imports the same library from here, and no user file
     try:
@@ -221,7 +248,8 @@ def _has_fonts() -> bool:
     return bytes(resvg_py.svg_to_bytes(svg_string=letter)) != bytes(resvg_py.svg_to_bytes(svg_string=blank.format("")))
 
 
-FORMATS = (".svg", ".png", ".html", ".tex")
+PICTURE_FORMATS = (".svg", ".pdf", ".png", ".html")
+FORMATS = (*PICTURE_FORMATS, ".tex")
 
 
 def check_format(path: Path) -> str:
@@ -233,30 +261,44 @@ def check_format(path: Path) -> str:
 
 
 def write_picture(
-    path: Path, picture: Callable[[], Picture], page: Callable[[], str], latex: Callable[[], str], theme: Theme
+    path: Path,
+    picture: Callable[[], Picture | Plot],
+    page: Callable[[], str],
+    latex: Callable[[], str],
+    theme: Theme,
 ) -> None:
     """Write the format given by the file's extension. Only that format is rendered. Raises InputError."""
-    suffix = check_format(path)
-    if suffix == ".png":
-        content = png(picture(), theme)
-        with replaced(path) as temporary:
-            temporary.write_bytes(content)
-        return
-    texts = {".svg": lambda: picture().svg(theme), ".html": page, ".tex": latex}
-    write_text(texts[suffix](), path)
+    match check_format(path):
+        case ".pdf" | ".png" as suffix:
+            content = _rendered(picture(), suffix[1:], theme)
+            with replaced(path) as temporary:
+                temporary.write_bytes(content)
+        case ".svg":
+            write_text(picture().svg(theme), path)
+        case ".html":
+            write_text(page(), path)
+        case ".tex":
+            write_text(latex(), path)
+
+
+def _rendered(picture: Picture | Plot, form: str, theme: Theme) -> bytes:
+    """Return the content of a .pdf or .png file."""
+    if isinstance(picture, Plot):
+        return plot_bytes(picture, form, theme)
+    return pdf(picture, theme) if form == "pdf" else png(picture, theme)
 
 
 def check_picture(path: Path) -> None:
-    """Raise InputError for the file of a picture without a form in LaTeX: expected .svg, .png or .html, in a folder
-    that exists.
+    """Raise InputError for the file of a picture without a form in LaTeX: expected .svg, .pdf, .png or .html, in a
+    folder that exists.
     """
-    if path.suffix.lower() not in (".svg", ".png", ".html"):
-        raise InputError(f"{path}: found the extension {path.suffix!r}; expected one of .svg, .png, .html")
+    if path.suffix.lower() not in PICTURE_FORMATS:
+        raise InputError(f"{path}: found the extension {path.suffix!r}; expected one of {', '.join(PICTURE_FORMATS)}")
     if not path.parent.is_dir():
         raise InputError(f"{path}: the folder {path.parent} does not exist; make it, or choose another one")
 
 
-def save_picture(picture: Picture, path: Path, theme: Theme = "auto") -> None:
+def save_picture(picture: Picture | Plot, path: Path, theme: Theme = "auto") -> None:
     """Write a picture without a form in LaTeX. Raises InputError as `check_picture` does."""
     check_picture(path)
     page = partial(html_page, picture.title, [PageSection("", (picture,))], theme)

@@ -21,8 +21,8 @@ from syntaxlm.drawing.files import (
     html_page,
     write_picture,
 )
+from syntaxlm.drawing.heat_map import heat_map
 from syntaxlm.drawing.layout import DrawableDependencies, DrawableTree
-from syntaxlm.drawing.plots import heat_map
 from syntaxlm.drawing.svg import UNKNOWN, Picture, Theme, right_to_left
 from syntaxlm.drawing.tree import tree_picture
 

@@ -139,15 +139,12 @@ Anchor = Literal["start", "middle", "end"]
 
 # Listed by name, because only browsers have a default font: sans-serif fonts of common systems, then fonts
 # for scripts that these lack.
-FONTS = ",".join(
-    f"'{name}'"
-    for name in (
-        "Noto Sans", "DejaVu Sans", "Segoe UI", "Helvetica Neue", "Helvetica", "Arial", "Liberation Sans", "Roboto",
-        "Ubuntu", "Cantarell", "Open Sans", "FreeSans", "Nimbus Sans", "Verdana", "Noto Sans Arabic",
-        "Noto Sans Hebrew", "Noto Sans CJK SC", "PingFang SC", "Microsoft YaHei", "WenQuanYi Micro Hei",
-        "Noto Color Emoji",
-    )
-) + ",sans-serif"  # fmt: skip
+FONT_NAMES = (
+    "Noto Sans", "DejaVu Sans", "Segoe UI", "Helvetica Neue", "Helvetica", "Arial", "Liberation Sans", "Roboto",
+    "Ubuntu", "Cantarell", "Open Sans", "FreeSans", "Nimbus Sans", "Verdana", "Noto Sans Arabic", "Noto Sans Hebrew",
+    "Noto Sans CJK SC", "PingFang SC", "Microsoft YaHei", "WenQuanYi Micro Hei", "Noto Color Emoji",
+)  # fmt: skip
+FONTS = ",".join(f"'{name}'" for name in FONT_NAMES) + ",sans-serif"
 
 # Text size of each role, in pixels.
 TEXT_SIZES = {
@@ -166,7 +163,7 @@ TEXT_SIZES = {
 }
 
 # name: (light, dark). The colours of series are safe for colour-blind readers (after Okabe and Ito 2008).
-_COLOURS = {
+COLOURS = {
     "paper": ("#ffffff", "#16191d"),
     "ink": ("#1d2125", "#e8eaed"),
     "faint": ("#68717a", "#9aa3ad"),
@@ -186,7 +183,6 @@ SERIES = (
     ("#3d8fb8", "#9bd8f5"),
     ("#5a5f66", "#b4bac2"),
 )
-_DASHES = ("none", "7 3", "2 3", "9 3 2 3", "4 2", "12 4", "1 2")
 
 _RULES = {
     "paper": "fill:{paper}",
@@ -255,7 +251,7 @@ class Picture:
         )
 
     def save(self, path: str | Path, theme: Theme = "auto") -> None:
-        """Write an .svg, .png or .html file, atomically. Raises InputError for other extensions."""
+        """Write an .svg, .pdf, .png or .html file, atomically. Raises InputError for other extensions."""
         from syntaxlm.drawing.files import save_picture  # which imports this module
 
         save_picture(self, Path(path), theme)
@@ -311,13 +307,12 @@ def style_sheet(theme: Theme = "auto") -> str:
 
 @cache
 def _rules(dark: bool) -> str:
-    colours = {name: pair[dark] for name, pair in _COLOURS.items()}
+    colours = {name: pair[dark] for name, pair in COLOURS.items()}
     rules = {role: rule.format_map(colours) for role, rule in _RULES.items()}
     for role, size in TEXT_SIZES.items():
         rules[role] += f";font-size:{size}px"
     for place, pair in enumerate(SERIES):
         rules[f"area-{place}"] = f"fill:{pair[dark]}"
-        rules[f"line-{place}"] = f"fill:none;stroke:{pair[dark]};stroke-width:2;stroke-dasharray:{_DASHES[place]}"
     return f".syntaxlm text{{font-family:{FONTS}}}" + "".join(
         f".syntaxlm .slm-{role}{{{rule}}}" for role, rule in rules.items()
     )

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,14 +21,17 @@ from syntaxlm.data.arguments import check_names, check_table, models_by_name, na
 from syntaxlm.data.frequencies import Frequencies, FrequencySource
 from syntaxlm.data.stimuli import Stimuli
 from syntaxlm.data.tables import input_columns, names_beside
-from syntaxlm.drawing.plots import bar_chart
-from syntaxlm.drawing.svg import Picture, stacked
+from syntaxlm.drawing.plot import Plot
+from syntaxlm.evaluation.item_plot import plot_items
 from syntaxlm.reports.tables import Column, Columns, HasReport, Report, ReportTable, Row
 from syntaxlm.scoring.options import MOST_SPILLOVER, ScoreOptions
 from syntaxlm.scoring.word_table import WordScores, previous_name, score_words, with_previous, word_properties
-from syntaxlm.statistics.intervals import Interval, bootstrap_mean
+from syntaxlm.statistics.intervals import Interval, mean_interval
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.options import Contractions, Punctuation, TextOptions
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 _EXAMPLES = 5  # unknown words in a warning
 _REGION_CHARACTERS = 40  # characters of a region in tables and pictures
@@ -98,7 +101,7 @@ class ItemsReport(HasReport):
         }  # fmt: skip
         explanation = (
             "Surprisal in bits, summed over the words of a region; ends of sentences are not included. Means over"
-            " items, with 95% intervals by a bootstrap over items (6 or more)"
+            " items, with 95% t intervals (2 items or more)"
             + ("; differences are within items." if len(conditions) > 1 else "."),
         )
         written = list(self._rows())
@@ -286,27 +289,17 @@ class ItemsReport(HasReport):
             found.setdefault((item, read), set()).add(" ".join(words.words[first:end]))
         return list(dict.fromkeys(item for (item, _), written in found.items() if len(written) > 1))
 
-    def plot(self) -> Picture:
-        """Return bars of the mean surprisals by region and condition with 95% intervals, a chart for each model.
+    def plot(self, ax: Axes | Sequence[Axes] | None = None) -> Plot:
+        """Return the mean surprisals by region and condition with 95% intervals, a panel for each model.
 
-        Raises InputError for more conditions than there are colours.
+        Args:
+            ax: axes of matplotlib to draw on, one per model, instead of a new figure
+
+        Raises:
+            InputError: there are too many conditions for one plot, or matplotlib is not installed.
         """
-        self.stimuli.check_plot()
-        conditions = list(dict.fromkeys(self.stimuli.conditions))
-        pictures = []
-        for model, regions in self.means.items():
-            missing = Interval(np.nan, np.nan, np.nan)
-            cells = {one: [by_one.get(one, missing) for by_one in regions.values()] for one in conditions}
-            pictures.append(
-                bar_chart(
-                    [self.labels[name] for name in regions],
-                    {one: [cell.value for cell in own] for one, own in cells.items()},
-                    model if len(self.scores) > 1 else "",
-                    "surprisal in bits",
-                    {one: [(cell.low, cell.high) for cell in own] for one, own in cells.items()},
-                )
-            )
-        return stacked(pictures)
+        texts = {name: label.removeprefix(name).strip() for name, label in self.labels.items()}
+        return plot_items(self.means, texts, self.stimuli.levels_by_condition, ax)
 
 
 @suggests_parameters
@@ -371,7 +364,7 @@ def evaluate_items(
 
 
 def _mean(values: Sequence[float]) -> Interval:
-    return bootstrap_mean(np.array(values), np.arange(len(values)), seed=0)
+    return mean_interval(np.array(values))
 
 
 def _number(value: float, name: str) -> float | None:

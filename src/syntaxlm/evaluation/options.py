@@ -32,7 +32,7 @@ class RegressionSettings(Options):
         predictors: numeric column of the table of words that is added to the baseline; may be repeated
         folds: number of folds of the cross-validation
         fold_unit: what is never split between folds: sentence (default) or group
-        seed: random seed of the assignment to folds and of the bootstrap
+        seed: random seed of the assignment to folds
 
     >>> settings = syntaxlm.RegressionSettings()
     """

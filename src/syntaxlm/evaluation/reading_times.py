@@ -16,12 +16,11 @@ Goodkind & Bicknell 2018). Both are ordinary least squares with normal errors.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -34,8 +33,8 @@ from syntaxlm.data.displayed_words import DisplayedWords, Times, displayed_words
 from syntaxlm.data.frequencies import Frequencies, FrequencySource
 from syntaxlm.data.input_table import InputTable
 from syntaxlm.drawing.files import PageSection, check_picture, html_page, write_picture
-from syntaxlm.drawing.plots import BinnedMean, binned_means_picture
-from syntaxlm.drawing.svg import Picture, Theme
+from syntaxlm.drawing.plots import Plot, draw_intervals, has_matplotlib, label_axes, new_plot
+from syntaxlm.drawing.svg import Theme
 from syntaxlm.evaluation.options import RegressionSettings
 from syntaxlm.reports.tables import RIGHT, Column, Columns, HasReport, Report, ReportTable
 from syntaxlm.scoring.options import Context, ScoreOptions
@@ -49,7 +48,7 @@ from syntaxlm.scoring.word_table import (
     with_previous,
     word_properties,
 )
-from syntaxlm.statistics.intervals import Interval, bootstrap_mean
+from syntaxlm.statistics.intervals import Interval, mean_interval
 from syntaxlm.statistics.regression import (
     Predictors,
     Regression,
@@ -62,9 +61,13 @@ from syntaxlm.statistics.regression import (
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.options import Contractions, Punctuation, TextOptions
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 Contexts = Literal["reset", "carry", "both"]
 
 BINS = 10  # of the picture, with equal numbers of words
+MOST_PANELS = 4  # in a row of the plot
 _UNKNOWN = "unknown"  # the indicator of unknown words
 _TOKENS = "tokens"  # the number of tokens of a word
 _SMOOTH = ("length", "log_frequency")
@@ -89,13 +92,36 @@ def smooth_terms(predictors: Predictors, rows: Flags, spillover: int, count: int
     return terms
 
 
+class BinnedMean(NamedTuple):
+    """A bin. x: mean of its x values.  mean, low, high: of its y values, with the interval.  size: number of values."""
+
+    x: float
+    mean: float
+    low: float
+    high: float
+    size: int
+
+
 def binned_means(x: Numbers, y: Numbers, bins: int = BINS) -> Iterator[BinnedMean]:
-    """Yield means of y in bins of x with nearly equal numbers of values, with 95% intervals of 1.96 standard errors."""
+    """Yield means of y in bins of x with nearly equal numbers of values, with 95% intervals."""
     order = np.argsort(x, kind="stable")
-    for part in np.array_split(order, min(bins, max(1, len(x) // 2))):
-        values = y[part]
-        mean, error = float(values.mean()), float(values.std(ddof=1)) / math.sqrt(len(values))
-        yield BinnedMean(float(x[part].mean()), mean, mean - 1.96 * error, mean + 1.96 * error, len(values))
+    for rows in np.array_split(order, min(bins, max(1, len(x) // 2))):
+        yield BinnedMean(float(x[rows].mean()), *mean_interval(y[rows]), len(rows))
+
+
+def plot_binned_means(
+    bins: Mapping[str, Sequence[BinnedMean]], unit: str, ax: Axes | Sequence[Axes] | None = None
+) -> Plot:
+    """Return means by surprisal with their intervals, a panel per model. bins: by the label of the model."""
+    rows = -(-len(bins) // MOST_PANELS)
+    columns = -(-len(bins) // rows)
+    plot = new_plot(f"{unit} by surprisal", ax, len(bins), rows, (1.0 + 2.6 * columns, 0.4 + 2.6 * rows), share=True)
+    for number, (panel, (label, means)) in enumerate(zip(plot.axes, bins.items(), strict=True)):
+        draw_intervals(panel, [(of_bin.x, of_bin.mean) for of_bin in means], [of_bin[2:4] for of_bin in means])
+        x_label = "surprisal in bits" if number + columns >= len(bins) else ""
+        y_label = unit if number % columns == 0 else ""
+        label_axes(panel, x_label, y_label, label)
+    return plot
 
 
 @dataclass(frozen=True)
@@ -103,7 +129,7 @@ class ModelResult:
     """The result of one model.
 
     scores: of all displayed words.  mean_surprisal: bits, over the analysed words.
-    delta: held-out delta log-likelihood in nats per word, with its 95% interval by a bootstrap over sentences.
+    delta: held-out delta log-likelihood in nats per word, with its 95% interval over sentences.
     deltas: (r,) of each analysed word.  fold_deltas: the means of the folds.
     split_words: number of analysed words that the model reads as several tokens.  token_gain: held-out gain of the
     baseline from the numbers of tokens.
@@ -187,11 +213,11 @@ class ReadingTimesReport(HasReport):
     def differences(self) -> dict[str, Interval]:
         """Delta log-likelihood of each other model minus that of the first, by label of the model.
 
-        The 95% intervals are by a paired bootstrap over sentences.
+        The 95% intervals are of the paired differences, over sentences.
         """
         first, *others = self.models
-        units, seed = self.words.sentences[self.analysed], self.settings.seed
-        return {model.label: bootstrap_mean(model.deltas - first.deltas, units, seed) for model in others}
+        sentences = self.words.sentences[self.analysed]
+        return {model.label: mean_interval(model.deltas - first.deltas, sentences) for model in others}
 
     def report(self) -> Report:
         """Return the main figures of each model.
@@ -313,8 +339,8 @@ class ReadingTimesReport(HasReport):
             f" {times.values[self.analysed].mean():.4g}",
             f"baseline: {', '.join([*linear, *further])}{smooth}; frequencies from {self.frequencies.source}",
             f"delta log-likelihood: of held-out words, {self.fold.max() + 1} folds of whole"
-            f" {'sentences' if settings.fold_unit == 'sentence' else texts} (seed {settings.seed}); 95% intervals by"
-            " bootstrap over sentences",
+            f" {'sentences' if settings.fold_unit == 'sentence' else texts} (seed {settings.seed}); 95% t"
+            " intervals over sentences",
         ]
         if times.left_out:
             lines.append(f"times outside the limits, left out: {times.left_out:,}")
@@ -340,21 +366,28 @@ class ReadingTimesReport(HasReport):
             added |= with_previous(columns, self.words, self.settings.spillover)
         return WordTable.of(self.words, added)
 
-    def picture(self) -> Picture:
-        """Return mean reading time by surprisal: one chart per model, over the same words."""
+    def plot(self, ax: Axes | Sequence[Axes] | None = None) -> Plot:
+        """Return mean reading time by surprisal: a panel per model, over the same words and axes, four in a row.
+
+        Args:
+            ax: axes of matplotlib to draw on, one per model, instead of a new figure
+
+        Raises:
+            InputError: matplotlib is not installed.
+        """
         unit = f"log {self.times.column}" if self.settings.log else self.times.column
-        return binned_means_picture({model.label: model.bins for model in self.models}, "surprisal, bits", unit)
+        return plot_binned_means({model.label: model.bins for model in self.models}, unit, ax)
 
     def write_picture(self, path: Path, theme: Theme = "auto") -> None:
-        """Write the picture as .svg or .png, or with the figures as a page, .html. Raises InputError."""
+        """Write the plot as .svg, .pdf or .png, or with the figures as a page, .html. Raises InputError."""
         check_picture(path)
-        section = PageSection("", (self.picture(),), preformatted={"figures": str(self)})
+        section = PageSection("", (self.plot(),), preformatted={"figures": str(self)})
         write_picture(
-            path, self.picture, lambda: html_page("Reading time by surprisal", [section], theme), lambda: "", theme
+            path, self.plot, lambda: html_page("Reading time by surprisal", [section], theme), lambda: "", theme
         )
 
-    def _repr_svg_(self) -> str:
-        return self.picture().svg()
+    def _repr_svg_(self) -> str | None:
+        return self.plot().svg() if has_matplotlib() else None
 
 
 def _columns(coefficients: Sequence[str]) -> Columns:
@@ -574,11 +607,11 @@ def _result(data: ReadingTimesReport, name: str, model_type: str, scores: WordSc
         model_type,
         scores,
         float(bits.mean()),
-        bootstrap_mean(deltas, words.sentences[analysed], settings.seed),
+        mean_interval(deltas, words.sentences[analysed]),
         deltas,
         tuple(float(deltas[folds == fold].mean()) for fold in np.unique(folds)),
         int((counts > 1).sum()),
-        bootstrap_mean(of_baseline - without_tokens, words.sentences[analysed], settings.seed),
+        mean_interval(of_baseline - without_tokens, words.sentences[analysed]),
         fit(observed, before),
         fit(observed, after),
         tuple(binned_means(bits, observed)),

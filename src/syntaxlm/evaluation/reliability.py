@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from syntaxlm.drawing.plots import Plot, draw_lines, label_axes, new_plot
 from syntaxlm.reports.tables import PERCENT, ReportTable
 from syntaxlm.trees.decoding import SpanTable, table_indices
 from syntaxlm.trees.f1 import Fractions, ParsingScores
 from syntaxlm.trees.spans import SpanSets, contained, counted, keys_of, span_keys
 
 if TYPE_CHECKING:
-    from syntaxlm.drawing.svg import Picture
+    from matplotlib.axes import Axes
 
 BINS = 10
 
@@ -65,16 +66,25 @@ class Reliability:
         title = f"reliability of probabilities   expected calibration error {100 * self.error:.1f}"
         return ReportTable(headings, rows, title)
 
-    def picture(self) -> Picture:
-        """Draw the share of correct constituents by probability; perfect probabilities are on the diagonal."""
-        from syntaxlm.drawing.plots import line_chart  # pictures are imported only to draw
+    def plot(self, ax: Axes | None = None) -> Plot:
+        """Return the share of correct constituents by probability; perfect probabilities are on the diagonal.
 
+        Args:
+            ax: axes of matplotlib to draw on, instead of a new figure
+
+        Raises:
+            InputError: matplotlib is not installed.
+        """
+        plot = new_plot("Reliability of probabilities", ax, size=(4.6, 4.4))
         series = {
             name: [(bin.probability, bin.correct) for bin in bins]
             for name, bins in (("constituents", self.constituents), ("sentences", self.sentences))
         }
         perfect = {"perfect probabilities": [(0.0, 0.0), (1.0, 1.0)]}
-        return line_chart(perfect | series, "Reliability", "probability", "share that is correct", from_zero=True)
+        plot.add_legend(draw_lines(plot.axes[0], perfect | series))
+        plot.axes[0].set_xlim(left=0)
+        label_axes(plot.axes[0], "probability", "share that is correct")
+        return plot
 
 
 def reliability(table: SpanTable, trees: SpanSets, gold: SpanSets, scores: ParsingScores) -> Reliability:

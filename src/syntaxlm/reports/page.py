@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from syntaxlm.core.errors import printable
 from syntaxlm.core.files import write_text
 from syntaxlm.core.version import VERSION
+from syntaxlm.drawing.plot import Plot
 from syntaxlm.drawing.svg import Picture, Theme
 from syntaxlm.reports.tables import ReportTable
 
@@ -43,7 +44,7 @@ class PageFigure:
     """A picture. source: data and protocol. heading: shown above it, "" for none. table: the same data as a table."""
 
     kind: ClassVar[str] = "figure"
-    picture: Picture
+    picture: Picture | Plot
     source: str
     heading: str = ""
     table: HtmlTable | None = None

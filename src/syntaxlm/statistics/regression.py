@@ -69,20 +69,17 @@ def independent(predictors: Predictors) -> tuple[dict[str, Numbers], tuple[str, 
 
     Also returns the names of the other predictors.
     """
-    kept = {"intercept": np.ones_like(next(iter(predictors.values())))}
-    left_out: list[str] = []
-    basis: list[Numbers] = []
-    for name, values in predictors.items():
-        rest = centred = values - values.mean()
-        scale = float(np.linalg.norm(centred))
-        for direction in basis * 2:  # twice, against rounding
-            rest = rest - (direction @ rest) * direction
-        if scale <= 1e-12 * max(1.0, float(np.abs(values).max())) or np.linalg.norm(rest) <= _TOLERANCE * scale:
-            left_out.append(name)
-        else:
-            kept[name] = values
-            basis.append(rest / np.linalg.norm(rest))
-    return kept, tuple(left_out)
+    columns = np.column_stack(list(predictors.values()))
+    centred = columns - columns.mean(0)
+    sizes = np.linalg.norm(centred, axis=0)
+    varies = sizes > 1e-12 * np.maximum(1.0, np.abs(columns).max(0))
+
+    # The diagonal of R is what earlier columns leave unexplained of each column.
+    unexplained = np.zeros_like(sizes)
+    unexplained[varies] = np.abs(np.diag(np.linalg.qr(centred[:, varies], "r")))
+    is_kept = varies & (unexplained > _TOLERANCE * sizes)
+    kept = {name: values for (name, values), keep in zip(predictors.items(), is_kept, strict=True) if keep}
+    return {"intercept": np.ones(len(columns))} | kept, tuple(name for name in predictors if name not in kept)
 
 
 def fit(times: Numbers, predictors: Predictors) -> Regression:
@@ -106,41 +103,34 @@ def held_out_log_likelihood(times: Numbers, predictors: Predictors, folds: Integ
         folds: (r,) the fold of each row.
     """
     regression = require_statsmodels()
+    from scipy.stats import norm  # which statsmodels requires
+
     design = np.column_stack(list(independent(predictors)[0].values()))
     log_likelihoods = np.empty(len(times))
     for fold in np.unique(folds).tolist():
         inside = folds == fold
         result = regression(times[~inside], design[~inside]).fit()
-        variance = float(result.scale)
-        error = times[inside] - design[inside] @ result.params
-        log_likelihoods[inside] = -0.5 * (np.log(2 * math.pi * variance) + error**2 / variance)
+        log_likelihoods[inside] = norm.logpdf(times[inside], result.predict(design[inside]), math.sqrt(result.scale))
     return log_likelihoods
 
 
 def spline_terms(values: Numbers, knots: Numbers) -> list[Numbers]:
-    """Return the nonlinear terms of a natural cubic spline, which is linear outside the knots: (r,) each.
+    """Return the terms that make a natural cubic spline of a linear function, which stays linear outside the knots.
+
+    With a constant and the values themselves, the terms span all such splines. Each term is the spline that is 1 at one
+    of the inner knots and 0 at all other knots.
 
     Args:
-        knots: (k,) ascending.
+        values: (r,)
+        knots: (k,) ascending, at least 3
 
     Returns:
-        K - 2 terms; with the values themselves they span all such splines. Divided by the square of the range of the
-        knots, they have the unit of the values. Harrell 2015, section 2.4.5.
+        k - 2 terms, (r,) each.
     """
-    first, last, before_last = knots[0], knots[-1], knots[-2]
+    from patsy import cr  # which statsmodels requires
 
-    def cube(knot: float) -> Numbers:
-        return np.maximum(values - knot, 0.0) ** 3
-
-    return [
-        (
-            cube(knot)
-            - cube(before_last) * (last - knot) / (last - before_last)
-            + cube(last) * (before_last - knot) / (last - before_last)
-        )
-        / (last - first) ** 2
-        for knot in knots[:-2].tolist()
-    ]
+    basis = cr(values, knots=knots[1:-1], lower_bound=knots[0], upper_bound=knots[-1])
+    return list(np.asarray(basis).T[1:-1])
 
 
 def assigned_folds(units: Integers, count: int, seed: int) -> Integers:

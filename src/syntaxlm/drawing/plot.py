@@ -1,0 +1,220 @@
+"""A plot: a figure of matplotlib, which is written as SVG, PNG or PDF.
+
+matplotlib takes some choices for a file only from its settings: text as text in SVG, whole fonts in PDF. They are set
+while a file is written, by one thread at a time, and restored afterwards.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import threading
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from syntaxlm.core.errors import InputWarning
+from syntaxlm.drawing.svg import COLOURS, FONT_NAMES, SERIES, Theme, escaped, visible
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+INK, FAINT, EDGE, GUIDE, PAPER = (COLOURS[name][0] for name in ("ink", "faint", "edge", "guide", "paper"))
+CHARACTER = 0.085  # inches: width of a character of a name
+LEGEND_SAMPLE = 0.7  # inches: the line, marker or bar before a name of the legend, with the gaps around it
+PIXELS = 96  # per inch
+PNG_DPI = 200
+LAYOUTS = 3  # times that the layout is computed, each starting from the last, until panels of a fixed shape fit
+_SETTINGS: Any = {
+    "svg.fonttype": "none",  # text, which can be searched and copied, in a font that the reader has
+    "pdf.fonttype": 42,  # embedded TrueType fonts
+}
+_NAME = re.compile(r'(?:(?<= id=")|(?<=href="#)|(?<=url\(#))[^")]+(?=[^<]*>)')  # of an element, or in a reference to it
+_WRITING = threading.Lock()
+_DARK = dict([*COLOURS.values(), *SERIES])
+_COLOUR_PROPERTIES = ("color", "facecolor", "edgecolor", "markerfacecolor", "markerfacecoloralt", "markeredgecolor")
+
+
+@dataclass(frozen=True, eq=False)
+class Plot:
+    """A figure of matplotlib with its panels.
+
+    `plot.figure` and `plot.axes` can be changed by all means of matplotlib before `plot.save` writes them.
+
+    Attributes:
+        figure: the figure of the panels
+        axes: of each panel
+        title: what the plot shows, in one line, also for screen readers
+        is_own: whether the figure was made here, not by the user
+    """
+
+    figure: Figure
+    axes: list[Axes]
+    title: str
+    is_own: bool = True
+
+    @property
+    def width(self) -> float:
+        """The width in pixels."""
+        return float(self.figure.get_figwidth()) * PIXELS
+
+    def svg(self, theme: Theme = "auto") -> str:
+        """Return an SVG document, also for embedding in HTML. theme: auto follows the reader's system."""
+        return _plot_svg(self, theme)
+
+    def save(self, path: str | Path, theme: Theme = "auto") -> None:
+        """Write an .svg, .pdf, .png or .html file, atomically. Raises InputError for other extensions."""
+        from syntaxlm.drawing.files import save_picture
+
+        save_picture(self, Path(path), theme)
+
+    def add_legend(self, handles: Mapping[str, Any]) -> None:
+        """Add the legend of an own figure outside the panels: above them if it fits in a line, or else on the right.
+
+        The legend of a user's figure is inside its last panel.
+        """
+        names = [visible(name) for name in handles]
+        place: dict[str, Any] = {}
+        if self.is_own:
+            widths = [CHARACTER * len(name) + LEGEND_SAMPLE for name in names]
+            above = sum(widths) < self.figure.get_figwidth()
+            place = {"loc": "outside upper left", "ncols": len(names)} if above else {"loc": "outside right upper"}
+        parent = self.figure if self.is_own else self.axes[-1]
+        legend = parent.legend(list(handles.values()), names, frameon=False, labelcolor=INK, fontsize=9, **place)
+        for text in legend.get_texts():
+            text.set_parse_math(False)
+
+    def add_note(self, *lines: str) -> None:
+        """Write lines below the panels."""
+        text = self.figure.supxlabel("\n".join(lines), x=0.01, ha="left", fontsize=9, color=FAINT)
+        text.set_parse_math(False)
+
+    def __repr__(self) -> str:
+        """Return the title and the number of panels."""
+        return f"Plot({self.title!r}, panels: {len(self.axes)})"
+
+    def _repr_svg_(self) -> str:
+        return self.svg()
+
+
+def _plot_svg(plot: Plot, theme: Theme = "auto") -> str:
+    """Return a plot as an SVG document, which may be part of an HTML page. theme: auto follows the reader's system."""
+    content = _written(plot.figure, "svg", "dark" if theme == "dark" else "light", metadata={"Date": None})
+    _, opening, body = re.split(r"(<svg[^>]*>)", content.decode().replace("xlink:href", "href"), maxsplit=1)
+    body = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->", "", body, flags=re.S)
+    body = re.sub(r"\s*\n\s*", "\n", body).replace(">\n<", "><").replace("\n", " ")
+    body = re.sub(r"<[^>]*>", lambda tag: re.sub(r"(\.\d\d)\d+", r"\1", tag[0]), body)  # coordinates
+
+    # Only names that are used stay. Those of two plots on a page differ, and a plot always has the same.
+    used = set(re.findall(r'(?:href="#|url\(#)([^")]+)', body))
+    body = re.sub(r' id="([^"]*)"(?=[^<]*>)', lambda match: match[0] if match[1] in used else "", body)
+    numbers = {name: str(number) for number, name in enumerate(dict.fromkeys(_NAME.findall(body)))}
+    body = _NAME.sub(lambda match: numbers[match[0]], body)
+    mark = hashlib.sha256(body.encode()).hexdigest()[:8]
+    body = _NAME.sub(lambda match: f"plot-{mark}-{match[0]}", body)
+
+    sides = re.search(r'viewBox="([^"]*)"', opening)
+    assert sides is not None
+    height = plot.width * plot.figure.get_figheight() / plot.figure.get_figwidth()
+    return (
+        '<svg xmlns="http://www.w3.org/2000/svg" class="syntaxlm-plot"'
+        f' width="{plot.width:.0f}" height="{height:.0f}" viewBox="{sides[1]}"'
+        f' role="img" aria-label="{escaped(plot.title)}">'
+        f"<title>{escaped(plot.title)}</title><style>{_style_sheet(theme)}</style>{body.strip()}\n"
+    )
+
+
+def _style_sheet(theme: Theme) -> str:
+    """Return how lines meet, and, if the colours follow the reader's system, the dark colour of each light one."""
+    rules = ".syntaxlm-plot *{stroke-linejoin:round;stroke-linecap:butt}"
+    if theme == "auto":
+        dark = "".join(
+            f'.syntaxlm-plot [style*="{side}: {light}"]{{{side}:{dark}!important}}'
+            for light, dark in _DARK.items()
+            for side in ("fill", "stroke")
+        )
+        rules += f"@media (prefers-color-scheme:dark){{{dark}}}"
+    return rules
+
+
+def plot_bytes(plot: Plot, form: str, theme: Theme = "light") -> bytes:
+    """Return a plot as the content of a .png or .pdf file.
+
+    Characters that no font of this machine has become boxes, with an InputWarning.
+
+    Args:
+        plot: the plot
+        form: png or pdf
+        theme: light or dark; auto means light, as these files cannot follow the reader's system
+    """
+    metadata = {"Software": None} if form == "png" else {"CreationDate": None}
+    return _written(plot.figure, form, theme, dpi=PNG_DPI, metadata=metadata)
+
+
+def _written(figure: Figure, form: str, theme: Theme, **options: Any) -> bytes:
+    """Return a file of the figure, whose colours are those of the theme only while it is written."""
+    import matplotlib
+
+    buffer = BytesIO()
+    with _WRITING, matplotlib.rc_context(_SETTINGS), warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        _add_fonts(figure)
+        for _ in range(LAYOUTS - 1):
+            figure.draw_without_rendering()
+        with _recoloured(figure, theme):
+            figure.savefig(buffer, format=form, facecolor=figure.get_facecolor(), **options)
+    for message in dict.fromkeys(str(warning.message) for warning in caught):
+        is_missing_glyph = message.startswith("Glyph")
+        if not is_missing_glyph or form != "svg":  # whose reader has fonts of their own
+            advice = ". Install a font for it, or write SVG or HTML" if is_missing_glyph else ""
+            warnings.warn(message + advice, InputWarning, stacklevel=3)
+    return buffer.getvalue()
+
+
+def _add_fonts(figure: Figure) -> None:
+    """Let texts that are not ASCII use all fonts of this machine that have further scripts."""
+    from matplotlib.font_manager import fontManager
+    from matplotlib.text import Text
+
+    texts = [text for text in figure.findobj(Text) if not text.get_text().isascii()]
+    if texts:
+        installed = {font.name for font in fontManager.ttflist}
+        families = ["sans-serif", *(name for name in FONT_NAMES if name in installed)]
+        for text in texts:
+            text.set_fontfamily(families)
+
+
+@contextmanager
+def _recoloured(figure: Figure, theme: Theme) -> Iterator[None]:
+    """Give the figure the dark colours for a while, if the theme is dark."""
+    if theme != "dark":
+        yield
+        return
+    _replace_colours(figure, _DARK)
+    try:
+        yield
+    finally:
+        _replace_colours(figure, {dark: light for light, dark in _DARK.items()})
+
+
+def _replace_colours(figure: Figure, colours: dict[str, str]) -> None:
+    """Replace colours of all objects of a figure."""
+    import numpy as np
+    from matplotlib.colors import to_hex
+
+    for artist in figure.findobj():
+        for name in _COLOUR_PROPERTIES:
+            if not hasattr(artist, f"set_{name}") or not hasattr(artist, f"get_{name}"):
+                continue
+            value = getattr(artist, f"get_{name}")()
+            several = isinstance(value, np.ndarray) and value.ndim == 2
+            given = value if several else [value]
+            if any(isinstance(one, str) and one in ("none", "auto") for one in given):
+                continue
+            replaced = [colours.get(to_hex(one), one) for one in given]
+            getattr(artist, f"set_{name}")(replaced if several else replaced[0])
