@@ -329,7 +329,8 @@ def _network_emissions(network: nn.Sequential, inputs: Tensor, columns: Tensor) 
 class PCFGConfig(BaseConfig, ABC):
     """Settings that all neural PCFGs share.
 
-    factors: the setting with the number of rows of a rule table.  full_table: whether a row has all pairs of symbols.
+    `factors` names the setting with the number of rows of a rule table; `full_table` says whether a row has all pairs
+    of symbols.
 
     Attributes:
         nonterminals: number of constituent symbols
@@ -358,6 +359,11 @@ class PCFGConfig(BaseConfig, ABC):
     marks_side: MarkSide = "either"
 
     @property
+    def rule_rows(self) -> int:
+        """The number of rows of a rule table, the value of the setting that `factors` names."""
+        return self.nonterminals
+
+    @property
     def training_marks(self) -> MarkSide | None:
         return self.marks_side if self.marks else None
 
@@ -366,7 +372,7 @@ class PCFGConfig(BaseConfig, ABC):
         """Return a grammar with fresh weights. words: number of words, without BOS and EOS."""
 
     def contradictions(self) -> list[str]:
-        rows = getattr(self, self.factors)
+        rows = self.rule_rows
         size = rows * (self.nonterminals + self.preterminals) ** (2 if self.full_table else 1)
         if size <= _MOST_RULES:
             return []
@@ -424,6 +430,10 @@ class TensorPCFGConfig(PCFGConfig):
     nonterminals: Size = 250
     preterminals: Size = 500
     rank: Size = 500
+
+    @property
+    def rule_rows(self) -> int:
+        return self.rank
 
     def grammar(self, words: int) -> Grammar:
         return TensorGrammar(self, words)

@@ -85,7 +85,7 @@ class PCFG(SentencePCFG, PredictsNextToken):
     def _check_prefixes(self, words: int) -> None:
         """Raise InputError if the prefix probabilities of a sentence do not fit in this machine's memory."""
         spans, symbols = words * (words + 1) // 2, self.nonterminal_count
-        size = spans * (3 * getattr(self.config, self.config.factors) + _OTHER_VALUES_PER_SPAN)
+        size = spans * (3 * self.config.rule_rows + _OTHER_VALUES_PER_SPAN)
         if self.config.full_table:  # both charts, and copies of the children of the spans of one width
             size = spans * 4 * symbols + words * (symbols + self.config.preterminals) ** 2
         check_chart(words, size * torch.float64.itemsize)

@@ -134,7 +134,7 @@ class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBe
         grammars = sentences if self.grammar.latent_size else 1  # with a sentence vector, each sentence has its own
         linear = [module.weight for module in self.grammar.modules() if isinstance(module, nn.Linear)]
         layers = sum(sum(weight.shape) for weight in linear if len(weight) not in (words, symbols**2))
-        factors = getattr(config, config.factors)
+        factors = config.rule_rows
         rules = factors * symbols * (symbols if config.full_table else 2)
         emissions = config.preterminals * (tokens if grammars > 1 else min(tokens, words))
         spans, pairs = tokens * (longest + 1) // 2, tokens * (longest**2 - 1) // 6
