@@ -11,7 +11,7 @@ from syntaxlm.models.abilities import ScoresSentences
 from syntaxlm.models.batches import TextMode
 from syntaxlm.scoring.options import PerplexityOptions
 from syntaxlm.storage.folder import ModelBundle, ModelSettings
-from syntaxlm.text.normaliser import Normaliser
+from syntaxlm.text.normaliser_settings import NormaliserSettings
 from syntaxlm.text.vocabulary import Vocabulary
 from tests.models.variants import SENTENCE_VARIANTS, TOKEN_SCORERS, WORDS, built, config_of, names_with
 
@@ -31,7 +31,7 @@ SENTENCES, STREAM, OPEN = TextMode(), TextMode(carry_state=True), TextMode(predi
 
 def fresh(name: str, mode: TextMode = SENTENCES, **normalising: object) -> ModelBundle:
     """A model of `tests.models.variants`, with a vocabulary of `KNOWN` tokens and letters; in float64."""
-    normaliser = Normaliser(**normalising)
+    normaliser = NormaliserSettings(**normalising)
     special = ["<unk>", "<eos>"] if mode.carry_state else ["<unk>", "<s>", "</s>"]
     tokens = list(dict.fromkeys([*special, *KNOWN[normaliser.units].split(), *string.ascii_lowercase]))[:WORDS]
     settings = ModelSettings(config_of(name), normaliser, mode.carry_state, mode.predict_eos)

@@ -8,7 +8,7 @@ import torch
 from syntaxlm.models.abilities import HasGrammar
 from syntaxlm.models.registry import MODELS, build_model, model_types_with
 from syntaxlm.storage.folder import ModelBundle, ModelSettings
-from syntaxlm.text.normaliser import Normaliser
+from syntaxlm.text.normaliser_settings import NormaliserSettings
 from syntaxlm.text.vocabulary import Vocabulary
 
 WORDS = ["the", "a", "cat", "dog", "<b>", "sees", "sleeps", "old"]
@@ -30,4 +30,4 @@ def grammar(name: str, one_word_share: float = 0.1, sharpness: float = 1.5) -> M
             parameter.mul_(sharpness)
         model.one_word_share.fill_(one_word_share)
         model.unigrams.fill_(-float(torch.tensor(len(model.unigrams)).log()))
-    return ModelBundle(model.eval(), ModelSettings(config, Normaliser()), vocabulary)
+    return ModelBundle(model.eval(), ModelSettings(config, NormaliserSettings()), vocabulary)

@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from syntaxlm.data.treebanks import read_treebank, write_words
+from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.training.recipe import Recipe, read_recipe
 from syntaxlm.training.recipe_files import RECIPE_GROUPS, bundled_recipes, find_recipe
 from syntaxlm.training.result import TrainingResult
@@ -143,5 +144,5 @@ def test_a_bundled_recipe_is_found_by_name_and_an_unknown_name_lists_all_recipes
 @pytest.mark.parametrize("name", sorted(path.stem for path in bundled_recipes().glob("*ptb-*.yaml")))
 def test_recipes_for_penn_treebank_text_lower_case_other_text(name):
     """That text has no capitals; models of it must not meet every sentence with an unknown word."""
-    tokens = read_recipe(name).text.normaliser.tokens("The Dogs")
+    tokens = Normaliser(read_recipe(name).text.normaliser).tokens("The Dogs")
     assert "".join(tokens).replace("_", "") == "thedogs"

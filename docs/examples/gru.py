@@ -8,14 +8,14 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from syntaxlm.models.backbone import Backbone, BackboneOutput, neural_model
+from syntaxlm.models.backbone import Backbone, BackboneOutput, NeuralConfig, neural_model
 from syntaxlm.models.batches import State, TokenBatch
 from syntaxlm.models.layers import dropout
 from syntaxlm.models.structures import Distances
 
 
 @dataclass(frozen=True)
-class GRUConfig:
+class GRUConfig(NeuralConfig):
     """Settings of the GRU.
 
     Attributes:

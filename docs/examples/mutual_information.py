@@ -15,12 +15,13 @@ from torch import Tensor
 
 from syntaxlm.models.abilities import Model, ParsesSentences, TrainsByCounting
 from syntaxlm.models.batches import TokenBatch
+from syntaxlm.models.config import BaseConfig
 from syntaxlm.models.registry import model
 from syntaxlm.models.structures import Distances
 
 
 @dataclass(frozen=True)
-class MutualInformationConfig:
+class MutualInformationConfig(BaseConfig):
     """Settings of the parser by mutual information.
 
     Attributes:

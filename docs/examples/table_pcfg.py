@@ -19,7 +19,7 @@ from syntaxlm.ops.inside import TableRules
 
 
 @dataclass(frozen=True)
-class TablePCFGConfig(PCFGConfig, section="model"):
+class TablePCFGConfig(PCFGConfig):
     """Settings of the grammar of tables.
 
     Attributes:

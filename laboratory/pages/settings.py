@@ -13,12 +13,12 @@ from typing import Any
 from laboratory.pages.markdown import plain, table
 from syntaxlm.core.declarations import docstring_of, help_texts
 from syntaxlm.core.settings import limits_of, range_of
-from syntaxlm.models.registry import MODELS, ModelConfig, NamedConfig
+from syntaxlm.models.registry import MODELS, BaseConfig, ModelConfig
 from syntaxlm.training.recipe import PairRecipe, SentenceBatchSettings, StreamBatchSettings, TextRecipe, TreeRecipe
 
 _UNLIMITED = 2**31 - 1  # an upper limit that is only there to refuse mistyped numbers
 _NAMES = {int: "whole number", float: "number", str: "text", bool: "`true` or `false`", type(None): "`null`"}
-_NAMES |= {NamedConfig: "settings of a model"}
+_NAMES |= {BaseConfig: "settings of a model"}
 
 
 @dataclass(frozen=True)

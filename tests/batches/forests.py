@@ -6,11 +6,11 @@ import numpy as np
 from hypothesis import strategies as st
 
 from syntaxlm.data.dependencies import ROOT, UNKNOWN, DependencyCorpus, count_dependencies, label_vocabulary
-from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.trees.tree import DependencyTree
+from tests.normalisers import normaliser_with
 
-LOWER = Normaliser(lower_case=True)
+LOWER = normaliser_with(lower_case=True)
 
 CAT = DependencyTree(
     ("The", "cat", "sleeps", "."), ("DT", "NN", "VBZ", "."), (2, 3, 0, 3), ("det", "nsubj", "root", "punct"), "cat"

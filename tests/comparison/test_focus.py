@@ -263,7 +263,7 @@ def test_a_language_model_learns_from_text_and_the_trees_of_the_average(recipe, 
     result = focus(recipe, tmp_path / "run", FocusOptions(seeds=2, student=student), watching)
     assert result.learned is None, "a language model has no place in a combination of parsers"
     bundle = read_model(result.student.folder)
-    assert bundle.normaliser == replace(student.text.normaliser, splitting="punctuation")
+    assert bundle.settings.normaliser == replace(student.text.normaliser, splitting="punctuation")
     assert bundle.normaliser != read_model(tmp_path / "run" / "focused").normaliser
     (parse,) = parse_lines(bundle, ["the dog sleeps in the house"])
     assert len(parse.tree) == 6

@@ -24,6 +24,7 @@ from syntaxlm.storage.arpa import read_arpa
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.vocabulary import Vocabulary
 from tests.fuzz.test_readers import ARPA, BRACKETS, CONLLU, DP
+from tests.normalisers import normaliser_with
 
 COMPRESS = {".gz": gzip.compress, ".xz": lzma.compress, ".zst": zstandard.ZstdCompressor().compress}
 VOCABULARY = Vocabulary(["<unk>", "<s>", "</s>", "the", "cat"])
@@ -43,7 +44,7 @@ def corpus(path):
 READERS = [
     pytest.param(corpus, "a.txt", "the cat\n\nthe dog", id="text"),
     pytest.param(lambda path: count_tokens(path, Normaliser()), "a.txt", "the cat\n\nthe dog", id="tokens"),
-    pytest.param(lambda path: count_tokens(path, Normaliser(units="tags")), "a.txt", "the_DT cat_NN", id="tags"),
+    pytest.param(lambda path: count_tokens(path, normaliser_with(units="tags")), "a.txt", "the_DT cat_NN", id="tags"),
     pytest.param(lambda path: read_treebank(path).sentences, "a.mrg", BRACKETS[0], id="mrg"),
     pytest.param(lambda path: read_treebank(path).sentences, "a.conllu", CONLLU[0], id="conllu"),
     pytest.param(lambda path: read_treebank(path).sentences, "a.conllx", CONLLX, id="conllx"),

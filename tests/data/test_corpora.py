@@ -17,6 +17,7 @@ from syntaxlm.data import corpora
 from syntaxlm.data.corpora import EncodedCorpus, count_tokens, read_lines, read_sentences
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.vocabulary import Vocabulary
+from tests.normalisers import normaliser_with
 
 NORMALISER = Normaliser()
 TEXT = "the cat sat\n\n  \t\nthe dog the\r\nsat down <s>"
@@ -81,7 +82,7 @@ def test_a_missing_file_and_a_folder_are_reported(tmp_path):
 def test_text_emptied_by_the_normaliser_is_no_sentence(tmp_path):
     path = tmp_path / "text"
     path.write_text("...\nthe .\n--\n")
-    corpus = EncodedCorpus.encode(path, Normaliser(drop_punctuation=True), VOCABULARY)
+    corpus = EncodedCorpus.encode(path, normaliser_with(drop_punctuation=True), VOCABULARY)
     assert sentences(corpus) == [[3]]
     assert corpus.line_numbers.tolist() == [2]
     assert corpus.character_count == len("the") + 1
@@ -231,4 +232,4 @@ def test_a_file_with_the_name_of_a_treebank_is_refused_as_text(name, tmp_path):
     with pytest.raises(InputError, match=f"{name}: found a name that ends in .*syntaxlm data words"):
         next(read_lines(tmp_path / name))
     with pytest.raises(InputError, match=f"{name}: .* expected tagged text, .*syntaxlm data tags"):
-        next(read_sentences(tmp_path / name, Normaliser(units="tags")))
+        next(read_sentences(tmp_path / name, normaliser_with(units="tags")))

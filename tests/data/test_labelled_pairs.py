@@ -24,6 +24,7 @@ from syntaxlm.data.labelled_pairs import (
     write_next_sentence_pairs,
 )
 from syntaxlm.text.normaliser import Normaliser
+from tests.normalisers import normaliser_with
 
 PAIRS = [LabelledPair("a dog", "a cat", "yes"), LabelledPair("it rains", "no", "no")]
 
@@ -56,7 +57,7 @@ def test_pairs_are_read_with_and_without_a_header(tmp_path, text):
 def test_errors_name_file_and_line(tmp_path, text, message):
     (tmp_path / "pairs.tsv").write_text(text)
     with pytest.raises(InputError, match=rf"pairs\.tsv.*{message}"):
-        read_labelled_pairs(tmp_path / "pairs.tsv", Normaliser(drop_punctuation=True), ["no", "yes"])
+        read_labelled_pairs(tmp_path / "pairs.tsv", normaliser_with(drop_punctuation=True), ["no", "yes"])
 
 
 def test_next_sentence_pairs_are_of_separate_parts_of_the_text(tmp_path):

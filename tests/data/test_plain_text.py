@@ -15,6 +15,7 @@ from syntaxlm.core.text_files import has_cr_line_ends, read_lines
 from syntaxlm.data.corpora import count_tokens, read_sentences
 from syntaxlm.data.running_text import read_paragraphs
 from syntaxlm.text.normaliser import Normaliser
+from tests.normalisers import normaliser_with
 
 SENTENCES = ["the dog runs .", "a cat sleeps .", "it is <unk> late ."]
 
@@ -33,7 +34,7 @@ def sentences_of(path: Path, units: str = "words") -> tuple[list[str], list[Read
     """Return the lines of a text, the reports that were announced, and the warnings."""
     with collected() as reports, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        lines = [line for _, line in read_sentences(path, Normaliser(units=units))]
+        lines = [line for _, line in read_sentences(path, normaliser_with(units=units))]
     return lines, reports, [str(warning.message) for warning in caught]
 
 

@@ -19,6 +19,7 @@ from syntaxlm.data.treebanks import read_treebank, write_words
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.trees.tree import Constituent, Tree, write_brackets
+from tests.normalisers import normaliser_with
 from tests.shared_data import DATA
 from tests.trees.enumeration import spans_of_lists
 
@@ -165,6 +166,7 @@ def read_files(text, trees, preprocessing, normaliser, **limits):
 WITHOUT = "The old cat ate 12 fish in Rome\nShe slept very well\nGo away\n"
 WITH = "The old cat ate 12 fish in Rome .\nShe slept ( very well ) .\n.\nGo away !\n"
 SPANS_WITHOUT = [{(0, 3), (3, 8), (4, 6), (4, 8), (6, 8)}, {(1, 4), (2, 4)}, set()]
+LOWER, WITH_N = normaliser_with(lower_case=True), normaliser_with(numbers="whole")
 SPANS_WITH = [{(0, 3), (3, 8), (4, 6), (4, 8), (6, 8)}, {(1, 6), (3, 5)}, set(), {(0, 2)}]
 
 
@@ -173,13 +175,13 @@ SPANS_WITH = [{(0, 3), (3, 8), (4, 6), (4, 8), (6, 8)}, {(1, 6), (3, 5)}, set(),
     [
         pytest.param(WITHOUT, "ptb-keep", Normaliser(), SPANS_WITHOUT, id="dropped-by-clean-up"),
         pytest.param(WITH, "none", Normaliser(), SPANS_WITH, id="kept"),
-        pytest.param(WITH, "none", Normaliser(drop_punctuation=True), SPANS_WITHOUT, id="dropped-by-normaliser"),
-        pytest.param(WITHOUT, "none", Normaliser(drop_punctuation=True), SPANS_WITHOUT, id="not-in-the-text"),
-        pytest.param(WITHOUT.lower(), "ptb-keep", Normaliser(lower_case=True), SPANS_WITHOUT, id="lower-case"),
-        pytest.param(WITHOUT.replace("12", "N"), "ptb-keep", Normaliser(numbers="whole"), SPANS_WITHOUT, id="numbers"),
+        pytest.param(WITH, "none", normaliser_with(drop_punctuation=True), SPANS_WITHOUT, id="dropped-by-normaliser"),
+        pytest.param(WITHOUT, "none", normaliser_with(drop_punctuation=True), SPANS_WITHOUT, id="not-in-the-text"),
+        pytest.param(WITHOUT.lower(), "ptb-keep", LOWER, SPANS_WITHOUT, id="lower-case"),
+        pytest.param(WITHOUT.replace("12", "N"), "ptb-keep", WITH_N, SPANS_WITHOUT, id="numbers"),
         pytest.param(WITH.replace("(", "-LRB-").replace(")", "-RRB-"), "none", Normaliser(), SPANS_WITH, id="escapes"),
         pytest.param(
-            WITH.replace("(", "-LRB-").replace(")", "-RRB-").lower(), "none", Normaliser(lower_case=True), SPANS_WITH,
+            WITH.replace("(", "-LRB-").replace(")", "-RRB-").lower(), "none", LOWER, SPANS_WITH,
             id="escapes-in-lower-case",
         ),
         pytest.param("\n" + WITHOUT.replace("\n", "\n\n"), "ptb-keep", Normaliser(), SPANS_WITHOUT, id="empty-lines"),
@@ -212,13 +214,13 @@ def trees(draw):
 
 NORMALISERS = [
     Normaliser(),
-    Normaliser(lower_case=True, numbers="whole", drop_punctuation=True),
-    Normaliser(splitting="punctuation"),
-    Normaliser(splitting="punctuation", drop_punctuation=True),
-    Normaliser(unicode_form="NFD", drop_words=("a",)),
-    Normaliser(units="characters"),
-    Normaliser(units="characters", space=None, unicode_form="NFD"),
-    Normaliser(units="characters", drop_punctuation=True),
+    normaliser_with(lower_case=True, numbers="whole", drop_punctuation=True),
+    normaliser_with(splitting="punctuation"),
+    normaliser_with(splitting="punctuation", drop_punctuation=True),
+    normaliser_with(unicode_form="NFD", drop_words=("a",)),
+    normaliser_with(units="characters"),
+    normaliser_with(units="characters", space=None, unicode_form="NFD"),
+    normaliser_with(units="characters", drop_punctuation=True),
 ]
 
 
@@ -325,7 +327,7 @@ def test_every_sentence_of_gum_has_its_tree(tmp_path):
     """All 10,224 sentences match without punctuation; with punctuation, all but a sentence of nothing else."""
     gold = DATA / "gum" / "train.mrg"
     write_words(read_treebank(gold, "ptb-keep"), tmp_path / "words.txt")
-    normaliser = Normaliser(lower_case=True, numbers="whole")
+    normaliser = normaliser_with(lower_case=True, numbers="whole")
     found, corpus = read_files(tmp_path / "words.txt", gold, "ptb-keep", normaliser, minimum_count=2)
     assert found.count == len(corpus) == 10_224
     assert len(found.spans.starts) == 97_320
@@ -339,7 +341,7 @@ def test_every_sentence_of_gum_has_its_tree(tmp_path):
 @pytest.mark.skipif(not (DATA / "wsj-sample").is_dir(), reason=f"the WSJ sample is not in {DATA}")
 def test_penn_treebank_text_with_its_unknown_words_has_the_words_of_its_trees(tmp_path):
     """The text starts with a line without a tree, and lacks the 1,846th sentence of the trees."""
-    normaliser = Normaliser(lower_case=True, numbers="whole")
+    normaliser = normaliser_with(lower_case=True, numbers="whole")
     whole = DATA / "ptb" / "ptb.train.txt"
     lines = whole.read_text().splitlines(True)
     (tmp_path / "head.txt").write_text("".join(lines[1 : 1 + 3914]))

@@ -9,8 +9,9 @@ from syntaxlm.core.errors import InputError, InputWarning
 from syntaxlm.data.corpora import count_tokens, is_tagged, read_sentences, tagged_lines, treebank_suffix
 from syntaxlm.data.treebanks import read_treebank, treebank_tokens, write_words
 from syntaxlm.text.normaliser import Normaliser
+from tests.normalisers import normaliser_with
 
-TAGS, WORDS = Normaliser(units="tags"), Normaliser()
+TAGS, WORDS = normaliser_with(units="tags"), Normaliser()
 TEXT = "the_DT old_cat_NN sat_VBD ._.\n\n_PRP sleeps_VBZ\n"
 
 
@@ -39,7 +40,7 @@ def test_one_setting_reads_a_treebank_as_tags_or_as_words(tmp_path):
     (tmp_path / "trees.mrg").write_text("(S (NP (DT The) (NN cat)) (VP (VBD sat)) (. .))\n")
     treebank = read_treebank(tmp_path / "trees.mrg", "ptb-keep")
     assert treebank_tokens(treebank, TAGS) == [["DT", "NN", "VBD"]]
-    assert treebank_tokens(treebank, Normaliser(lower_case=True)) == [["the", "cat", "sat"]]
+    assert treebank_tokens(treebank, normaliser_with(lower_case=True)) == [["the", "cat", "sat"]]
     write_words(treebank, tmp_path / "trees.tagged.txt", with_tags=True)
     assert (tmp_path / "trees.tagged.txt").read_text() == "The_DT cat_NN sat_VBD\n"
     assert list(read_sentences(tmp_path / "trees.tagged.txt", WORDS)) == [(1, "The cat sat")]

@@ -18,6 +18,7 @@ from syntaxlm.data.treebanks import (
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.trees.preprocessing import GoldPreprocessing
 from syntaxlm.trees.tree import Constituent, DependencyTree
+from tests.normalisers import normaliser_with
 from tests.shared_data import DATA
 from tests.trees.faults import dependency_faults
 
@@ -183,7 +184,7 @@ def test_the_wrong_type_of_file_is_reported_by_name(folder):
 
 def test_treebank_tokens_are_one_for_each_word_whatever_the_normaliser_drops(folder):
     treebank = read_treebank(folder / "mrg")
-    normaliser = Normaliser(lower_case=True, numbers="whole", drop_punctuation=True, drop_words=("the",))
+    normaliser = normaliser_with(lower_case=True, numbers="whole", drop_punctuation=True, drop_words=("the",))
     assert treebank_tokens(treebank, normaliser)[:2] == [["the", "cat", ",", "ate", "N", "fish", "."], ["go", "!"]]
 
 
@@ -206,7 +207,7 @@ def test_written_words_read_as_the_words_of_the_treebank(tmp_path, unicode_form)
     treebank = read_treebank(tmp_path / "odd.conllu")
     written = write_words(treebank, tmp_path / "words.txt")
     (text,) = (tmp_path / "words.txt").read_bytes().decode().split("\n")[:-1]
-    normaliser = Normaliser(unicode_form=unicode_form)
+    normaliser = normaliser_with(unicode_form=unicode_form)
     assert [normaliser.tokens(text)] == treebank_tokens(treebank, normaliser)
     assert (written.joined, written.blank) == (5, 0)
     assert "white space removed from 5 words" in str(written)
@@ -242,7 +243,7 @@ def test_wsj_sample_words_are_in_mikolovs_vocabulary_with_the_rule_for_whole_num
     known = set((DATA / "ptb" / "ptb.train.txt").read_text().split())
     unknown = {}
     for numbers in ("whole", "runs"):
-        tokens = treebank_tokens(treebank, Normaliser(lower_case=True, numbers=numbers))
+        tokens = treebank_tokens(treebank, normaliser_with(lower_case=True, numbers=numbers))
         words = [token for sentence in tokens for token in sentence]
         unknown[numbers] = sum(word not in known for word in words) / len(words)
     assert unknown["whole"] < 0.053  # as a fraction, without %: 0.057

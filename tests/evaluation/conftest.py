@@ -9,7 +9,7 @@ import pytest
 
 from syntaxlm.scoring.engine import Scorer
 from syntaxlm.storage.folder import ModelBundle
-from syntaxlm.text.normaliser import Normaliser
+from syntaxlm.text.normaliser_settings import NormaliserSettings
 from syntaxlm.text.vocabulary import Vocabulary
 
 
@@ -17,7 +17,7 @@ from syntaxlm.text.vocabulary import Vocabulary
 def small(prpn):
     """A model whose vocabulary is the cat cats sleep sleeps ."""
     vocabulary = Vocabulary(["<unk>", "<s>", "</s>", "the", "cat", "cats", "sleep", "sleeps", "."])
-    return ModelBundle(prpn.model, replace(prpn.settings, normaliser=Normaliser(lower_case=True)), vocabulary)
+    return ModelBundle(prpn.model, replace(prpn.settings, normaliser=NormaliserSettings(lower_case=True)), vocabulary)
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from syntaxlm.models.dmv import DMV, DMVConfig
 from syntaxlm.ops.dmv import LEFT, RIGHT, projective_trees
 from syntaxlm.parsing.parse import parse_lines
 from syntaxlm.storage.folder import ModelBundle, ModelSettings, write_model
-from syntaxlm.text.normaliser import Normaliser
+from syntaxlm.text.normaliser_settings import NormaliserSettings
 from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.trees.conllu import read_conllu
 from tests.drawing.reading import of_role, read_svg
@@ -42,7 +42,7 @@ def dependency_model() -> ModelBundle:
     model.choose.div_(model.choose.sum(-1, keepdim=True))
     model.stop[[determiner, adjective]] = 0.99
     model.stop[noun, RIGHT] = 0.9
-    return ModelBundle(model.eval(), ModelSettings(config, Normaliser(units="tags")), vocabulary)
+    return ModelBundle(model.eval(), ModelSettings(config, NormaliserSettings(units="tags")), vocabulary)
 
 
 @pytest.fixture(scope="module")

@@ -19,15 +19,17 @@ from syntaxlm.models.registry import MODELS, build_model
 from syntaxlm.parsing.parse import parse_lines
 from syntaxlm.storage.folder import ModelBundle, ModelSettings
 from syntaxlm.text.normaliser import Normaliser
+from syntaxlm.text.normaliser_settings import NormaliserSettings
 from syntaxlm.text.vocabulary import Vocabulary
+from tests.normalisers import normaliser_with
 
 LINES = [" the cat sees a dog ", "a dog sees", "", "it"] * 20
 
 
 def stored_model(name="prpn", lines=LINES, **normaliser) -> ModelBundle:
     """A character-level model with random weights, large enough for distinct distances."""
-    reads = Normaliser(**{"units": "characters"} | normaliser)
-    vocabulary = Vocabulary.build(Counter(token for line in lines for token in reads.tokens(line)))
+    reads = NormaliserSettings(**{"units": "characters"} | normaliser)
+    vocabulary = Vocabulary.build(Counter(token for line in lines for token in Normaliser.of(reads).tokens(line)))
     config = MODELS[name].config(embedding_size=8, hidden_size=8)
     torch.manual_seed(0)
     model = build_model(config, len(vocabulary))
@@ -49,7 +51,7 @@ def as_lists(gaps):
 
 
 def test_gaps_lie_between_neighbouring_characters_and_know_both_their_distances():
-    gaps, sentences = gaps_of([" ab  c", "", "d e"], Normaliser(units="characters"))
+    gaps, sentences = gaps_of([" ab  c", "", "d e"], normaliser_with(units="characters"))
     assert ["".join(sentence) for sentence in sentences] == ["ab_c", "d_e"]
     assert as_lists(gaps) == {
         "boundary": [False, True, True],  # a|b, b|c, d|e
@@ -60,23 +62,23 @@ def test_gaps_lie_between_neighbouring_characters_and_know_both_their_distances(
 
 
 def test_without_white_space_in_the_tokens_the_boundaries_are_still_those_of_the_text():
-    gaps, sentences = gaps_of([" ab  c", "d\u200be"], Normaliser(units="characters", space=None))
+    gaps, sentences = gaps_of([" ab  c", "d\u200be"], normaliser_with(units="characters", space=None))
     assert ["".join(sentence) for sentence in sentences] == ["abc", "de"]
     assert gaps["boundary"].tolist() == [False, True, True]
     assert gaps["character"].tolist() == gaps["space"].tolist() == [1, 2, 4]
 
 
 def test_separate_accents_are_no_neighbours_and_dropped_characters_are_no_boundaries():
-    gaps, sentences = gaps_of(["aé b"], Normaliser(units="characters", unicode_form="NFD"))
+    gaps, sentences = gaps_of(["aé b"], normaliser_with(units="characters", unicode_form="NFD"))
     assert sentences == [["a", "e", "\u0301", "_", "b"]]
     assert (gaps["boundary"].tolist(), gaps["character"].tolist()) == ([False, True], [1, 4])
-    gaps, _ = gaps_of(["a $ b$c _"], Normaliser(units="characters", drop_words=("$",)))
+    gaps, _ = gaps_of(["a $ b$c _"], normaliser_with(units="characters", drop_words=("$",)))
     assert gaps["boundary"].tolist() == [True, False, True]
 
 
 @given(st.lists(st.text(st.sampled_from("ab é_\t\u200b$"), max_size=12), max_size=4), st.sampled_from(["_", None]))
 def test_every_character_but_the_first_of_a_line_has_one_gap_and_white_space_none(lines, space):
-    normaliser = Normaliser(units="characters", space=space)
+    normaliser = normaliser_with(units="characters", space=space)
     gaps, sentences = gaps_of(lines, normaliser)
     words = [line.replace("\u200b", " ").split() for line in lines]
     characters = [len("".join(line)) for line in words]

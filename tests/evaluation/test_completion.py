@@ -25,7 +25,7 @@ from syntaxlm.evaluation.significance import Accuracy
 from syntaxlm.scoring.engine import Scorer
 from syntaxlm.scoring.surprisal import log_probs_of_trees
 from syntaxlm.storage.folder import ModelBundle
-from syntaxlm.text.normaliser import Normaliser
+from syntaxlm.text.normaliser_settings import NormaliserSettings
 from syntaxlm.text.treebank_style import TreebankStyle
 from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.trees.conllu import write_conllu
@@ -286,7 +286,7 @@ def test_what_cannot_be_scored_or_weighted_is_reported(small, two, files, spoken
     with pytest.raises(InputError, match="found no model"):
         evaluate_completion({}, *files)
     dropping = ModelBundle(
-        small.model, replace(small.settings, normaliser=Normaliser(drop_punctuation=True)), small.vocabulary
+        small.model, replace(small.settings, normaliser=NormaliserSettings(drop_punctuation=True)), small.vocabulary
     )
     with pytest.raises(
         InputError, match=r"questions.txt, line 1, question 4: the normaliser of model leaves no word of '\?!'"

@@ -20,7 +20,7 @@ from syntaxlm.evaluation.grammar import (
     sampled_sentences,
     use_of,
 )
-from syntaxlm.text.normaliser import Normaliser
+from syntaxlm.text.normaliser_settings import NormaliserSettings
 from tests.fresh_models import fresh
 from tests.grammar_models import every_grammar, grammar
 
@@ -169,7 +169,7 @@ def test_words_do_not_stand_for_many_words_unless_there_are_no_others(name, monk
 def test_constituents_with_unknown_words_and_numbers_come_last():
     sentences = [LabelledSentence(words.split(), [(0, 1, 1)], [4, 4]) for words in ("in N", "in N", "a <unk>", "a c")]
     stored = grammar("neural-pcfg")
-    settings = dataclasses.replace(stored.settings, normaliser=Normaliser(numbers="whole"))
+    settings = dataclasses.replace(stored.settings, normaliser=NormaliserSettings(numbers="whole"))
     classes = listing.class_tokens(dataclasses.replace(stored, settings=settings))
     use = use_of(sentences, stored.model, classes=classes)
     assert use.examples_of(1, 3) == [("a", "c"), ("in", "N"), ("a", "<unk>")]

@@ -19,7 +19,7 @@ from syntaxlm.evaluation.pairs import (
 from syntaxlm.evaluation.significance import compare_credits, compare_details
 from syntaxlm.scoring.engine import Scorer
 from syntaxlm.storage.folder import ModelBundle
-from syntaxlm.text.normaliser import Normaliser
+from syntaxlm.text.normaliser_settings import NormaliserSettings
 from syntaxlm.text.treebank_style import TreebankStyle
 from syntaxlm.text.vocabulary import Vocabulary
 from tests.shared_data import DATA
@@ -180,7 +180,7 @@ def test_a_trained_model_scores_pairs_as_it_scores_sentences(prpn, toy, tmp_path
 
 def test_what_cannot_be_scored_is_reported(small):
     dropping = ModelBundle(
-        small.model, replace(small.settings, normaliser=Normaliser(drop_punctuation=True)), small.vocabulary
+        small.model, replace(small.settings, normaliser=NormaliserSettings(drop_punctuation=True)), small.vocabulary
     )
     with pytest.raises(InputError, match=r"file, line 1: the normaliser of model leaves no word of '\?!'"):
         score_pairs(dropping, [pair("the cat", "?!")])
@@ -196,7 +196,7 @@ def test_what_cannot_be_scored_is_reported(small):
 def test_published_pairs_with_words_of_penn_treebank_text(prpn, monkeypatch, name, count, differing, everything):
     words = set((DATA / "ptb" / "ptb.train.txt").read_text(encoding="utf-8").split()) - {"<unk>", "$", "#"}
     vocabulary = Vocabulary(["<unk>", "<s>", "</s>", *sorted(words)])
-    normaliser = Normaliser(lower_case=True, numbers="whole", drop_words=("$", "#"))
+    normaliser = NormaliserSettings(lower_case=True, numbers="whole", drop_words=("$", "#"))
     stored = ModelBundle(prpn.model, replace(prpn.settings, normaliser=normaliser), vocabulary)
     monkeypatch.setattr(Scorer, "_sentence_sums", lambda scorer, model, corpus: np.zeros(len(corpus)))
     pairs = [pair for pair in read_pairs([DATA / name]) if pair.adjacent]

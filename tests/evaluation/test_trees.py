@@ -335,7 +335,7 @@ def test_the_score_of_several_models_is_that_of_their_average(prpn, others, text
 
 
 def test_models_that_read_different_words_are_reported_with_the_sentence(prpn, others):
-    normaliser = dataclasses.replace(prpn.normaliser, splitting="punctuation")
+    normaliser = dataclasses.replace(prpn.settings.normaliser, splitting="punctuation")
     splitting = dataclasses.replace(others[0], settings=dataclasses.replace(prpn.settings, normaliser=normaliser))
     options = ParseOptions(**AS_WRITTEN)
     with pytest.raises(InputError) as error:

@@ -42,6 +42,7 @@ from syntaxlm.trees.preprocessing import PREPROCESSINGS, clean_all, find_preproc
 from syntaxlm.trees.spans import SpanSets
 from syntaxlm.trees.tree import format_brackets, from_nltk, parse_brackets, read_brackets
 from tests.fuzz.mutation import mutated, near_valid
+from tests.normalisers import normaliser_with
 
 FEW, MANY = 60, 16_500
 
@@ -121,12 +122,14 @@ JSON_PIECES = ["[", "]", "{", "}", '"', ",", ":", "null", "NaN", "1e999", '"\\ud
 # Words and characters, every Unicode form, both ways of splitting, both rules of numbers.
 NORMALISERS = [
     Normaliser(),
-    Normaliser(units="characters", unicode_form="NFD", numbers="runs"),
-    Normaliser(splitting="punctuation", unicode_form="NFKC", lower_case=True, numbers="whole", drop_punctuation=True),
-    Normaliser(units="characters", splitting="punctuation", unicode_form="NFKD", lower_case=True, numbers="whole"),
-    Normaliser(unicode_form="keep", numbers="runs", drop_words=("the", "N")),
+    normaliser_with(units="characters", unicode_form="NFD", numbers="runs"),
+    normaliser_with(
+        splitting="punctuation", unicode_form="NFKC", lower_case=True, numbers="whole", drop_punctuation=True
+    ),
+    normaliser_with(units="characters", splitting="punctuation", unicode_form="NFKD", lower_case=True, numbers="whole"),
+    normaliser_with(unicode_form="keep", numbers="runs", drop_words=("the", "N")),
 ]
-TAGS = Normaliser(units="tags", drop_punctuation=True)
+TAGS = normaliser_with(units="tags", drop_punctuation=True)
 TABLES = ['item\tsentence\tnote\n1\tthe "old" cat\t\n2\t"a\tb ""c"""\tx\n', "sentence\na cat\n"]
 TABLE_PIECES = ['"', '""', '"\t', '\t"', '"\n', "\t", "sentence", ",", "\r"]
 PAIRS = ['{"sentence_good": "A cat sees.", "sentence_bad": "A cat see.", "UID": "a", "field": "syntax"}\n' * 2]

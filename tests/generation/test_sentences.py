@@ -17,10 +17,10 @@ from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.registry import build_model
 from syntaxlm.scoring.options import ScoreOptions
 from syntaxlm.scoring.surprisal import surprisals
-from syntaxlm.text.normaliser import Normaliser
 from tests.fresh_models import OPEN, SENTENCES, STREAM, every_model, fresh
 from tests.models.mixture import MixtureOfUnigrams
 from tests.models.variants import WORDS, log_probs
+from tests.normalisers import normaliser_with
 
 
 @every_model
@@ -115,7 +115,7 @@ def test_characters_become_text_that_reads_as_they_do():
     tokens = ["t", "_", "\\_", "a"]
     assert as_text(stored.normaliser, tokens) == "t _a"
     assert stored.normaliser.tokens("t _a") == tokens
-    assert as_text(Normaliser("characters", space=None), ["t", "_"]) == "t_"
+    assert as_text(normaliser_with("characters", space=None), ["t", "_"]) == "t_"
 
 
 @pytest.mark.parametrize(

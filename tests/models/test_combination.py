@@ -20,7 +20,7 @@ from syntaxlm.scoring.surprisal import surprisals
 from syntaxlm.storage import combination
 from syntaxlm.storage.combination import combine
 from syntaxlm.storage.folder import ModelSettings, read_model, write_model
-from syntaxlm.text.normaliser import Normaliser
+from syntaxlm.text.normaliser_settings import NormaliserSettings
 from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.training.recipe import read_recipe
 from tests.fresh_models import SENTENCES, STREAM, fresh
@@ -104,7 +104,7 @@ def test_models_that_do_not_fit_together_are_refused():
         combine([scorer], scorer)
     with pytest.raises(InputError, match="found a simple-pcfg model as the scorer"):
         combine([parser], parser)
-    lower = dataclasses.replace(scorer.settings, normaliser=Normaliser(lower_case=True))
+    lower = dataclasses.replace(scorer.settings, normaliser=NormaliserSettings(lower_case=True))
     with pytest.raises(InputError, match="parser 1 has another normaliser"):
         combine([parser], dataclasses.replace(scorer, settings=lower))
 
@@ -199,7 +199,7 @@ def test_members_of_other_models_and_numbers_are_reported(parts):
 @pytest.fixture
 def reads_marks():
     """Parsers that drop punctuation, one of them a span parser, and a scorer that reads it."""
-    dropping = Normaliser(lower_case=True, drop_punctuation=True)
+    dropping = NormaliserSettings(lower_case=True, drop_punctuation=True)
     parsers = [member("simple-pcfg", words=WORDS[:-2], seed=1), member("span-parser", words=WORDS[:-2], seed=2)]
     scorer = member("lstm", STREAM, words=(*WORDS[:-1], ","))
     normalisers = (*(dropping for _ in parsers), dataclasses.replace(dropping, drop_punctuation=False))
@@ -226,6 +226,7 @@ def test_a_scorer_may_read_the_punctuation_that_the_parsers_drop(reads_marks, tm
 
 def test_all_parsers_must_drop_punctuation_if_the_scorer_does_not(reads_marks):
     first, second, scorer = reads_marks
-    second = dataclasses.replace(second, settings=dataclasses.replace(second.settings, normaliser=scorer.normaliser))
+    settings = dataclasses.replace(second.settings, normaliser=scorer.settings.normaliser)
+    second = dataclasses.replace(second, settings=settings)
     with pytest.raises(InputError, match="parser 2 has another normaliser than the scorer"):
         combine([first, second], scorer)

@@ -59,7 +59,7 @@ def test_no_round_lowers_the_product_with_the_prior_of_the_smoothing():
 
 def test_groups_of_sentences_make_no_difference(monkeypatch):
     expected = trained(3)
-    monkeypatch.setattr(dmv_ccm, "_CHART", 1)
+    monkeypatch.setattr(dmv_ccm, "_HEADS_TOGETHER", 1)
     for one, other in zip(expected.buffers(), trained(3).buffers(), strict=True):
         torch.testing.assert_close(one, other)
 

@@ -178,7 +178,7 @@ def test_tables_that_grammars_compute_from_their_weights_have_a_limit(model, set
 
 
 def test_probabilities_of_words_that_do_not_fit_in_memory_are_refused(monkeypatch):
-    monkeypatch.setattr("syntaxlm.models.pcfg.model.memory_size", lambda: 1 << 20)
+    monkeypatch.setattr("syntaxlm.models.pcfg.sentence_pcfg.memory_size", lambda: 1 << 20)
     config = MODELS["simple-pcfg"].config(nonterminals=2, preterminals=500)
     fault = r"found 500; the probabilities of 998 words given each need 0\.0 GiB; this machine has 0\.0 GiB of memory$"
     with pytest.raises(InputError, match=rf"model\.preterminals: {fault}"):

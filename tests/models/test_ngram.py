@@ -22,7 +22,7 @@ from syntaxlm.generation.options import SamplingOptions
 from syntaxlm.generation.sentences import generate
 from syntaxlm.models.abilities import ParsesSentences
 from syntaxlm.models.batches import TextMode, TokenBatch
-from syntaxlm.models.ngram import NEVER, NGramConfig, NGramModel
+from syntaxlm.models.ngram import LOG10_NEVER, NGramConfig, NGramModel
 from syntaxlm.ops.kneser_ney import KneserNeyReference
 from syntaxlm.scoring.engine import Scorer
 from syntaxlm.scoring.surprisal import surprisals
@@ -102,7 +102,7 @@ def test_bos_is_read_and_never_predicted():
     model, vocabulary = counted([[3, 4], [4]], order=3)
     begin = torch.full((1, 1), vocabulary.begin_id)
     batch = TokenBatch(begin, begin)
-    assert float(log_probs(model, batch)) < 0.9 * NEVER * math.log(10)
+    assert float(log_probs(model, batch)) < 0.9 * LOG10_NEVER * math.log(10)
     assert float(log_probs(NGramModel(NGramConfig(), WORDS), batch).exp()) == pytest.approx(1 / WORDS), (
         "before anything is counted"
     )

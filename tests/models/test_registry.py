@@ -22,6 +22,7 @@ SHARED = {
     "backbone",
     "batches",
     "classifiers",
+    "config",
     "layers",
     "recurrent",
     "registry",
@@ -29,7 +30,7 @@ SHARED = {
     "sizes",
     "structures",
 }
-PARTS = {"simple-pcfg": {"pcfg", "pcfg.grammars"}, "dmv-ccm": {"dmv", "ccm"}}
+PARTS = {"simple-pcfg": {"pcfg", "pcfg.derivations", "pcfg.grammars", "pcfg.sentence_pcfg"}, "dmv-ccm": {"dmv", "ccm"}}
 """Modules that a model type needs, besides its own and those shared by all."""
 
 

@@ -136,7 +136,7 @@ def test_the_loss_of_a_batch_is_that_of_the_released_program(path, monkeypatch):
     whole = torch.where(targets == PADDING, words, targets)
     order = torch.from_numpy(arrays["lengths"]).argsort(descending=True)
     lengths = torch.from_numpy(arrays["lengths"])[order]
-    monkeypatch.setattr(model, "_chosen", lambda words, real: (targets != PADDING)[order])
+    monkeypatch.setattr(model, "_masked", lambda words, real: (targets != PADDING)[order])
     tokens = torch.cat([torch.full((1, len(words)), BOS), whole[order].T])
     found = model.loss(TokenBatch(tokens, tokens, lengths + 1))
     assert found.count == int((targets != PADDING).sum())

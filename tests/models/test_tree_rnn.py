@@ -14,7 +14,7 @@ from syntaxlm.models.batches import TreeBatch
 from syntaxlm.models.registry import MODELS
 from syntaxlm.models.tree_rnn import TreeRNN
 from syntaxlm.storage.folder import ModelBundle, ModelSettings, read_model, write_model
-from syntaxlm.text.normaliser import Normaliser
+from syntaxlm.text.normaliser_settings import NormaliserSettings
 from syntaxlm.trees.tree import DependencyTree
 from tests.models.checks import assert_gradients_agree
 from tests.models.tree_variants import (
@@ -157,7 +157,7 @@ def test_text_raises_an_error():
 
 def test_a_number_of_labels_that_does_not_match_the_weights_raises_an_error(tmp_path):
     model = built("labelled").float()
-    settings = ModelSettings(model.config, Normaliser(), carry_state=False, predict_eos=False)
+    settings = ModelSettings(model.config, NormaliserSettings(), carry_state=False, predict_eos=False)
     write_model(tmp_path, ModelBundle(model, settings, VOCABULARY, LABELS))
     label_vocabulary({"det": 1}).write(tmp_path / "labels.json")
     with pytest.raises(InputError, match=r"have 7 labels, but .*labels.json has 3"):

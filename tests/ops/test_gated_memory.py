@@ -11,16 +11,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from syntaxlm.ops.gated_memory import (
-    GateComparison,
-    ReaderWeights,
-    attend,
-    attend_reference,
-    read,
-    read_reference,
-    slot_gates,
-    slot_gates_reference,
-)
+from syntaxlm.ops.gated_memory import GateComparison, attend, attend_reference, slot_gates, slot_gates_reference
+from syntaxlm.ops.memory_reader import ReaderWeights, read, read_reference
 from tests.ops.harness import TORCH, check, every_form, leaves, random
 
 COMPARISONS = {

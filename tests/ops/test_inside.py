@@ -309,7 +309,7 @@ def test_blocks_of_sentences_change_nothing(monkeypatch, dtype):
         return found, marginals, emissions.grad, *(side.grad for side in sides)
 
     together = results()
-    monkeypatch.setattr(partition, "BLOCK_ENTRIES", 64 * 50)
+    monkeypatch.setattr(partition, "BLOCK_PROBABILITIES", 64 * 50)
     assert len(layout.blocks(50)) == 4
     for one, other in zip(together, results(), strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-6)

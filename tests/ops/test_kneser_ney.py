@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from syntaxlm.ops import kneser_ney
-from syntaxlm.ops.kneser_ney import FALLBACK, KneserNeyReference, discounts_of
+from syntaxlm.ops.kneser_ney import FALLBACK_DISCOUNTS, KneserNeyReference, discounts_of
 
 BEGIN, END, UNKNOWN, WORDS = 0, 1, 2, 6  # ids 3, 4, 5 are words
 
@@ -95,8 +95,8 @@ def test_orders_with_fallback_discounts_are_reported():
     sequences = [[BEGIN, 3, 4, END]] * 2
     estimate = kneser_ney.estimate(*concatenated(sequences), WORDS, 2)
     assert estimate.fallbacks == [1, 2]
-    assert estimate.discounts.tolist() == [list(FALLBACK)] * 2
-    rest = FALLBACK[1] / 2  # of `a b`, seen twice
+    assert estimate.discounts.tolist() == [list(FALLBACK_DISCOUNTS)] * 2
+    rest = FALLBACK_DISCOUNTS[1] / 2  # of `a b`, seen twice
     assert Table(estimate, WORDS).back_offs[3,] == rest
 
 

@@ -32,7 +32,7 @@ def check_targets(rows: int, words: int, form, size: int = 5) -> None:
 @pytest.mark.parametrize("rows", [1, 7, 20])
 def test_parts_of_any_size_change_nothing(monkeypatch, rows, elements):
     """elements: number of logits at a time: one row, a few rows, or all."""
-    for name, value in {"CHUNK": elements, "ROWS": 1}.items():
+    for name, value in {"LOGITS": elements, "ROWS": 1}.items():
         monkeypatch.setattr(softmax, f"FORWARD_{name}", value)
         monkeypatch.setattr(softmax, f"BACKWARD_{name}", value)
     check_targets(rows, 11, TORCH)
@@ -41,7 +41,7 @@ def test_parts_of_any_size_change_nothing(monkeypatch, rows, elements):
 @pytest.mark.parametrize("elements", [1, 30 * 11, 1 << 21])
 @pytest.mark.parametrize("words", [2, 15, 16, 512, 1023, 2500])
 def test_log_probs_without_gradients_are_those_with_gradients(monkeypatch, words, elements):
-    monkeypatch.setattr(softmax, "FORWARD_CHUNK", elements)
+    monkeypatch.setattr(softmax, "FORWARD_LOGITS", elements)
     tensors = leaves({"rows": (150, 20), "weight": (words, 20), "bias": (words,)})
     float32 = {name: tensor.detach().float().requires_grad_() for name, tensor in tensors.items()}
     targets = torch.randint(words, (150,), generator=torch.Generator().manual_seed(0))

@@ -102,8 +102,8 @@ def test_steps_processed_in_parts_equal_steps_processed_together(case, form, mon
     case = CASES[case]
     tensors = case.tensors()
     found = []
-    for elements in (module.CACHED, 1, 7 * case.maximum * case.size):
-        monkeypatch.setattr(module, "CACHED", elements)
+    for elements in (module.FEATURES_IN_CACHE, 1, 7 * case.maximum * case.size):
+        monkeypatch.setattr(module, "FEATURES_IN_CACHE", elements)
         with form.running("span_attention"):
             outputs = run(span_attention, case, converted(tensors, torch.float32))
             found.append((list(outputs), gradients(outputs, present(tensors))))

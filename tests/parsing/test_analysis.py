@@ -17,6 +17,7 @@ from syntaxlm.parsing.options import ParseOptions
 from syntaxlm.parsing.parse import parse_lines
 from syntaxlm.storage.folder import ModelBundle, ModelSettings
 from syntaxlm.text.normaliser import Normaliser
+from syntaxlm.text.normaliser_settings import NormaliserSettings
 from syntaxlm.text.options import AS_WRITTEN
 from syntaxlm.text.vocabulary import Vocabulary
 from tests.drawing.reading import drawn, of_role, read_svg, styled_roles, tooltip, used_roles
@@ -24,17 +25,17 @@ from tests.drawing.reading import drawn, of_role, read_svg, styled_roles, toolti
 GOLD = "(S (NP-SBJ (DT The) (NN cat)) (VP (VBD cost) (NP ($ $) (CD 50) (-NONE- *U*))))"
 
 
-def tiny(normaliser: Normaliser, text: str) -> ModelBundle:
+def tiny(normaliser: NormaliserSettings, text: str) -> ModelBundle:
     """A model with random weights and the vocabulary of a text."""
     torch.manual_seed(0)
-    vocabulary = Vocabulary.build(Counter(normaliser.tokens(text)))
+    vocabulary = Vocabulary.build(Counter(Normaliser(normaliser).tokens(text)))
     config = PRPNConfig(embedding_size=6, hidden_size=8, memory_slots=3, look_back=2)
     return ModelBundle(build_model(config, len(vocabulary)).eval(), ModelSettings(config, normaliser), vocabulary)
 
 
 @pytest.fixture
 def penn() -> ModelBundle:
-    return tiny(Normaliser(lower_case=True, numbers="whole", drop_words=("$",)), "the cat cost N dollars")
+    return tiny(NormaliserSettings(lower_case=True, numbers="whole", drop_words=("$",)), "the cat cost N dollars")
 
 
 def test_a_line_is_parsed_like_by_the_command_parse_and_its_words_are_kept_as_written(penn):
@@ -75,7 +76,7 @@ def test_a_sentence_without_words_raises_an_error(penn):
 
 
 def test_words_of_a_character_level_model_are_characters_with_visible_spaces():
-    stored = tiny(Normaliser(units="characters"), "the cat")
+    stored = tiny(NormaliserSettings(units="characters"), "the cat")
     analysis = analyse(stored, "the  cat")
     root = read_svg(Drawing(analysis).picture().svg())
     assert [drawn(word) for word in of_role(root, "word")] == ["t", "h", "e", "␣", "c", "a", "t"]

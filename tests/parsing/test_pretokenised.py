@@ -14,7 +14,7 @@ from syntaxlm.evaluation.trees import evaluate_parsing, evaluate_trees
 from syntaxlm.parsing.options import ParseOptions
 from syntaxlm.parsing.parse import parse_lines
 from syntaxlm.storage.folder import ModelBundle, read_model
-from syntaxlm.text.normaliser import Normaliser
+from syntaxlm.text.normaliser_settings import NormaliserSettings
 from syntaxlm.trees.tree import read_brackets
 
 TOKENS = "= * :) do n't cannot don't ( x ) $5 1/2 -- , . U.S. `` ''"
@@ -31,7 +31,7 @@ GOLD = """\
 @pytest.fixture(params=[{}, {"splitting": "punctuation"}, {"drop_punctuation": True}, {"drop_words": ("=", "cat")}])
 def model(prpn, request) -> ModelBundle:
     """A model whose normaliser splits or drops words."""
-    normaliser = Normaliser(lower_case=True, **request.param)
+    normaliser = NormaliserSettings(lower_case=True, **request.param)
     return ModelBundle(prpn.model, dataclasses.replace(prpn.settings, normaliser=normaliser), prpn.vocabulary)
 
 
@@ -87,7 +87,7 @@ def test_the_pipeline_of_the_commands_with_a_bundled_model(tmp_path, capsys):
 
 
 def test_tags_of_tagged_text_are_the_tokens(prpn):
-    settings = dataclasses.replace(prpn.settings, normaliser=Normaliser(units="tags", drop_words=("PUNCT",)))
+    settings = dataclasses.replace(prpn.settings, normaliser=NormaliserSettings(units="tags", drop_words=("PUNCT",)))
     tags = ModelBundle(prpn.model, settings, prpn.vocabulary)
     (parse,) = parse_lines(tags, ["the_DT cat_NN ._PUNCT _X"], ParseOptions(pretokenised=True))
     assert (parse.tokens, parse.words) == (["DT", "NN", "PUNCT", "X"], ["the", "cat", ".", "X"])
@@ -99,7 +99,7 @@ def test_what_contradicts_the_option_is_refused(prpn):
     for option in ({"punctuation": "drop"}, {"punctuation": "split"}, {"contractions": "split"}):
         with pytest.raises(InputError, match="pretokenised: found together with"):
             ParseOptions(pretokenised=True, **option)
-    settings = dataclasses.replace(prpn.settings, normaliser=Normaliser(units="characters"))
+    settings = dataclasses.replace(prpn.settings, normaliser=NormaliserSettings(units="characters"))
     characters = ModelBundle(prpn.model, settings, prpn.vocabulary)
     with pytest.raises(InputError, match="pretokenised: the model reads characters"):
         parse_lines(characters, ["the cat"], ParseOptions(pretokenised=True))

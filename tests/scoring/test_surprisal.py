@@ -16,11 +16,12 @@ from syntaxlm.evaluation.perplexity import evaluate_text
 from syntaxlm.scoring import engine, surprisal
 from syntaxlm.scoring.options import ScoreOptions
 from syntaxlm.scoring.surprisal import ReadingSummary, surprisals
-from syntaxlm.text.normaliser import Normaliser
+from syntaxlm.text.normaliser_settings import NormaliserSettings
 from syntaxlm.text.options import AS_WRITTEN
 from syntaxlm.text.reader import AS_TOKENISED, AUTO_STYLE, TextReader
 from syntaxlm.text.vocabulary import OpenVocabulary
 from tests.fresh_models import OPEN, SENTENCES, STREAM, every_model, fresh, reading
+from tests.normalisers import normaliser_with
 from tests.scoring.by_hand import read_by_hand
 
 LINES = ["the old dog sees a cat .", "", "cat", "xyzzy the plugh", " a  dog ", "the cat sees the cat , the dog"]
@@ -137,7 +138,7 @@ def test_a_row_is_a_character_of_a_model_of_characters():
     st.sampled_from(["_", None]),
 )
 def test_words_hold_every_token_once_in_order_and_are_parts_of_the_line(line, units, splitting, numbers, form, space):
-    normaliser = Normaliser(units, form, splitting, numbers=numbers, drop_words=("$",), space=space)
+    normaliser = normaliser_with(units, form, splitting, numbers=numbers, drop_words=("$",), space=space)
     vocabulary = OpenVocabulary()
     (words,) = TextReader(normaliser, vocabulary).read([line]).words()
     assert vocabulary.decode(token for word in words for token in word.ids) == normaliser.tokens(line)
@@ -204,7 +205,7 @@ def test_the_share_of_unknown_words_is_reported_with_a_way_to_reduce_it():
 
 def test_what_a_model_does_not_read_or_distinguish_is_reported():
     stored = fresh("lstm")
-    dropping = replace(stored.settings, normaliser=Normaliser(drop_punctuation=True))
+    dropping = replace(stored.settings, normaliser=NormaliserSettings(drop_punctuation=True))
     stored = replace(stored, settings=dropping)
     unknown = ReadingSummary(stored, AUTO_STYLE)
     for rows in surprisals(stored, ["the cat, sees", "the dog", "the cat sees -", "the cat, sees"], ScoreOptions()):

@@ -15,11 +15,11 @@ import torch
 from syntaxlm.core.errors import InputError, InputWarning
 from syntaxlm.core.reading import collected
 from syntaxlm.models.batches import TextMode, TokenBatch
-from syntaxlm.models.ngram import NEVER, NGramConfig, NGramModel
+from syntaxlm.models.ngram import LOG10_NEVER, NGramConfig, NGramModel
 from syntaxlm.scoring.engine import Scorer
 from syntaxlm.storage.arpa import NGramSummary, read_arpa, write_arpa
 from syntaxlm.storage.folder import ModelBundle, ModelSettings
-from syntaxlm.text.normaliser import Normaliser
+from syntaxlm.text.normaliser_settings import NormaliserSettings
 from syntaxlm.text.vocabulary import Vocabulary
 from tests.fresh_models import fresh
 
@@ -74,7 +74,7 @@ def estimated(mode="sentences", order=4) -> ModelBundle:
     model = NGramModel(NGramConfig(order=order), len(vocabulary))
     model.accumulate(TokenBatch(text[:-1], text[1:]))
     model.maximise()
-    settings = ModelSettings(model.config, Normaliser(), carry_state=mode == "stream")
+    settings = ModelSettings(model.config, NormaliserSettings(), carry_state=mode == "stream")
     return ModelBundle(model.eval(), settings, vocabulary)
 
 
@@ -102,7 +102,7 @@ def test_a_file_of_another_program_is_read_and_written_unchanged(tmp_path, name)
 
     def lines(path):
         found = (line.split("\t") for line in path.read_text().splitlines())
-        return {(NEVER if parts[1:2] == ["<s>"] else parts[0], *parts[1:]) for parts in found}
+        return {(LOG10_NEVER if parts[1:2] == ["<s>"] else parts[0], *parts[1:]) for parts in found}
 
     write_arpa(read_arpa(KENLM / name), tmp_path / "again.arpa")
     assert lines(tmp_path / "again.arpa") == lines(KENLM / name)
@@ -143,14 +143,14 @@ def test_a_missing_unknown_word_is_added_and_never_predicted(written):
     with pytest.warns(InputWarning, match="<unk> is missing among the 1-grams"):
         stored = read_arpa(written(text))
     assert stored.vocabulary.unknown_id == len(stored.vocabulary) - 1
-    assert Scorer.of(stored).sentences([["zebra"]])[0] < NEVER * 2
+    assert Scorer.of(stored).sentences([["zebra"]])[0] < LOG10_NEVER * 2
     upper = read_arpa(written(SMALL.replace("<unk>", "<UNK>")))
     assert upper.vocabulary.unknown == "<UNK>"
 
 
 def test_bos_is_never_predicted_whatever_its_probability_in_the_file(written):
     stored = read_arpa(written(SMALL.replace("-99\t<s>", "0\t<s>")))
-    assert stored.model.each_level[0].log_probs[stored.vocabulary.begin_id] == NEVER
+    assert stored.model.each_level[0].log_probs[stored.vocabulary.begin_id] == LOG10_NEVER
 
 
 @pytest.mark.parametrize(
@@ -357,7 +357,7 @@ def test_words_with_white_space_are_counted_in_a_warning(written, space):
 
 def test_words_that_the_normaliser_changes_are_counted_in_a_warning(written):
     with pytest.warns(InputWarning, match=r"found 2 words changed by the normaliser: 'The', 'Ran' \(lines 9, 11\)"):
-        read_arpa(written(PAIRS.replace("the", "The").replace("ran", "Ran")), Normaliser(lower_case=True))
+        read_arpa(written(PAIRS.replace("the", "The").replace("ran", "Ran")), NormaliserSettings(lower_case=True))
     with pytest.warns(InputWarning, match="found 1 word changed by the normaliser"):
         read_arpa(written(PAIRS.replace("dog", "de\u0301ja")))
 

@@ -32,7 +32,7 @@ from syntaxlm.storage.folder import (
     write_settings,
     write_weights,
 )
-from syntaxlm.text.normaliser import Normaliser
+from syntaxlm.text.normaliser_settings import NormaliserSettings
 from syntaxlm.text.vocabulary import Vocabulary
 from tests.fresh_models import fresh
 from tests.models.variants import EVERY, built
@@ -58,7 +58,7 @@ def assert_error(folder, *parts: str) -> str:
 def test_a_written_model_is_read(toy, tmp_path, name, tied):
     config = toy.recipe(name, model={"tied": tied}).model
     vocabulary = Vocabulary.build({"a": 2, "cat": 1})
-    settings = ModelSettings(config, Normaliser(lower_case=True, drop_words=("$", "#")), carry_state=True)
+    settings = ModelSettings(config, NormaliserSettings(lower_case=True, drop_words=("$", "#")), carry_state=True)
     model = build_model(config, len(vocabulary))
     with torch.no_grad():
         for tensor in model.state_dict().values():
@@ -338,7 +338,7 @@ def test_nan_in_any_tensor_and_values_outside_the_range_of_a_table_raise_an_erro
 )
 def test_settings_that_a_model_type_cannot_have_raise_an_error(tmp_path, name, changes, fault):
     is_tree = name == "tree-rnn"
-    settings = ModelSettings(MODELS[name].config(), Normaliser(), predict_eos=not is_tree)
+    settings = ModelSettings(MODELS[name].config(), NormaliserSettings(), predict_eos=not is_tree)
     write_settings(tmp_path, settings, Vocabulary.build({"a": 2}), Vocabulary.build({}) if is_tree else None)
     with_config(tmp_path, **changes)
     assert_error(tmp_path, f"{tmp_path / CONFIG}: the settings contradict each other: {fault}")
@@ -379,7 +379,7 @@ def test_a_vocabulary_that_is_far_too_large_raises_an_error_before_a_model_is_bu
 
 
 def test_special_tokens_in_other_places_raise_an_error_for_models_of_whole_sentences(tmp_path):
-    settings = ModelSettings(MODELS["dmv"].config(), Normaliser())
+    settings = ModelSettings(MODELS["dmv"].config(), NormaliserSettings())
     write_settings(tmp_path, settings, Vocabulary(["a", "<unk>", "<s>", "</s>"]))
     assert_error(tmp_path, str(tmp_path / VOCABULARY), "found the unknown token, BOS and EOS at places (1, 2, 3)")
 
@@ -404,16 +404,16 @@ def test_weights_that_claim_a_terabyte_in_a_sparse_file_raise_an_error(tmp_path,
     (tmp_path / WEIGHTS).write_bytes(len(header).to_bytes(8, "little") + header)
     os.truncate(tmp_path / WEIGHTS, 8 + len(header) + size)
     vocabulary = Vocabulary.build({"a": 2})
-    write_settings(tmp_path, ModelSettings(MODELS[name].config(), Normaliser()), vocabulary)
+    write_settings(tmp_path, ModelSettings(MODELS[name].config(), NormaliserSettings()), vocabulary)
     assert_error(tmp_path, str(tmp_path / WEIGHTS))
 
 
 def test_repeated_labels_of_a_pair_classifier_raise_an_error():
     model, classifier = MODELS["lstm"].config(), ClassifierSettings()
     with pytest.raises(InputError, match="labels: found 'yes' 2 times; expected different labels"):
-        PairClassifierSettings(model, classifier, "sentences", ("yes", "no", "yes"), Normaliser(), 6)
+        PairClassifierSettings(model, classifier, "sentences", ("yes", "no", "yes"), NormaliserSettings(), 6)
     with pytest.raises(InputError, match=r"labels: found .*; expected 1 to 10000 entries"):
-        PairClassifierSettings(model, classifier, "sentences", (), Normaliser(), 6)
+        PairClassifierSettings(model, classifier, "sentences", (), NormaliserSettings(), 6)
 
 
 @pytest.mark.parametrize("command", [["score"], ["evaluate", "perplexity"]])

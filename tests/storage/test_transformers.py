@@ -221,7 +221,7 @@ def test_batches_give_what_single_sentences_give(models, monkeypatch):
     texts = [text for text in TEXTS if text] * 3
     expected_values = [nlp.log_prob(text) for text in texts]
     for logits in (1, 5000, 1 << 26):
-        monkeypatch.setattr("syntaxlm.models.transformer.LOGITS", logits)
+        monkeypatch.setattr("syntaxlm.models.transformer.LOGITS_TOGETHER", logits)
         assert nlp.log_prob(texts) == pytest.approx(expected_values, rel=1e-9)
 
 

@@ -131,7 +131,7 @@ def facts_of(bundle: ModelBundle) -> dict[str, Any]:
         "span_scores": parses and model.structure_type is SpanScores,
         "rules": list(getattr(model, "decoders", ())),
         "settings": dataclasses.asdict(bundle.settings.model),
-        "normaliser": bundle.normaliser.to_dict(),
+        "normaliser": bundle.settings.normaliser.to_dict(),
     }
     return json.loads(json.dumps(facts))  # tuples as lists
 

@@ -9,17 +9,18 @@ import pytest
 from syntaxlm.core.errors import InputError, InputWarning
 from syntaxlm.core.text_files import LINES_TOGETHER
 from syntaxlm.text.doubts import checked, unknown_words, warn_of_doubts
-from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.options import TextOptions
 from syntaxlm.text.reader import TextReader
 from syntaxlm.text.vocabulary import Vocabulary
+from tests.normalisers import normaliser_with
 
 WORDS = ["the", "cat", "dog", "sees", "a", "old", "house", "in", "of", "is"]
 
 
 def reader(**normalising) -> TextReader:
     marks = [".", ",", "|", "N"]
-    return TextReader.of(Normaliser(**normalising), Vocabulary(["<unk>", "<s>", "</s>", *WORDS, *marks]), TextOptions())
+    vocabulary = Vocabulary(["<unk>", "<s>", "</s>", *WORDS, *marks])
+    return TextReader.of(normaliser_with(**normalising), vocabulary, TextOptions())
 
 
 def warned(lines, **names) -> list[str]:
@@ -71,7 +72,7 @@ def test_only_the_first_lines_are_checked_and_said_so():
 
 def test_characters_and_models_without_unknown_words_are_not_checked():
     vocabulary = Vocabulary(["<unk>", "<s>", "</s>", "a", "b"])
-    characters = TextReader.of(Normaliser(units="characters"), vocabulary, TextOptions())
+    characters = TextReader.of(normaliser_with(units="characters"), vocabulary, TextOptions())
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warn_of_doubts(characters, ["xyz xyz xyz"])

@@ -12,13 +12,15 @@ from hypothesis import strategies as st
 from syntaxlm.core.errors import InputError
 from syntaxlm.text import normaliser as module
 from syntaxlm.text.normaliser import Normaliser, marks_of
+from syntaxlm.text.normaliser_settings import NormaliserSettings
+from tests.normalisers import normaliser_with
 
 AWKWARD = st.sampled_from(
     list("aN1% \t\u00a0\u200b\u00ad\ufeff\u2060\u0301\u0323éİΣ한\u1112\u1161\u11ab.,'-<>$_\u2028\x1c½ﬁ¨")
 )
 TEXTS = st.one_of(st.text(max_size=40), st.text(AWKWARD, max_size=30), st.just("<<unk>>, (<unk>)!"))
 SETTINGS = st.builds(
-    Normaliser,
+    normaliser_with,
     units=st.sampled_from(["words", "characters"]),
     unicode_form=st.sampled_from(["NFC", "NFD", "NFKC", "NFKD", "keep"]),
     splitting=st.sampled_from(["whitespace", "punctuation"]),
@@ -74,15 +76,15 @@ def test_a_treebank_word_stays_one_word(normaliser, written):
 
 @given(TEXTS)
 def test_words_of_text_and_of_a_treebank_become_the_same(line):
-    normaliser = Normaliser(lower_case=True, numbers="whole")
+    normaliser = normaliser_with(lower_case=True, numbers="whole")
     pieces = line.replace("\u200b", " ").split()
-    assert normaliser.tokens(line) == [normaliser.word(piece) for piece in pieces if normaliser._normal(piece)]
+    assert normaliser.tokens(line) == [normaliser.word(piece) for piece in pieces if normaliser._normal_form(piece)]
 
 
 @given(SETTINGS)
 @settings(max_examples=50)
 def test_settings_survive_json_and_pickle(normaliser):
-    again = Normaliser.from_dict(json.loads(json.dumps(normaliser.to_dict())))
+    again = Normaliser(NormaliserSettings.from_dict(json.loads(json.dumps(normaliser.settings.to_dict()))))
     assert again == normaliser
     assert hash(again) == hash(normaliser)
     assert pickle.loads(pickle.dumps(normaliser)) == normaliser
@@ -92,7 +94,7 @@ def test_settings_survive_json_and_pickle(normaliser):
 @pytest.mark.parametrize("line", ["e\u0301le\u0300ve", "각 \u1112\u1161\u11ab", "ﬁn ½", "a\u0301\u0323\u0301b"])
 def test_characters_are_the_code_points_of_the_unicode_form(form, line):
     expected = list(unicodedata.normalize(form, line).replace(" ", "_"))
-    assert Normaliser(units="characters", unicode_form=form).tokens(line) == expected
+    assert normaliser_with(units="characters", unicode_form=form).tokens(line) == expected
 
 
 @pytest.mark.parametrize(
@@ -103,7 +105,7 @@ def test_characters_are_the_code_points_of_the_unicode_form(form, line):
     ],
 )
 def test_composed_and_decomposed_characters_are_aligned_with_what_was_written(form, line, aligned):
-    assert list(map(tuple, Normaliser(units="characters", unicode_form=form).align(line))) == aligned
+    assert list(map(tuple, normaliser_with(units="characters", unicode_form=form).align(line))) == aligned
 
 
 # Pairs of the Penn Treebank's own text and Mikolov's preparation of it.
@@ -118,21 +120,21 @@ def test_composed_and_decomposed_characters_are_aligned_with_what_was_written(fo
     ],
 )  # fmt: skip
 def test_whole_numbers_are_those_of_mikolovs_text(written, token):
-    assert Normaliser(lower_case=True, numbers="whole").tokens(written) == [token]
+    assert normaliser_with(lower_case=True, numbers="whole").tokens(written) == [token]
 
 
 @pytest.mark.parametrize(
     ("written", "token"), [("1,000", "N,N"), ("1980s", "Ns"), ("B-2", "b-N"), ("12", "N"), ("N", "N")]
 )
 def test_runs_of_digits_become_n_inside_words(written, token):
-    assert Normaliser(lower_case=True, numbers="runs").tokens(written) == [token]
+    assert normaliser_with(lower_case=True, numbers="runs").tokens(written) == [token]
 
 
 def test_numbers_in_characters_are_replaced_by_the_rule_of_words():
     line = "In November 1,000 of 1980s N"
-    whole = Normaliser(units="characters", lower_case=True, numbers="whole").tokens(line)
+    whole = normaliser_with(units="characters", lower_case=True, numbers="whole").tokens(line)
     assert "".join(whole) == "in_november_N_of_1980s_N"
-    runs = Normaliser(units="characters", lower_case=True, numbers="runs").tokens(line)
+    runs = normaliser_with(units="characters", lower_case=True, numbers="runs").tokens(line)
     assert "".join(runs) == "in_november_N,N_of_Ns_N"
 
 
@@ -148,7 +150,7 @@ def test_numbers_in_characters_are_replaced_by_the_rule_of_words():
     ],
 )
 def test_punctuation_is_split_off_at_both_ends_of_a_word(line, tokens):
-    assert Normaliser(splitting="punctuation").tokens(line) == tokens
+    assert normaliser_with(splitting="punctuation").tokens(line) == tokens
 
 
 def test_invisible_characters_except_joiners_are_removed_and_the_zero_width_space_separates_words():
@@ -157,14 +159,14 @@ def test_invisible_characters_except_joiners_are_removed_and_the_zero_width_spac
 
 
 def test_dropped_words_are_shown_with_no_token():
-    normaliser = Normaliser(drop_words=("$", "#"), drop_punctuation=True)
+    normaliser = normaliser_with(drop_words=("$", "#"), drop_punctuation=True)
     assert normaliser.tokens("$ 5 , # N-- -- <unk>") == ["5", "N--", "<unk>"]
     shown = [(each.written, each.token) for each in normaliser.align("$ 5 --")]
     assert shown == [("$", None), ("5", "5"), ("--", None)]
 
 
 def test_dropping_in_characters_leaves_single_spaces_and_combining_marks():
-    normaliser = Normaliser(units="characters", unicode_form="NFD", drop_punctuation=True, drop_words=("$",))
+    normaliser = normaliser_with(units="characters", unicode_form="NFD", drop_punctuation=True, drop_words=("$",))
     assert "".join(normaliser.tokens("$ é, ... $b !")) == "e\u0301_b"
 
 
@@ -189,14 +191,14 @@ def test_the_length_is_that_of_the_stretches_kept_and_of_one_character_between_w
 
 def test_white_space_at_the_ends_of_a_line_has_no_length():
     for units in ("words", "characters"):
-        normaliser = Normaliser(units=units, drop_words=("$",))
+        normaliser = normaliser_with(units=units, drop_words=("$",))
         assert normaliser.written_length("  no it \t was \u2060 $ n't ") == len("no it was n't")
         assert normaliser.written_length(" \t ") == 0
 
 
 @pytest.mark.parametrize("written", ["snake_case _", "_ _", "a\\_b", "a\\ b"])
 def test_a_literal_underscore_in_characters_is_never_read_as_white_space(written):
-    tokens = Normaliser(units="characters").tokens(written)
+    tokens = normaliser_with(units="characters").tokens(written)
     assert tokens.count("_") == written.count(" ")
     assert tokens.count("\\_") == written.count("_")
     back = "".join({"_": " ", "\\_": "_"}.get(token, token) for token in tokens)
@@ -204,33 +206,33 @@ def test_a_literal_underscore_in_characters_is_never_read_as_white_space(written
 
 
 def test_numbers_and_signs_for_white_space_are_not_confused():
-    tokens = Normaliser(units="characters", numbers="whole", space="N").tokens("12 N ab")
+    tokens = normaliser_with(units="characters", numbers="whole", space="N").tokens("12 N ab")
     assert tokens == ["\\N", "N", "\\N", "N", "a", "b"]
-    assert Normaliser(units="characters", space="<space>").tokens("a_ b") == ["a", "_", "<space>", "b"]
+    assert normaliser_with(units="characters", space="<space>").tokens("a_ b") == ["a", "_", "<space>", "b"]
 
 
 def test_white_space_can_be_left_out_for_scripts_without():
-    normaliser = Normaliser(units="characters", space=None)
+    normaliser = normaliser_with(units="characters", space=None)
     assert normaliser.tokens(" 我 喜欢_猫 ") == ["我", "喜", "欢", "_", "猫"]
     assert [each.token for each in normaliser.align("我 喜欢")] == ["我", None, "喜", "欢"]
     assert normaliser.written_length(" 我 喜欢 ") == 3
     with pytest.raises(InputError, match=r'^normaliser\.space: found ""; expected text that is not empty$'):
-        Normaliser(units="characters", space="")
+        normaliser_with(units="characters", space="")
 
 
 def test_a_treebank_word_is_never_emptied_or_split():
-    normaliser = Normaliser(splitting="punctuation", drop_punctuation=True, drop_words=("$",), numbers="whole")
+    normaliser = normaliser_with(splitting="punctuation", drop_punctuation=True, drop_words=("$",), numbers="whole")
     words = ["...", "$", "\u00ad", "Mr.", "10 000"]
     assert [normaliser.word(word) for word in words] == [*words[:4], "N"]
 
 
 def test_invalid_settings_are_reported_together_and_unknown_ones_with_the_closest_match():
     with pytest.raises(InputError, match=r'(?s)normaliser\.units: found "bytes".*normaliser\.numbers: found "none"'):
-        Normaliser.from_dict({"units": "bytes", "numbers": "none"})
+        NormaliserSettings.from_dict({"units": "bytes", "numbers": "none"})
     with pytest.raises(InputError, match=r"lowercase: no such setting\. Did you mean normaliser\.lower_case\?"):
-        Normaliser.from_dict({"lowercase": True})
+        NormaliserSettings.from_dict({"lowercase": True})
     with pytest.raises(InputError, match="drop_words"):
-        Normaliser(drop_words="$#")  # type: ignore[arg-type]
+        normaliser_with(drop_words="$#")
 
 
 def test_the_memory_of_pieces_is_bounded(monkeypatch):
@@ -238,7 +240,7 @@ def test_the_memory_of_pieces_is_bounded(monkeypatch):
     normaliser = Normaliser()
     words = [f"w{number}" for number in range(100)] + ["x" * 1000]
     assert normaliser.tokens(" ".join(words)) == words
-    assert len(normaliser._tokens_of) <= 10
+    assert len(normaliser._tokens) <= 10
 
 
 @pytest.mark.parametrize(
@@ -248,31 +250,31 @@ def test_the_memory_of_pieces_is_bounded(monkeypatch):
 def test_very_long_words_take_linear_time(word, units):
     begun = time.process_time()
     for numbers in ("whole", "runs"):
-        normaliser = Normaliser(units=units, splitting="punctuation", numbers=numbers)
+        normaliser = normaliser_with(units=units, splitting="punctuation", numbers=numbers)
         assert normaliser.tokens(word) == [each.token for each in normaliser.align(word) if each.token is not None]
     assert time.process_time() - begun < 1.5
 
 
 def test_tags_are_what_follows_the_last_underscore_and_are_read_as_written():
-    normaliser = Normaliser(units="tags", lower_case=True, numbers="runs", splitting="punctuation")
+    normaliser = normaliser_with(units="tags", lower_case=True, numbers="runs", splitting="punctuation")
     line = " the_DT  old_cat_NN _PRP$ 3_X1 ._. "
     assert normaliser.tokens(line) == ["DT", "NN", "PRP$", "X1", "."]
     for each in normaliser.align(line):
         assert each.written == line[each.start : each.end]
     assert normaliser.written_length(line) == len("DT NN PRP$ X1 .")
     assert normaliser.word("cat", "NN") == "NN"
-    assert Normaliser.from_dict(normaliser.to_dict()) == normaliser
+    assert NormaliserSettings.from_dict(normaliser.settings.to_dict()) == normaliser.settings
 
 
 def test_tags_are_dropped_by_the_rules_of_tokens():
-    normaliser = Normaliser(units="tags", drop_punctuation=True, drop_words=("-LRB-",))
+    normaliser = normaliser_with(units="tags", drop_punctuation=True, drop_words=("-LRB-",))
     assert normaliser.tokens("a_DT ,_, (_-LRB- b_NN ..._:") == ["DT", "NN"]
     assert [each.token for each in normaliser.align("a_DT ,_,")] == ["DT", None]
 
 
 @pytest.mark.parametrize("token", ["cat", "cat_", "_", "a_b_"])
 def test_a_token_without_a_tag_is_reported(token):
-    normaliser = Normaliser(units="tags")
+    normaliser = normaliser_with(units="tags")
     for read in (normaliser.tokens, normaliser.align, normaliser.written_length):
         with pytest.raises(InputError, match=f"found '{token}', expected word_TAG"):
             read(f"the_DT {token}")
@@ -281,11 +283,11 @@ def test_a_token_without_a_tag_is_reported(token):
 
 
 def test_marks_are_the_places_of_dropped_punctuation():
-    normaliser = Normaliser(splitting="punctuation", drop_punctuation=True)
+    normaliser = normaliser_with(splitting="punctuation", drop_punctuation=True)
     line = "Well, (she said) - no : $ 5, \u201cyes\u201d ."
     assert normaliser.tokens(line) == ["Well", "she", "said", "no", "5", "yes"]
     assert normaliser.marks(line) == [False, True, False, True, True, True]
     assert normaliser.marks(line) == marks_of(normaliser.align(line))
     assert Normaliser().marks("a , b") == [False, False, False], "what is read as a word is no mark"
-    chinese = Normaliser(units="characters", space=None, drop_punctuation=True)
+    chinese = normaliser_with(units="characters", space=None, drop_punctuation=True)
     assert chinese.marks("\u6211\u8bf4\uff0c\u4e0d") == [False, False, True]

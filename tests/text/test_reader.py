@@ -11,6 +11,7 @@ from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.reader import AS_TOKENISED, AUTO_STYLE, TextReader
 from syntaxlm.text.treebank_style import TreebankStyle
 from syntaxlm.text.vocabulary import Vocabulary
+from tests.normalisers import normaliser_with
 
 WORDS = (
     "the The a man didn't does do n't 's can not cannot said no . , Mr. N yes books girls it It left u.s. corp. corp"
@@ -30,7 +31,8 @@ STYLES = {
 
 
 def reader(name: str, style: TreebankStyle = AUTO_STYLE, **normalising: object) -> TextReader:
-    return TextReader.of(Normaliser(**normalising), Vocabulary(["<unk>", "<s>", "</s>", *STYLES[name].split()]), style)
+    vocabulary = Vocabulary(["<unk>", "<s>", "</s>", *STYLES[name].split()])
+    return TextReader.of(normaliser_with(**normalising), vocabulary, style)
 
 
 @pytest.mark.parametrize(
@@ -93,7 +95,7 @@ QUOTED = (
 )  # fmt: skip
 def test_quotation_marks_and_brackets_are_read_with_what_the_vocabulary_knows(line, tokens):
     reads = TextReader.of(
-        Normaliser(lower_case=not line.startswith("Iron(no"), numbers="whole"),
+        normaliser_with(lower_case=not line.startswith("Iron(no"), numbers="whole"),
         Vocabulary(["<unk>", "<s>", "</s>", *QUOTED.split()]),
         AUTO_STYLE,
     )
@@ -146,7 +148,7 @@ def test_a_style_of_rules_reads_as_the_style_and_the_normaliser_after_each_other
     style = TreebankStyle("split", "split")
     reads = reader("treebank", style, lower_case=True)
     line = 'The "man" didn\'t—it cannot: (No.)'
-    assert reads.tokens(line) == Normaliser(lower_case=True).tokens(style(line))
+    assert reads.tokens(line) == normaliser_with(lower_case=True).tokens(style(line))
 
 
 def test_only_the_normaliser_is_used_if_nothing_is_split():
@@ -169,7 +171,7 @@ def test_a_normaliser_that_splits_punctuation_still_splits_it():
 
 
 def test_characters_of_split_words_have_the_positions_of_the_line():
-    normaliser = Normaliser("characters")
+    normaliser = normaliser_with("characters")
     vocabulary = Vocabulary(["<unk>", "<s>", "</s>", "_", *"adogb,"])
     line = "a  dog, b"
     aligned = TextReader.of(normaliser, vocabulary, TreebankStyle("split", "split")).align(line)
@@ -218,7 +220,7 @@ def test_cached_words_are_forgotten_before_they_fill_memory(monkeypatch):
 
 
 def test_a_token_without_tag_is_reported_with_its_sentence():
-    reads = TextReader(Normaliser(units="tags"), Vocabulary(["<unk>", "<s>", "</s>", "DT"]))
+    reads = TextReader(normaliser_with(units="tags"), Vocabulary(["<unk>", "<s>", "</s>", "DT"]))
     assert reads.read(["the_DT", "", "a_DT"]).tokens == ["DT", "DT"]
     with pytest.raises(InputError, match=r"sentence 9: found 'cat', expected word_TAG"):
         reads.read(["the_DT", "a_DT cat"], first=8)

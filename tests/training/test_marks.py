@@ -17,11 +17,11 @@ from syntaxlm.ops.inside import log_partition_reference
 from syntaxlm.parsing.options import ParseOptions
 from syntaxlm.parsing.parse import parse_lines
 from syntaxlm.storage.folder import read_model
-from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.options import AS_WRITTEN
 from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.training.recipe import recipe_from
 from syntaxlm.training.run import train
+from tests.normalisers import normaliser_with
 
 LINES = ["if it rains , we stay at home .", "we stay", "dogs , cats ( and fish ) swim"]
 GOLD = "(S (NP (NN dogs) (, ,) (NP (NN cats))) (VP (VB swim) (RB well)) (. .))\n"
@@ -47,7 +47,7 @@ def recipe_of(text, **model):
 
 
 def test_the_loss_in_training_weighs_spans_that_cross_a_mark(text):
-    normaliser = Normaliser(drop_punctuation=True)
+    normaliser = normaliser_with(drop_punctuation=True)
     vocabulary = Vocabulary.build({word: 1 for line in LINES for word in normaliser.tokens(line)})
     corpus = EncodedCorpus.encode(text, normaliser, vocabulary, marks=True)
     assert corpus.marks.tolist()[:9] == [False, False, False, True, *[False] * 5]

@@ -20,7 +20,7 @@ from syntaxlm.storage.folder import (
     logic_vocabulary,
     read_classifier,
 )
-from syntaxlm.text.normaliser import Normaliser
+from syntaxlm.text.normaliser_settings import NormaliserSettings
 from syntaxlm.training.recipe import read_recipe
 from syntaxlm.training.recipe_files import bundled_recipes
 from syntaxlm.training.result import METRICS
@@ -52,7 +52,9 @@ def small(logic, cell="on-lstm", **settings):
 
 def untrained(recipe):
     """A classifier of formulas with random weights."""
-    settings = PairClassifierSettings(recipe.model, recipe.classifier, "logic", tuple(RELATIONS), Normaliser(), 4)
+    settings = PairClassifierSettings(
+        recipe.model, recipe.classifier, "logic", tuple(RELATIONS), NormaliserSettings(), 4
+    )
     vocabulary = logic_vocabulary()
     return ClassifierBundle(settings.build(len(vocabulary)), settings, vocabulary)
 

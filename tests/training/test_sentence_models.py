@@ -17,7 +17,7 @@ from syntaxlm.comparison.runs import SeedsResult
 from syntaxlm.core.errors import InputError, InputWarning
 from syntaxlm.evaluation.perplexity import evaluate_text
 from syntaxlm.models.abilities import TrainsByGradient
-from syntaxlm.models.pcfg.model import SentencePCFG
+from syntaxlm.models.pcfg.sentence_pcfg import SentencePCFG
 from syntaxlm.models.registry import MODELS
 from syntaxlm.storage.folder import read_model
 from syntaxlm.training.language_model import TextTask

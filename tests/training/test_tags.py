@@ -169,10 +169,10 @@ def test_unknown_tags_of_a_treebank_are_counted_or_refused(parser, tmp_path):
 def test_supervision_is_read_over_tags(toy, tagged, tmp_path):
     from syntaxlm.data.corpora import EncodedCorpus, count_tokens
     from syntaxlm.data.supervision import read_supervision
-    from syntaxlm.text.normaliser import Normaliser
     from syntaxlm.text.vocabulary import Vocabulary
+    from tests.normalisers import normaliser_with
 
-    normaliser = Normaliser(units="tags")
+    normaliser = normaliser_with(units="tags")
     vocabulary = Vocabulary.build(count_tokens(tagged / "test.tagged.txt", normaliser))
     corpus = EncodedCorpus.encode(tagged / "test.tagged.txt", normaliser, vocabulary)
     assert read_supervision(toy / "test.mrg", "none", corpus, normaliser, vocabulary).count == 15

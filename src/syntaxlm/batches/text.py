@@ -56,25 +56,33 @@ LENGTH_NOISE = 0.03
 class SentenceBatches:
     """A corpus as independent sentences: with BOS w w w as input, w w w EOS is predicted.
 
-    predict_eos: whether EOS is predicted; otherwise the input is BOS w w, and w w w is predicted.
+    Args:
+        corpus: the sentences.
+        vocabulary: of the corpus.
+        token_budget: tokens per batch, steps times sentences, including padding; a longer sentence is a batch by
+            itself.
+        shuffle: for training, whether sentences and batches are in a new order every epoch; otherwise they are sorted
+            from the longest sentence to the shortest.
+        seed: of the shuffling, at least 0.
+        mixed: for training, whether each batch mixes sentences of all lengths, for models that normalise the tokens of
+            a batch together; the budget then counts real tokens. Otherwise batches have similar lengths, which needs
+            the least padding.
+        maximum_sentences: per batch; None for no limit.
+        maximum_words: longer sentences are excluded and counted in `skipped`; None for no limit. For training only.
+        closed: whether EOS is also an input, as needed for parsing: BOS w w w EOS. The target of this EOS is another
+            EOS and not a prediction of the corpus.
+        rank: index of this process. Each process takes every ranks-th batch.
+        ranks: number of processes. If shuffled, batches left over after an equal number per process are dropped in
+            that epoch; otherwise none are.
+        spans: of trees of the corpus's sentences, for training. A batch has the spans that end just before one of its
+            steps; without `closed`, the spans that end a sentence have no such step.
+        predict_eos: whether EOS is predicted; otherwise the input is BOS w w, and w w w is predicted.
+        curriculum: maximum words in epochs 0, 1, ...; after that `maximum_words`. For training only.
+        final_spans: whether a batch also has the spans that end a sentence, at a step after its last.
+        span_interval: only every so many batches of an epoch have spans.
 
-    token_budget: tokens per batch, steps times sentences, including padding; a longer sentence is a batch by itself.
-    shuffle: for training, whether sentences and batches are in a new order every epoch; otherwise they are sorted from
-        the longest sentence to the shortest. seed: of the shuffling, at least 0.
-    mixed: for training, whether each batch mixes sentences of all lengths, for models that normalise the tokens of a
-        batch together; the budget then counts real tokens. Otherwise batches have similar lengths, for least padding.
-    maximum_sentences: per batch; None for no limit.
-    maximum_words: longer sentences are excluded and counted in `skipped`; None for no limit. For training only.
-    curriculum: maximum words in epochs 0, 1, ...; after that `maximum_words`. For training only.
-    closed: whether EOS is also an input, as needed for parsing: BOS w w w EOS. The target of this EOS is another EOS
-        and not a prediction of the corpus.
-    rank, ranks: index of this process and number of processes. Each takes every ranks-th batch. If shuffled, batches
-        left over after an equal number per process are dropped in that epoch; otherwise none are.
-    spans: of trees of the corpus's sentences, for training. A batch has the spans that end just before one of its
-        steps; without `closed`, the spans that end a sentence have no such step.
-    final_spans: whether a batch also has the spans that end a sentence, at a step after its last.
-    span_interval: only every so many batches of an epoch have spans.
-    Raises InputError for a budget or limit under 1, and if no sentence is left.
+    Raises:
+        InputError: for a budget or limit under 1, and if no sentence is left.
     """
 
     carries_state = False
@@ -106,8 +114,8 @@ class SentenceBatches:
         self.token_budget, self.maximum_sentences = token_budget, maximum_sentences
         self.shuffle, self.seed, self.rank, self.ranks = shuffle, seed, rank, ranks
         self.mixed, self.spans = mixed, spans
-        self._more = 2 if closed else int(predict_eos)  # additional steps of a sentence, compared with its words
-        self._lengths: Integers = corpus.lengths + self._more
+        self._extra_steps = 2 if closed else int(predict_eos)  # of a sentence, besides one for each word
+        self._lengths: Integers = corpus.lengths + self._extra_steps
         self._final_spans, self._span_interval = final_spans, span_interval
         self._limits = [*curriculum, maximum_words]
         self.skipped = len(corpus) - len(self._chosen(len(curriculum)))
@@ -119,7 +127,7 @@ class SentenceBatches:
     def _chosen(self, epoch: int) -> Integers:
         """Return the sentences of an epoch, as indices."""
         limit = self._limits[min(epoch, len(self._limits) - 1)]
-        words = self._lengths - self._more
+        words = self._lengths - self._extra_steps
         return np.flatnonzero(words <= (words.max() if limit is None else limit))
 
     def epoch(self, number: int) -> list[Integers]:
@@ -135,6 +143,7 @@ class SentenceBatches:
         else:
             noisy = lengths * (1 + LENGTH_NOISE * random.random(len(lengths))) + random.random(len(lengths))
             order = np.argsort(-noisy)
+
             # No later sentence is longer than the integer part of the noisy length, so cutting by that keeps the
             # budget. The first batch has a random smaller size, which shifts all later cuts.
             batches = self._cut(chosen[order], noisy[order].astype(np.int64), random.random())
@@ -147,22 +156,24 @@ class SentenceBatches:
         return len(self.epoch(epoch))
 
     def iterate(self, epoch: int = 0, start: int = 0) -> Iterator[TokenBatch]:
-        """Yield the batches of an epoch from number `start` on, counted from 0. tokens, targets: (longest,
-        sentences).
-        """
+        """Yield the batches of an epoch from number `start` on, counted from 0; tokens are (longest, sentences)."""
         for number, indices in enumerate(self.epoch(epoch)[start:], start):
             yield self.batch(indices, with_spans=number % self._span_interval == 0)
 
     def batch(self, indices: Integers, with_spans: bool = True) -> TokenBatch:
         """Return the batch of these sentences, in this order, padded with EOS.  with_spans: whether it has `spans`."""
         lengths = self._lengths[indices]
-        words = lengths - self._more
+        words = lengths - self._extra_steps
         steps = np.arange(lengths.max())[:, None]
+
+        # Inputs are the targets one step later, after BOS.
         targets = words_at(self.corpus, self.corpus.offsets[indices] + steps)
         targets[steps >= words] = self.vocabulary.end_id
         first = np.full((1, len(indices)), self.vocabulary.begin_id, np.int64)
+
+        # Step 0 reads BOS, so word k, counted from 1, is read at step k: this is where its mark and its spans are.
         marks = None
-        if self.corpus.marks is not None:  # step 0 reads BOS
+        if self.corpus.marks is not None:
             places = self.corpus.offsets[indices] + steps - 1
             real = (steps > 0) & (steps <= words)
             marks = torch.from_numpy(self.corpus.marks[np.where(real, places, 0)] & real)
@@ -171,7 +182,6 @@ class SentenceBatches:
             places = item_indices(self.spans.offsets, indices)
             columns = np.repeat(np.arange(len(indices)), np.diff(self.spans.offsets)[indices])
             ends = self.spans.ends[places].astype(np.int64)
-            # Step 0 reads BOS, so word k, counted from 1, is read at step k.
             spans = np.stack([ends + 1, columns, ends - self.spans.starts[places]], axis=1)
             if not self._final_spans:
                 spans = spans[ends + 1 < lengths[columns]]
@@ -193,7 +203,7 @@ class SentenceBatches:
         indices = batch.indices.cpu().numpy()
         steps = np.arange(len(batch.tokens))[:, None]
         # If EOS is predicted, each previous sentence adds one.
-        places: Integers = np.asarray(self.corpus.offsets)[indices] + self._more * indices + steps
+        places: Integers = np.asarray(self.corpus.offsets)[indices] + self._extra_steps * indices + steps
         return torch.from_numpy(places[batch.mask().cpu().numpy()])
 
     def _mixed(self, random: np.random.Generator, chosen: Integers) -> list[Integers]:
@@ -204,13 +214,15 @@ class SentenceBatches:
         """
         order = random.permutation(chosen)
         lengths = self._lengths[order].tolist()
-        places: dict[int, list[int]] = {}  # by length
+        by_length: dict[int, list[int]] = {}
         for place, length in enumerate(lengths):
-            places.setdefault(length, []).append(place)
+            by_length.setdefault(length, []).append(place)
         used = np.zeros(len(order), bool)
         most = self.maximum_sentences or len(order)
-        batches, place = [], 0
+        batches: list[Integers] = []
+        place = 0
         while place < len(order):
+            # Sentences in their random order, as long as they fit.
             batch: list[int] = []
             room = self.token_budget
             while place < len(order) and len(batch) < most:
@@ -221,8 +233,10 @@ class SentenceBatches:
                     batch.append(place)
                     room -= lengths[place]
                 place += 1
+
+            # A later sentence that fills the batch exactly.
             if room > 0 and len(batch) < most:
-                fitting = places.get(room, [])
+                fitting = by_length.get(room, [])
                 while fitting and used[fitting[-1]]:
                     fitting.pop()
                 if fitting:
@@ -235,40 +249,51 @@ class SentenceBatches:
     def _cut(self, order: Integers, bounds: Integers, first: float) -> list[Integers]:
         """Cut sentences into batches under the budget.
 
-        bounds: decreasing; no sentence from here on is longer.  first: fraction of the budget used by the first batch.
+        Args:
+            order: the sentences, as indices.
+            bounds: decreasing; no sentence from here on is longer.
+            first: fraction of the budget used by the first batch.
         """
-        batches, begin, budget = [], 0, max(1, int(self.token_budget * first))
-        while begin < len(order):
-            size = min(max(1, budget // int(bounds[begin])), self.maximum_sentences or len(order))
-            batches.append(order[begin : begin + size])
-            begin, budget = begin + size, self.token_budget
+        batches: list[Integers] = []
+        start, budget = 0, max(1, int(self.token_budget * first))
+        while start < len(order):
+            size = min(max(1, budget // int(bounds[start])), self.maximum_sentences or len(order))
+            batches.append(order[start : start + size])
+            start, budget = start + size, self.token_budget
         return batches
 
 
 # Variable bptt lengths: normal around the setting, or in a few batches around half of it, within bounds.
-FULL_SHARE = 0.95
-STEPS_SPREAD = 5.0
-FEWEST_STEPS = 5
-MOST_MORE_STEPS = 10
+SHARE_AROUND_BPTT = 0.95
+BPTT_STD = 5.0
+SHORTEST_BPTT = 5
+LARGEST_EXCESS_OF_BPTT = 10
 
 
 class StreamBatches:
     """A corpus as one stream, w w w EOS w w EOS, in parallel columns of as equal length as possible.
 
-    batch_size: columns, over all processes; fewer if the stream has fewer tokens.
-    bptt: steps per batch. A step that only some columns have is added to the last batch, which then has `lengths`; it
-        is never a separate batch, so no column of a batch is empty.
-    rank, ranks: index of this process and number of processes; each has a share of the columns and the same number of
-        batches.
-    variable_bptt: for training, whether the steps of each batch are resampled every epoch, around `bptt` (with
-        probability 0.95) or half of it, at least 5, at most 10 more than `bptt`; the last batch has the rest.
-        Merity et al. 2018, section 4.1. seed: of the sampling, at least 0.
-    spans: of gold trees of the corpus's sentences, for training. A batch has the spans that end just before one of its
-        steps and are in one column; they may start in an earlier batch.
-    span_interval: only every so many batches of an epoch have spans.
     The first input of every column is the preceding token of the stream, BOS for the first column. Every batch except
     the first continues the previous one (`carries`).
-    Raises InputError for sizes under 1, a seed under 0, and for fewer columns than processes.
+
+    Args:
+        corpus: the sentences.
+        vocabulary: of the corpus.
+        batch_size: columns, over all processes; fewer if the stream has fewer tokens.
+        bptt: steps per batch. A step that only some columns have is added to the last batch, which then has `lengths`;
+            it is never a separate batch, so no column of a batch is empty.
+        rank: index of this process, which has a share of the columns and the same number of batches as the others.
+        ranks: number of processes.
+        variable_bptt: for training, whether the steps of each batch are resampled every epoch, around `bptt` (with
+            probability 0.95) or half of it, at least 5, at most 10 more than `bptt`; the last batch has the rest.
+            Merity et al. 2018, section 4.1.
+        seed: of the sampling, at least 0.
+        spans: of gold trees of the corpus's sentences, for training. A batch has the spans that end just before one of
+            its steps and are in one column; they may start in an earlier batch.
+        span_interval: only every so many batches of an epoch have spans.
+
+    Raises:
+        InputError: for sizes under 1, a seed under 0, and for fewer columns than processes.
     """
 
     carries_state = True
@@ -291,9 +316,12 @@ class StreamBatches:
             raise ValueError("the spans do not fit the sentences of the corpus")
         self.corpus, self.vocabulary, self.bptt = corpus, vocabulary, bptt
         self.variable_bptt, self.seed, self._span_interval = variable_bptt, seed, span_interval
+
         # Start of each sentence in the stream, which has one EOS for every previous sentence.
-        self._begins: Integers = np.asarray(corpus.offsets) + np.arange(len(corpus) + 1)
-        self.token_count = int(self._begins[-1])
+        self._starts: Integers = np.asarray(corpus.offsets) + np.arange(len(corpus) + 1)
+        self.token_count = int(self._starts[-1])
+
+        # Columns of as equal length as possible, of which this process has a share.
         columns = min(batch_size, self.token_count)
         if columns < ranks:
             raise InputError(
@@ -306,18 +334,21 @@ class StreamBatches:
         self._column_starts: Integers = mine * short + np.minimum(mine, longer)
         self._column_lengths: Integers = short + (mine < longer)
         self._shortest, self._longest = short, short + (longer > 0)
-        self._spans: Integers | None = None
-        if spans is not None:
-            # (3, n): steps, columns and lengths of the spans within this process's columns, sorted by step. The step,
-            # counted from 0, is the one that reads the token after the span; it predicts the token after its input.
-            span_lengths = spans.ends.astype(np.int64) - spans.starts
-            targets = self._begins[spans.sentences()] + spans.ends + 1
-            span_columns = np.searchsorted(self._column_starts, targets, side="right") - 1
-            steps = targets - self._column_starts[span_columns]
-            # Steps before the first column are negative.
-            inside = (steps >= span_lengths) & (steps < self._column_lengths[span_columns])
-            in_columns: Integers = np.stack([steps, span_columns, span_lengths])[:, inside]
-            self._spans = in_columns[:, np.argsort(in_columns[0], kind="stable")]
+        self._spans = None if spans is None else self._spans_of_columns(spans)
+
+    def _spans_of_columns(self, spans: SpanSets) -> Integers:
+        """Return steps, columns and lengths of the spans within this process's columns, sorted by step: (3, n).
+
+        The step, counted from 0, is the one that reads the token after the span; it predicts the token after its input.
+        """
+        lengths = spans.ends.astype(np.int64) - spans.starts
+        targets = self._starts[spans.sentences()] + spans.ends + 1
+        columns = np.searchsorted(self._column_starts, targets, side="right") - 1
+        steps = targets - self._column_starts[columns]
+        # Steps before the first column are negative.
+        is_inside = (steps >= lengths) & (steps < self._column_lengths[columns])
+        in_columns: Integers = np.stack([steps, columns, lengths])[:, is_inside]
+        return in_columns[:, np.argsort(in_columns[0], kind="stable")]
 
     def __len__(self) -> int:
         """Return the number of batches; with variable bptt, of epoch 0."""
@@ -331,9 +362,7 @@ class StreamBatches:
         return len(self._cuts(epoch)) - 1
 
     def iterate(self, epoch: int = 0, start: int = 0) -> Iterator[TokenBatch]:
-        """Yield the batches of an epoch from number `start` on, from 0. tokens, targets: (steps, columns of this
-        process).
-        """
+        """Yield the batches of an epoch from number `start` on, from 0; tokens are (steps, columns of this process)."""
         cuts = self._cuts(epoch)
         for number in range(start, len(cuts) - 1):
             begin, end = int(cuts[number]), int(cuts[number + 1])
@@ -356,13 +385,13 @@ class StreamBatches:
             )
 
     def _cuts(self, epoch: int) -> Integers:
-        """(batches + 1,) the first step of each batch of an epoch, and the end of the last."""
+        """Return the first step of each batch of an epoch, and the end of the last: (batches + 1,)."""
         if self.variable_bptt:
             random = np.random.default_rng([self.seed, epoch])
-            count = -(-self._shortest // FEWEST_STEPS)  # enough for the shortest column
-            means = np.where(random.random(count) < FULL_SHARE, self.bptt, self.bptt / 2)
-            drawn = random.normal(means, STEPS_SPREAD).astype(np.int64)
-            ends = np.cumsum(np.clip(drawn, FEWEST_STEPS, self.bptt + MOST_MORE_STEPS))
+            count = -(-self._shortest // SHORTEST_BPTT)  # enough for the shortest column
+            means = np.where(random.random(count) < SHARE_AROUND_BPTT, self.bptt, self.bptt / 2)
+            steps = random.normal(means, BPTT_STD).astype(np.int64)
+            ends = np.cumsum(np.clip(steps, SHORTEST_BPTT, self.bptt + LARGEST_EXCESS_OF_BPTT))
             begins = np.concatenate([[0], ends[ends < self._shortest]])
         else:
             begins = np.arange(0, self._shortest, self.bptt)
@@ -370,8 +399,8 @@ class StreamBatches:
 
     def _tokens(self, positions: Integers) -> Integers:
         """Return the tokens at positions of the stream; BOS at the position before the first token."""
-        sentences = np.searchsorted(self._begins, positions, side="right") - 1
-        is_end = positions == self._begins[np.minimum(sentences + 1, len(self._begins) - 1)] - 1
+        sentences = np.searchsorted(self._starts, positions, side="right") - 1
+        is_end = positions == self._starts[np.minimum(sentences + 1, len(self._starts) - 1)] - 1
         tokens = words_at(self.corpus, positions - sentences)
         tokens[is_end] = self.vocabulary.end_id
         tokens[positions < 0] = self.vocabulary.begin_id

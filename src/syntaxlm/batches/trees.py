@@ -25,16 +25,22 @@ DEPTH_NOISE = 2.0
 class TreeBatches:
     """Batches of whole trees: the steps that generate their words.
 
-    token_budget: steps (words) per batch; a larger tree is a batch by itself.
-    shuffle: for training, whether trees and batches are in a new order every epoch; otherwise they are sorted from the
-        deepest tree to the shallowest. seed: of the shuffling, at least 0.
-    mixed: for training, whether each batch mixes trees of all depths; otherwise batches have similar depths: fewer and
-        larger matrix products for the same number of words.
-    maximum_trees: per batch; None for no limit.
-    maximum_words: larger trees are excluded and counted in `skipped`; None for no limit. For training only.
-    rank, ranks: index of this process and number of processes. Each takes every ranks-th batch. If shuffled, batches
-        left over after an equal number per process are dropped in that epoch; otherwise none are.
-    Raises InputError for sizes out of range, and if no tree is left.
+    Args:
+        corpus: the trees.
+        token_budget: steps (words) per batch; a larger tree is a batch by itself.
+        shuffle: for training, whether trees and batches are in a new order every epoch; otherwise they are sorted from
+            the deepest tree to the shallowest.
+        seed: of the shuffling, at least 0.
+        mixed: for training, whether each batch mixes trees of all depths; otherwise batches have similar depths, which
+            means fewer and larger matrix products for the same number of words.
+        maximum_trees: per batch; None for no limit.
+        maximum_words: larger trees are excluded and counted in `skipped`; None for no limit. For training only.
+        rank: index of this process. Each process takes every ranks-th batch.
+        ranks: number of processes. If shuffled, batches left over after an equal number per process are dropped in
+            that epoch; otherwise none are.
+
+    Raises:
+        InputError: for sizes out of range, and if no tree is left.
     """
 
     carries_state = False
@@ -88,24 +94,29 @@ class TreeBatches:
     def batch(self, indices: Integers) -> TreeBatch:
         """Return the batch of these trees."""
         corpus, offsets = self.corpus, np.asarray(self.corpus.text.offsets)
+
+        # Of each word of the batch: its tree, and its positions in the tree, in the batch and in the corpus.
         lengths = corpus.text.lengths[indices]
-        ends = np.cumsum(lengths)
         trees = np.repeat(np.arange(len(indices)), lengths)
-        firsts = (ends - lengths)[trees]  # index of the first word of each word's tree in the batch
+        firsts = (np.cumsum(lengths) - lengths)[trees]  # index of the first word of each word's tree in the batch
         positions = np.arange(len(trees)) - firsts
         places = offsets[indices][trees] + positions
+
+        # Steps are sorted by path depth, then by edge type.
         kinds = EDGES * (corpus.paths.depths[places] - 1) + corpus.paths.edges[places]
         order = np.argsort(kinds, kind="stable")
         counts = np.bincount(kinds, minlength=EDGES * int(corpus.depths[indices].max()))
         rows = np.zeros(len(order) + 1, np.int64)  # index of each word's state, from 1, after ROOT
         rows[order + 1] = np.arange(1, len(order) + 1)
         trees, positions, places, firsts = trees[order], positions[order], places[order], firsts[order]
+
+        # The word that each edge leaves.
         parents = corpus.paths.parents[places].astype(np.int64)
         sources = places - positions + parents - 1  # positions in the corpus of the words that the edges leave
         return TreeBatch(
-            words=_taken(corpus.text.ids, sources, parents, corpus.root_id),
+            words=_ids_at(corpus.text.ids, sources, parents, corpus.root_id),
             targets=torch.from_numpy(corpus.text.ids[places].astype(np.int64)),
-            labels=_taken(corpus.labels, sources, parents, corpus.root_label_id),
+            labels=_ids_at(corpus.labels, sources, parents, corpus.root_label_id),
             trees=torch.from_numpy(trees),
             positions=torch.from_numpy(positions),
             indices=torch.from_numpy(indices.copy()),
@@ -123,15 +134,17 @@ class TreeBatches:
     def _cut(self, order: Integers, first: float) -> list[Integers]:
         """Cut trees into batches under the budget. first: fraction of the budget used by the first batch."""
         ends = np.cumsum(self.corpus.text.lengths[order])
-        batches, begin, before, budget = [], 0, 0, int(self.token_budget * first)
-        while begin < len(order):
-            end = max(begin + 1, int(np.searchsorted(ends, before + budget, side="right")))
-            end = min(end, begin + (self.maximum_trees or len(order)))
-            batches.append(order[begin:end])
-            begin, before, budget = end, int(ends[end - 1]), self.token_budget
+        batches: list[Integers] = []
+        start = words_before = 0
+        budget = int(self.token_budget * first)
+        while start < len(order):
+            end = max(start + 1, int(np.searchsorted(ends, words_before + budget, side="right")))
+            end = min(end, start + (self.maximum_trees or len(order)))
+            batches.append(order[start:end])
+            start, words_before, budget = end, int(ends[end - 1]), self.token_budget
         return batches
 
 
-def _taken(ids: npt.NDArray[np.integer], sources: Integers, parents: Integers, root: int) -> Tensor:
+def _ids_at(ids: npt.NDArray[np.integer], sources: Integers, parents: Integers, root: int) -> Tensor:
     """Return the ids at positions of the corpus, or ROOT's if the parent is ROOT: (n,) int64."""
     return torch.from_numpy(np.where(parents > 0, ids[np.maximum(sources, 0)], root).astype(np.int64))

@@ -254,7 +254,7 @@ def from_arpa(
 
     refuse_run(output)
     with status("reading"):
-        bundle = read_arpa(file, read_model(like).normaliser if like else None)
+        bundle = read_arpa(file, read_model(like).settings.normaliser if like else None)
         write_model(output, bundle)
     print(formatted(NGramSummary.of(cast("NGramModel", bundle.model), output), format))
 

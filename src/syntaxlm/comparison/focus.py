@@ -50,6 +50,7 @@ from syntaxlm.parsing.parse import parse_text
 from syntaxlm.storage.bundled import find_model
 from syntaxlm.storage.combination import combine
 from syntaxlm.storage.folder import ModelBundle, read_model, write_model
+from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.options import AS_WRITTEN
 from syntaxlm.training.recipe import Recipe, TextRecipe, with_overrides
 from syntaxlm.training.result import TrainingResult, read_result
@@ -220,8 +221,9 @@ def focus(
 def _check_texts(recipe: TextRecipe) -> None:
     """Raise InputError for missing files and for texts without words, before anything is trained."""
     fingerprints_of(recipe)
+    normaliser = Normaliser(recipe.data.normaliser)
     for text in (recipe.data.train, str(recipe.data.valid)):
-        if not any(recipe.data.normaliser.tokens(line) for _, line in read_sentences(text, recipe.data.normaliser)):
+        if not any(normaliser.tokens(line) for _, line in read_sentences(text, normaliser)):
             raise no_sentence(text)
 
 
@@ -255,7 +257,7 @@ def _learners(
     """
     focus = [str(_trees(folder, "train"))]
     learners: dict[str, Recipe] = {}
-    if hasattr(recipe.model, "focus"):
+    if recipe.model.is_focusable:
         strength = STRENGTH if options.strength is None else options.strength
         learners["focused"] = with_overrides(recipe, {"model.focus": strength, "text.focus": focus})
     elif options.strength is not None:
@@ -283,16 +285,16 @@ def _student(
     if options.minutes is not None:
         settings["schedule.minutes"] = recipe.schedule.minutes
     if _learns_from_trees_alone(student):
-        teachers: list[Any] = [parser_recipe.model for parser_recipe in runs.values()]
+        teachers = [parser_recipe.model for parser_recipe in runs.values()]
         teachers += [read_model(path).settings.model for path in options.also]
         text = recipe.to_dict()["text"] | {
             "focus": [trees],
             "focus_valid": [str(_trees(folder, "valid"))],
             "test": None,
         }
-        marks = any(getattr(teacher, "marks", False) for teacher in teachers)
+        marks = any(teacher.training_marks is not None for teacher in teachers)
         return with_overrides(student, settings | {"text": text, "model.marks": marks})
-    if not getattr(student.model, "supervision", 0):
+    if not student.model.supervision:
         raise InputError(
             f"--student: {student.model.name} models with these settings do not learn from trees; expected a"
             " span-parser, or a language model with model.supervision, such as transformer-trees-text"
@@ -314,8 +316,8 @@ def _parsers(
     name = recipe.model.name
     model_type = MODELS[name]
     parses = model_type.has(ParsesSentences)
-    if getattr(recipe.model, "tree_loss", None) == "states":  # these parse only if they learn from trees
-        parses = getattr(recipe.model, "supervision", 0) > 0
+    if recipe.model.tree_loss == "states":  # these parse only if they learn from trees
+        parses = recipe.model.supervision > 0
     if not isinstance(recipe, TextRecipe) or not parses or model_type.has(LearnsFromTrees):
         fault = "learn from the trees of others" if model_type.has(LearnsFromTrees) else "do not parse"
         raise InputError(
@@ -331,7 +333,7 @@ def _parsers(
             " --also MODEL"
         )
     if options.minutes is not None:
-        learners = hasattr(recipe.model, "focus") + (options.student is not None)
+        learners = recipe.model.is_focusable + (options.student is not None)
         rounds = math.ceil(count / options.jobs) + math.ceil(learners / options.jobs)
         schedule = replace(recipe.schedule, minutes=options.minutes * _TRAINING / rounds)
         recipe = replace(recipe, schedule=schedule)

@@ -40,6 +40,7 @@ from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.data.treebanks import dependency_trees
 from syntaxlm.models.abilities import TrainsByGradient
 from syntaxlm.storage.folder import VOCABULARY, find_device, read_model
+from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.training.processes import rank_and_count
 from syntaxlm.training.recipe import LanguageModelRecipe, Recipe, SentenceBatchSettings, TreeRecipe, read_recipe
@@ -437,7 +438,7 @@ def _epoch_tokens(recipe: LanguageModelRecipe, folder: Path) -> int:
         sizes, most = map(len, dependency_trees(recipe.trees.train)), recipe.batches.maximum_words
         return sum(size for size in sizes if most is None or size <= most)
     vocabulary = Vocabulary.read(folder / VOCABULARY)
-    with EncodedCorpus.encode(recipe.data.train, recipe.data.normaliser, vocabulary) as corpus:
+    with EncodedCorpus.encode(recipe.data.train, Normaliser(recipe.data.normaliser), vocabulary) as corpus:
         lengths = corpus.lengths
         if isinstance(recipe.batches, SentenceBatchSettings) and recipe.batches.maximum_words is not None:
             lengths = lengths[lengths <= recipe.batches.maximum_words]

@@ -113,7 +113,7 @@ class SymbolUse:
 
 def class_tokens(bundle: ModelBundle) -> frozenset[str]:
     """Return the tokens that stand for many words: the unknown word, its classes, and N where numbers are replaced."""
-    number = {"N"} if bundle.normaliser.numbers != "keep" else set()
+    number = {"N"} if bundle.settings.normaliser.numbers != "keep" else set()
     return frozenset(bundle.vocabulary.decode(bundle.vocabulary.unknown_ids)) | number
 
 

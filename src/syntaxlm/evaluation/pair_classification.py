@@ -57,8 +57,10 @@ class EncodedPairs:
     """Pairs as token ids, and their labels as classes, (n,). Every label must be in the settings."""
 
     def __init__(self, pairs: Sequence[LabelledPair], settings: PairClassifierSettings, vocabulary: Vocabulary) -> None:
+        normaliser = Normaliser(settings.normaliser)
+
         def encoded(sentence: str) -> Tensor:
-            return torch.tensor(vocabulary.encode(settings.normaliser.tokens(sentence)))
+            return torch.tensor(vocabulary.encode(normaliser.tokens(sentence)))
 
         classes = {label: number for number, label in enumerate(settings.labels)}
         self.left, self.right = [encoded(pair.left) for pair in pairs], [encoded(pair.right) for pair in pairs]
@@ -260,7 +262,7 @@ def evaluate_classifier(
     Raises InputError for the reasons of `read_pairs`, and for a label that the classifier does not have.
     """
     settings = bundle.settings
-    pairs = read_pairs(path, settings.task, settings.normaliser, settings.labels)
+    pairs = read_pairs(path, settings.task, Normaliser(settings.normaliser), settings.labels)
     return ClassificationReport(str(path), pairs, answers(bundle, pairs, device), settings.labels)
 
 

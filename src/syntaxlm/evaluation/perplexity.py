@@ -20,7 +20,7 @@ from syntaxlm.scoring.cache import CacheSettings, log_probs_with_cache
 from syntaxlm.scoring.engine import Scorer, unusable
 from syntaxlm.scoring.options import PerplexityOptions
 from syntaxlm.storage.folder import ModelBundle
-from syntaxlm.text.doubts import FEWEST_UNKNOWN, MANY_UNKNOWN
+from syntaxlm.text.doubts import DOUBTFUL_UNKNOWN_SHARE, DOUBTFUL_UNKNOWN_WORDS
 
 Corpus = EncodedCorpus | DependencyCorpus
 
@@ -196,7 +196,7 @@ def score_of(corpus: Corpus, mode: TextMode, nats: float) -> LanguageModelScore:
 
 def _warn_of_unknown_words(bundle: ModelBundle, corpus: EncodedCorpus) -> None:
     """Warn of a text of which many words are unknown."""
-    fewest = max(FEWEST_UNKNOWN, MANY_UNKNOWN * corpus.word_count)
+    fewest = max(DOUBTFUL_UNKNOWN_WORDS, DOUBTFUL_UNKNOWN_SHARE * corpus.word_count)
     if bundle.normaliser.units == "words" and corpus.unknown_count >= fewest:
         start = f"{corpus.source}: " if corpus.source else ""
         share = corpus.unknown_count / corpus.word_count

@@ -113,7 +113,7 @@ class HasLoss(Ability):
         """Return the loss of a batch that continues from `state`."""
 
 
-KEPT = 2.5  # copies of what a layer reads and gives that a training step keeps: gradients, dropout, activations
+ACTIVATION_COPIES = 2.5  # of each layer's inputs and outputs, kept for backward: activations, dropout, gradients
 
 
 class TrainsByGradient(HasLoss):
@@ -122,8 +122,11 @@ class TrainsByGradient(HasLoss):
     def step_size(self, tokens: int, longest: int) -> int:
         """Estimate how many numbers a training step has in memory beside weights and gradients, within a factor of two.
 
-        tokens: in a batch.  longest: words of its longest sentence.
         By default, every token is an input of every layer. Logits are in memory once.
+
+        Args:
+            tokens: number of tokens of a batch.
+            longest: number of words of its longest sentence.
         """
         assert isinstance(self, Model)
         features = logits = 0
@@ -136,7 +139,7 @@ class TrainsByGradient(HasLoss):
                     logits += 0 if isinstance(module, nn.Embedding) else outputs
                     outputs = 0
                 features += outputs + inputs
-        return int(tokens * (KEPT * features + logits))
+        return int(tokens * (ACTIVATION_COPIES * features + logits))
 
 
 class TrainsByCounting(Ability):
@@ -280,9 +283,9 @@ class PredictsNextToken(ScoresTokens):
         One step at a time, because the distributions of all steps may not fit in memory.
         """
         for step in range(len(batch.tokens)):
-            one = TokenBatch(batch.tokens[step : step + 1], batch.targets[step : step + 1])
-            values, state = self.next_log_probs(one, state)
-            yield values
+            single = TokenBatch(batch.tokens[step : step + 1], batch.targets[step : step + 1])
+            log_probs, state = self.next_log_probs(single, state)
+            yield log_probs
 
 
 class SampledSentence(NamedTuple):
@@ -410,10 +413,11 @@ class EmittedWord(NamedTuple):
 
 
 class HasGrammar(LabelsSpans, SamplesSentences):
-    """ParsesSentences and samples with a probabilistic context-free grammar whose symbols are the `labels`.
+    """Parses and samples with a probabilistic context-free grammar whose symbols are the `labels`.
 
-    nonterminal_count: m; the first m labels are nonterminals, the others preterminals.
-    rules_note: which rules are listed, if the rules depend on the sentence; "" for fixed rules.
+    Attributes:
+        nonterminal_count: m; the first m labels are nonterminals, the others preterminals.
+        rules_note: which rules are listed, if the rules depend on the sentence; "" for fixed rules.
     """
 
     nonterminal_count: int

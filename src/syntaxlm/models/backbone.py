@@ -8,13 +8,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, Literal, TypeAlias, TypeVar
+from typing import Annotated, Any, TypeAlias, TypeVar
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad, rms_norm
 
-from syntaxlm.core.settings import Bounds, Fraction, NonNegative, Positive, Settings, Size
+from syntaxlm.core.settings import Bounds, Fraction, NonNegative, Positive, Size
 from syntaxlm.models.abilities import (
     EncodesSentences,
     Encoding,
@@ -28,6 +28,7 @@ from syntaxlm.models.abilities import (
     TrainsByGradient,
 )
 from syntaxlm.models.batches import State, TokenBatch
+from syntaxlm.models.config import BaseConfig
 from syntaxlm.models.layers import (
     AdaptiveDecoder,
     AdaptiveEmbedding,
@@ -63,10 +64,7 @@ class BackboneOutput:
     maps: Maps = field(default_factory=Maps)
 
 
-TreeLoss = Literal["states", "distances"]
-"""How a model learns from given trees: by TreeReg on its hidden states, or by a ranking loss on its distances."""
-
-_TREE_FEATURES = 4  # one in so many features of a state follows given trees
+_FEATURES_PER_TREE_FEATURE = 4  # the first quarter of the features of a state follows given trees
 
 
 def with_tree_states(
@@ -74,21 +72,28 @@ def with_tree_states(
 ) -> BackboneOutput:
     """Return the output with the states that TreeReg regularises, and in training with its loss, if it has a weight.
 
-    hidden: (T, B, F). Its first quarter of the features is used, as in Nandi et al. 2025, scaled to a root mean square
-    of 1: states could lower the loss by growing. The state before a sentence, after BOS or an EOS, counts as 0: so the
-    loss is the same in sentences and in a stream, where the spans of other batches' states are left out.
+    The first quarter of the features is used, as in Nandi et al. 2025, scaled to a root mean square of 1: states could
+    lower the loss by growing. The state before a sentence, after BOS or an EOS, counts as 0, so that the loss is the
+    same in sentences and in a stream, where spans that start in another batch are left out.
+
+    Args:
+        output: of the backbone.
+        hidden: states, (T, B, F).
+        batch: with spans, if there are given trees.
+        weight: of the loss; 0: the output is unchanged.
+        training: whether the loss is added.
     """
     if not weight:
         return output
-    features = hidden[..., : max(1, hidden.shape[-1] // _TREE_FEATURES)]
+    features = hidden[..., : max(1, hidden.shape[-1] // _FEATURES_PER_TREE_FEATURE)]
     states, penalties = rms_norm(features, features.shape[-1:], eps=1e-6), output.penalties
     if training and batch.spans is not None:
         spans = batch.span_steps()
-        if batch.ends is None:
-            read, spans = states[1:], spans - torch.tensor([0, 1, 1], device=states.device)
+        if batch.ends is None:  # sentences: without the state of BOS
+            word_states, spans = states[1:], spans - torch.tensor([0, 1, 1], device=states.device)
         else:
-            read, spans = states.masked_fill(batch.ends[..., None], 0), spans[spans[:, 1] > 0]
-        penalties = penalties | {"trees": weight * tree_regularisation(read, spans)}
+            word_states, spans = states.masked_fill(batch.ends[..., None], 0), spans[spans[:, 1] > 0]
+        penalties = penalties | {"trees": weight * tree_regularisation(word_states, spans)}
     return replace(output, tree_states=states, penalties=penalties)
 
 
@@ -98,6 +103,24 @@ def ranking_penalty(distances: Tensor, batch: TokenBatch, weight: float, margin:
         return {}
     lengths = batch.step_counts().to(distances.device)
     return {"trees": weight * distance_ranking(distances, lengths, batch.span_steps(), margin)}
+
+
+class NeuralConfig(BaseConfig):
+    """Base class of the settings of a model with a backbone.
+
+    Attributes:
+        embedding_size: features of a word's embedding.
+        tied: whether the decoder shares the embedding's weight.
+        init_range: initial weights of embedding and decoder are uniform in (-init_range, init_range).
+        cutoffs: ids of words from which embeddings are smaller, for an adaptive softmax; (): a plain one.
+        mixture: number of softmaxes of a mixture; 1: a plain softmax.
+    """
+
+    embedding_size: int
+    tied: bool
+    init_range: float
+    cutoffs: Sequence[int] = ()
+    mixture: int = 1
 
 
 class Backbone(nn.Module, ABC):
@@ -138,12 +161,9 @@ class NeuralEncoder(EncodesSentences, ParsesSentences):
     """Embedding and backbone. A sentence's vector is the decoder's input after the last token.
 
     It reads the words without BOS and EOS, as in a pair classifier, and parses if the backbone gives distances.
-
-    config: settings with `embedding_size`, `tied` and `init_range`, as every model with a backbone has, perhaps
-        with `cutoffs`, `mixture`, `supervision` and `tree_loss`.
     """
 
-    def __init__(self, backbone: Backbone, config: Any, vocabulary_size: int) -> None:
+    def __init__(self, backbone: Backbone, config: NeuralConfig, vocabulary_size: int) -> None:
         super().__init__()
         self.vocabulary_size = vocabulary_size
         self.embedding = self._embedding(config, vocabulary_size)
@@ -153,9 +173,7 @@ class NeuralEncoder(EncodesSentences, ParsesSentences):
             self.structure_type = backbone.structure_type
         self.distance_layers, self.default_layer = backbone.distance_layers, backbone.default_layer
         self.lacks = () if backbone.structure_type is Distances else (ParsesSentences,)
-        self._ranks_distances = (
-            bool(getattr(config, "supervision", 0)) and getattr(config, "tree_loss", None) == "distances"
-        )
+        self._ranks_distances = config.supervision > 0 and config.tree_loss == "distances"
 
     @property
     def decoders(self) -> tuple[str, ...]:
@@ -164,9 +182,9 @@ class NeuralEncoder(EncodesSentences, ParsesSentences):
         return names[::-1] if self._ranks_distances else names
 
     @staticmethod
-    def _embedding(config: Any, vocabulary_size: int) -> Embedding:
-        if cutoffs := getattr(config, "cutoffs", ()):
-            adaptive = AdaptiveEmbedding(vocabulary_size, config.embedding_size, cutoffs)
+    def _embedding(config: NeuralConfig, vocabulary_size: int) -> Embedding:
+        if config.cutoffs:
+            adaptive = AdaptiveEmbedding(vocabulary_size, config.embedding_size, config.cutoffs)
             adaptive.initialise(config.init_range)
             return adaptive
         embedding = nn.Embedding(vocabulary_size, config.embedding_size)
@@ -192,7 +210,7 @@ class NeuralEncoder(EncodesSentences, ParsesSentences):
 class NeuralModel(NeuralEncoder, TrainsByGradient, HasHiddenStates, PredictsNextToken, HasMaps):
     """A language model: an encoder and a decoder. Whether it parses and has maps depends on the backbone."""
 
-    def __init__(self, backbone: Backbone, config: Any, vocabulary_size: int) -> None:
+    def __init__(self, backbone: Backbone, config: NeuralConfig, vocabulary_size: int) -> None:
         super().__init__(backbone, config, vocabulary_size)
         self.lacks = _lacking(backbone)
         self.decoder: Decoder | AdaptiveDecoder
@@ -200,9 +218,9 @@ class NeuralModel(NeuralEncoder, TrainsByGradient, HasHiddenStates, PredictsNext
             self.decoder = AdaptiveDecoder(self.embedding)
             return
         tied_to = self.embedding if config.tied else None
-        if (components := getattr(config, "mixture", 1)) > 1:
+        if config.mixture > 1:
             sizes = backbone.output_size, config.embedding_size, vocabulary_size
-            self.decoder = MixtureDecoder(components, *sizes, tied_to)
+            self.decoder = MixtureDecoder(config.mixture, *sizes, tied_to)
         else:
             self.decoder = Decoder(backbone.output_size, vocabulary_size, tied_to)
         if not config.tied:
@@ -247,8 +265,13 @@ class NeuralModel(NeuralEncoder, TrainsByGradient, HasHiddenStates, PredictsNext
         return self.decoder.log_probs(output.hidden, targets)
 
 
-def neural_model(name: str, config: type) -> Callable[[type[_Backbone]], type[_Backbone]]:
-    """Register the decorated backbone as that of a model type. config: class of its settings, see `NeuralEncoder`."""
+def neural_model(name: str, config: type[NeuralConfig]) -> Callable[[type[_Backbone]], type[_Backbone]]:
+    """Register the decorated backbone as the backbone of a model type.
+
+    Args:
+        name: the model type.
+        config: class of its settings.
+    """
 
     def register(backbone: Any) -> Any:
         model_type = ModelType(
@@ -266,21 +289,26 @@ def neural_model(name: str, config: type) -> Callable[[type[_Backbone]], type[_B
 
 def _lacking(backbone: Backbone | type[Backbone]) -> list[type]:
     """Return the abilities that a language model with this backbone lacks."""
-    return [ParsesSentences] * (backbone.structure_type is None) + [HasMaps] * (not backbone.has_maps)
+    lacks: list[type] = []
+    if backbone.structure_type is None:
+        lacks.append(ParsesSentences)
+    if not backbone.has_maps:
+        lacks.append(HasMaps)
+    return lacks
 
 
 # ---- AWD-LSTM's regularisation: dropout before and after the layers, activation penalties
 
 LayerSizes = Annotated[tuple[Size, ...], Bounds(min_length=1, max_length=100)]
-
-
 Cutoffs = Annotated[tuple[Size, ...], Bounds(max_length=10)]
 Mixture = Annotated[int, Bounds(ge=1, le=100)]
 
 
 def softmax_faults(cutoffs: Sequence[int], tied: bool, mixture: int) -> list[str]:
     """Return what contradicts the settings of the softmax."""
-    faults = ["cutoffs: tied weights are needed; expected tied: true"] if cutoffs and not tied else []
+    faults: list[str] = []
+    if cutoffs and not tied:
+        faults.append("cutoffs: tied weights are needed; expected tied: true")
     if cutoffs and mixture > 1:
         faults.append(f"mixture: found {mixture} with cutoffs; expected 1, because an adaptive softmax is not mixed")
     if list(cutoffs) != sorted(set(cutoffs)):
@@ -289,7 +317,7 @@ def softmax_faults(cutoffs: Sequence[int], tied: bool, mixture: int) -> list[str
 
 
 @dataclass(frozen=True)
-class AWDConfig(Settings, section="model"):
+class AWDConfig(NeuralConfig):
     """Settings of models with AWD-LSTM's regularisation (Merity, Keskar, Socher 2018).
 
     Attributes:
@@ -329,9 +357,10 @@ class AWDConfig(Settings, section="model"):
 
     def contradictions(self) -> list[str]:
         last, size = self.layer_sizes[-1], self.embedding_size
-        is_unequal = self.tied and last != size and self.mixture == 1
-        fault = f"layer_sizes: the last is {last}; tied weights need embedding_size, {size}"
-        return [fault] * is_unequal + softmax_faults(self.cutoffs, self.tied, self.mixture)
+        faults = softmax_faults(self.cutoffs, self.tied, self.mixture)
+        if self.tied and last != size and self.mixture == 1:
+            faults.insert(0, f"layer_sizes: the last is {last}; tied weights need embedding_size, {size}")
+        return faults
 
 
 class AWDBackbone(Backbone):
@@ -361,18 +390,20 @@ class AWDBackbone(Backbone):
 
     def forward(self, embedded: Tensor, batch: TokenBatch, state: State) -> BackboneOutput:
         rows, inputs = self.enter(embedded, batch)
-        read = self.read_layers(inputs, rows, batch, state)
-        assert read.state is not None
-        hidden = locked_dropout(read.hidden, self.regularisation.dropout, rows, self.training)
+        output = self.read_layers(inputs, rows, batch, state)
+        assert output.state is not None
+        hidden = locked_dropout(output.hidden, self.regularisation.dropout, rows, self.training)
+
+        # Large states (AR), and large changes of states from step to step (TAR), are penalised.
         penalties = {}
-        if self.training:
-            if self.regularisation.ar:
-                active = hidden if self.ar_after_dropout else read.hidden
-                penalties["ar"] = self.regularisation.ar * active.square().mean()
-            if self.regularisation.tar and len(rows.counts) > 1:  # always of the states before dropout
-                penalties["tar"] = self.regularisation.tar * rows.changes(read.hidden).square().mean()
-        state = {name: part.detach() for name, part in read.state.items()}
-        return replace(read, hidden=hidden, state=state, penalties=penalties | read.penalties)
+        if self.training and self.regularisation.ar:
+            regularised = hidden if self.ar_after_dropout else output.hidden
+            penalties["ar"] = self.regularisation.ar * regularised.square().mean()
+        if self.training and self.regularisation.tar and len(rows.counts) > 1:  # always of the states before dropout
+            penalties["tar"] = self.regularisation.tar * rows.changes(output.hidden).square().mean()
+
+        detached = {name: part.detach() for name, part in output.state.items()}
+        return replace(output, hidden=hidden, state=detached, penalties=penalties | output.penalties)
 
     def enter(self, embedded: Tensor, batch: TokenBatch) -> tuple[Rows, Tensor]:
         """Return the first layer's input: the rows of the real tokens of (T, B, E), and their embeddings, (n, E)."""

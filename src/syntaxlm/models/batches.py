@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
@@ -110,15 +110,17 @@ class TokenBatch:
         return spans[spans[:, 1] >= 0]
 
     def word_counts(self, others: int) -> Tensor:
-        """Return the number of words of each column, (B,), on the CPU.  others: see `by_length`."""
+        """Return the number of words of each column, (B,), on the CPU. others: see `by_length`."""
         return (self.step_counts() - others).clamp(min=0)
 
     def by_length(self, others: int, most: Callable[[int], int]) -> Iterator[tuple[slice, Tensor]]:
         """Yield sentences of one length together, longest first: their columns, and their words, (b, n).
 
-        others: number of tokens of a column that are not words: 0, 1 (BOS), or 2 (also EOS).
-        most: the number of sentences of a length that are given together; at least one is.
         Columns without words are left out.
+
+        Args:
+            others: number of tokens of a column that are not words: 0, 1 (BOS), or 2 (also EOS).
+            most: maps a length to the number of sentences that are yielded together; at least one is.
         """
         counts = self.word_counts(others)
         words = self.tokens[min(others, 1) :]
@@ -126,15 +128,15 @@ class TokenBatch:
         for length in counts.unique_consecutive().tolist():
             if not length:  # the last columns
                 return
-            end, step = int((counts >= length).sum()), max(1, most(length))
+            end = int((counts >= length).sum())
+            step = max(1, most(length))
             for first in range(start, end, step):
                 columns = slice(first, min(first + step, end))
                 yield columns, words[:length, columns].T
             start = end
 
     def inner(self) -> TokenBatch:
-        """Return the words of whole sentences with BOS and EOS: the same batch without the first and last step of a
-        column.
+        """Return the words of whole sentences with BOS and EOS: the batch without each column's first and last step.
 
         Targets are left out, and every sentence needs a word.
         """
@@ -151,8 +153,8 @@ class TokenBatch:
         longest = int(lengths.max())
         first, last = np.indices((longest, longest)).reshape(2, -1)
         marks = self.marks[1 : longest + 1].T.cpu().numpy()
-        found = violations(marks, first, last + 1, lengths.cpu().numpy(), side)
-        return torch.from_numpy(found).to(self.marks.device).unflatten(1, (longest, longest))
+        values = violations(marks, first, last + 1, lengths.cpu().numpy(), side)
+        return torch.from_numpy(values).to(self.marks.device).unflatten(1, (longest, longest))
 
     def token_count(self) -> int:
         """Return the number of predicted tokens."""
@@ -164,16 +166,17 @@ class TokenBatch:
 
     def to(self, device: torch.device | str) -> TokenBatch:
         """Return the same batch on another device. Lengths stay on the CPU, for use in Python loops."""
-        return TokenBatch(
-            self.tokens.to(device, non_blocking=True),
-            self.targets.to(device, non_blocking=True),
-            self.lengths,
-            self.carries,
-            self.indices,
-            *(
-                part if part is None else part.to(device, non_blocking=True)
-                for part in (self.spans, self.marks, self.ends)
-            ),
+
+        def moved(tensor: Tensor | None) -> Tensor | None:
+            return None if tensor is None else tensor.to(device, non_blocking=True)
+
+        return replace(
+            self,
+            tokens=self.tokens.to(device, non_blocking=True),
+            targets=self.targets.to(device, non_blocking=True),
+            spans=moved(self.spans),
+            marks=moved(self.marks),
+            ends=moved(self.ends),
         )
 
 
@@ -217,8 +220,12 @@ class TreeBatch:
 
     def to(self, device: torch.device | str) -> TreeBatch:
         """Return the same batch on another device. Indices stay on the CPU, where results are sorted."""
-        moved = {
-            name: getattr(self, name).to(device, non_blocking=True)
-            for name in ("words", "targets", "labels", "trees", "positions")
-        }
-        return TreeBatch(**moved, indices=self.indices, levels=self.levels.to(device))
+        return TreeBatch(
+            words=self.words.to(device, non_blocking=True),
+            targets=self.targets.to(device, non_blocking=True),
+            labels=self.labels.to(device, non_blocking=True),
+            trees=self.trees.to(device, non_blocking=True),
+            positions=self.positions.to(device, non_blocking=True),
+            indices=self.indices,
+            levels=self.levels.to(device),
+        )

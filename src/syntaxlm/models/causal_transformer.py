@@ -21,29 +21,30 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear, rms_norm, scaled_dot_product_attention, silu
 
-from syntaxlm.core.settings import Fraction, Layers, NonNegative, Positive, Settings, Size
+from syntaxlm.core.settings import Fraction, Layers, NonNegative, Positive, Size
 from syntaxlm.models.backbone import (
     Backbone,
     BackboneOutput,
     Cutoffs,
     Mixture,
-    TreeLoss,
+    NeuralConfig,
     neural_model,
     softmax_faults,
     with_tree_states,
 )
 from syntaxlm.models.batches import State, TokenBatch
+from syntaxlm.models.config import TreeLoss
 from syntaxlm.models.layers import dropout
 from syntaxlm.models.structures import SplitScores
 
 NORM_EPSILON = 1e-6
 ROTARY_BASE = 10_000.0
-_TREE_DEPTH = 0.75  # share of the blocks below the states that given trees regularise
-_QUERIES = 128  # that attend together in long texts, or `window` if that is more
+_TREE_STATES_DEPTH = 0.75  # share of the blocks below the states that given trees regularise
+_QUERIES_TOGETHER = 128  # queries that attend together in long texts, or `window` if that is more
 
 
 @dataclass(frozen=True)
-class CausalTransformerConfig(Settings, section="model"):
+class CausalTransformerConfig(NeuralConfig):
     """Settings of the Transformer language model.
 
     Attributes:
@@ -77,7 +78,6 @@ class CausalTransformerConfig(Settings, section="model"):
 
     @property
     def tree_loss(self) -> TreeLoss:
-        """How the model learns from trees."""
         return "states"
 
     @property
@@ -115,13 +115,12 @@ def reaches(steps: int, past: int, window: int, device: torch.device) -> Iterato
     if past + steps <= window + 1 and (past == 0 or steps == 1):
         yield Reach(slice(0, steps), slice(0, past + steps), None, causal=steps > 1)
         return
-    together = max(window, _QUERIES)
+    together = max(window, _QUERIES_TOGETHER)
     for start in range(0, steps, together):
         end = min(start + together, steps)
         first = max(0, past + start - window)
-        distances = torch.arange(past + start, past + end, device=device)[:, None] - torch.arange(
-            first, past + end, device=device
-        )
+        positions = torch.arange(first, past + end, device=device)
+        distances = positions[past + start - first :, None] - positions
         yield Reach(slice(start, end), slice(first, past + end), (distances >= 0) & (distances <= window))
 
 
@@ -166,10 +165,10 @@ class Block(nn.Module):
         self.attention_output = nn.Parameter(torch.empty(size, size))
         self.gate_up = nn.Parameter(torch.empty(2 * inner, size))
         self.down = nn.Parameter(torch.empty(size, inner))
-        for weight, added in (
+        for weight, is_added in (
             (self.query_key_value, False), (self.attention_output, True), (self.gate_up, False), (self.down, True),
         ):  # fmt: skip
-            limit = config.init_range / (sqrt(2 * config.layers) if added else 1)
+            limit = config.init_range / (sqrt(2 * config.layers) if is_added else 1)
             nn.init.uniform_(weight, -limit, limit)
 
     def forward(
@@ -194,6 +193,7 @@ class Block(nn.Module):
         if before is not None:
             keys, values = torch.cat([before[0], keys], 2), torch.cat([before[1], values], 2)
         queries, turned = rotated(queries, *(part[-steps:] for part in rotation)), rotated(keys, *rotation)
+
         # On a processor, the fused backward pass is up to four times slower in bfloat16 than in float32.
         precise = inputs.device.type == "cpu" and torch.is_grad_enabled()
         dtype = torch.promote_types(values.dtype, torch.float32) if precise else values.dtype
@@ -202,10 +202,10 @@ class Block(nn.Module):
         with torch.autocast(inputs.device.type, enabled=False):
             parts = [
                 scaled_dot_product_attention(
-                    queries[:, :, one.queries], turned[:, :, one.keys], read[:, :, one.keys],
-                    one.mask, rate, one.causal,
+                    queries[:, :, part.queries], turned[:, :, part.keys], read[:, :, part.keys],
+                    part.mask, rate, part.causal,
                 )
-                for one in reach
+                for part in reach
             ]  # fmt: skip
         attended = parts[0] if len(parts) == 1 else torch.cat(parts, 2)
         return attended.permute(2, 0, 1, 3).reshape(steps, columns, size), (keys, values)
@@ -227,20 +227,23 @@ class CausalTransformerBackbone(Backbone):
         self.norm = RMSNorm(config.embedding_size)
 
     def forward(self, embedded: Tensor, batch: TokenBatch, state: State) -> BackboneOutput:
+        # What the queries of this batch attend to, given the tokens of the state.
         config, steps = self.config, len(embedded)
         past = 0 if state is None else state["keys.0"].shape[2]
         reach = list(reaches(steps, past, config.window, embedded.device))
         rotation = rotations(past + steps, config.embedding_size // config.heads, embedded)
+
+        # The blocks; those states are kept that given trees regularise.
         hidden = dropout(embedded, config.dropout, self.training)
         after: dict[str, Tensor] = {}
-        states = hidden
+        tree_states = hidden
         for number, block in enumerate(self.blocks):
             names = f"keys.{number}", f"values.{number}"
             before = None if state is None else (state[names[0]], state[names[1]])
             hidden, known = block(hidden, reach, rotation, before)
             after |= {name: part[:, :, -config.window :].detach() for name, part in zip(names, known, strict=True)}
-            if number + 1 == ceil(config.layers * _TREE_DEPTH):
-                states = hidden
+            if number + 1 == ceil(config.layers * _TREE_STATES_DEPTH):
+                tree_states = hidden
         rows = hidden.flatten(0, 1) if batch.lengths is None else hidden[batch.mask()]
         output = BackboneOutput(self.norm(rows), after)
-        return with_tree_states(output, states, batch, config.supervision, self.training)
+        return with_tree_states(output, tree_states, batch, config.supervision, self.training)

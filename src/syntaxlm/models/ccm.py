@@ -20,9 +20,10 @@ import torch
 from torch import Tensor
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.settings import Positive, Settings
+from syntaxlm.core.settings import Positive
 from syntaxlm.models.abilities import Criterion, HasLoss, Loss, Model, TrainsByCounting
 from syntaxlm.models.batches import State, TokenBatch
+from syntaxlm.models.config import BaseConfig
 from syntaxlm.models.layers import LOG_PROBS
 from syntaxlm.models.registry import model
 from syntaxlm.models.sentences import ChartParser, chart_spans
@@ -30,11 +31,11 @@ from syntaxlm.ops import charts
 from syntaxlm.trees.charts import checked_length
 
 CONSTITUENT, DISTITUENT = 0, 1
-_SPANS = 1 << 22  # in the charts of a group of sentences
+_SPANS_TOGETHER = 1 << 22  # most spans in the charts of a group of sentences
 
 
 @dataclass(frozen=True)
-class CCMConfig(Settings, section="model"):
+class CCMConfig(BaseConfig):
     """Settings of the constituent-context model (Klein & Manning 2002).
 
     Attributes:
@@ -170,33 +171,37 @@ class CCM(Model, TrainsByCounting, HasLoss, ChartParser):
         if not len(self.yields):
             self._waiting.append((words, posteriors))
             return
+        types = types or self.types(words)
         weights = posteriors.flatten().clamp(0, 1)  # sums of probabilities may slightly exceed 1
-        for numbers, counts in zip(types or self.types(words), (self._yield_counts, self._context_counts), strict=True):
-            size = counts.shape[1]
-            seen = numbers.flatten()
-            counts[CONSTITUENT] += torch.bincount(seen, weights, size)
-            counts[DISTITUENT] += torch.bincount(seen, 1 - weights, size)
+        for numbers, counts in ((types.yields, self._yield_counts), (types.contexts, self._context_counts)):
+            rows, size = numbers.flatten(), counts.shape[1]
+            counts[CONSTITUENT] += torch.bincount(rows, weights, size)
+            counts[DISTITUENT] += torch.bincount(rows, 1 - weights, size)
 
     def _index(self) -> None:
         """Assign numbers to the yields and contexts of the first round, and count them."""
         waiting = self._waiting
+
+        # The key of a yield is made of the number of its parent, the yield without the last word, and this word.
         keys, count = [], 0
         parents = [words.new_full(words.shape, -1) for words, _ in waiting]
         for width in range(1, max(len(words) for words, _ in waiting) + 1):
-            ends = [words[width - 1 :] for words, _ in waiting]
-            own = [
-                ((parent[: len(end)] + 1) * self.vocabulary_size + end).flatten()
-                for parent, end in zip(parents, ends, strict=True)
+            last_words = [words[width - 1 :] for words, _ in waiting]
+            width_keys = [
+                ((parent[: len(last)] + 1) * self.vocabulary_size + last).flatten()
+                for parent, last in zip(parents, last_words, strict=True)
             ]
-            distinct, numbers = torch.unique(torch.cat(own), return_inverse=True)
-            parts = (numbers + count).split([len(part) for part in own])
-            parents = [part.view_as(end) for part, end in zip(parts, ends, strict=True)]
+            distinct, numbers = torch.unique(torch.cat(width_keys), return_inverse=True)
+            parts = (numbers + count).split([len(part) for part in width_keys])
+            parents = [part.view_as(last) for part, last in zip(parts, last_words, strict=True)]
             keys.append(distinct)
             count += len(distinct)
         self.yields = torch.cat(keys)
         self.contexts = torch.unique(torch.cat([self._context_keys(words).flatten() for words, _ in waiting]))
         self.yield_log_probs = self.yield_log_probs.new_zeros(2, len(self.yields) + 1)
         self.context_log_probs = self.context_log_probs.new_zeros(2, len(self.contexts) + 1)
+
+        # Only now the sentences of the first round can be counted.
         self._clear()
         for words, posteriors in waiting:
             self._count(words, posteriors)
@@ -221,12 +226,13 @@ class CCM(Model, TrainsByCounting, HasLoss, ChartParser):
         """Return the yields and contexts of sentences of one length, (n, B), as rows of the tables."""
         numbers = words.new_full(words.shape, -1)
         yields = []
+        # yield(i, j) = the row with the key (yield(i, j - 1) + 1) V + word(j)
         for width in range(1, len(words) + 1):
             ends = words[width - 1 :]
             # An unseen parent, whose number is N, gives a key above all others.
-            numbers = _places(self.yields, (numbers[: len(ends)] + 1) * self.vocabulary_size + ends)
+            numbers = _rows_of(self.yields, (numbers[: len(ends)] + 1) * self.vocabulary_size + ends)
             yields.append(numbers)
-        return SpanTypes(torch.cat(yields), _places(self.contexts, self._context_keys(words)))
+        return SpanTypes(torch.cat(yields), _rows_of(self.contexts, self._context_keys(words)))
 
     def _context_keys(self, words: Tensor) -> Tensor:
         """Return the keys of all spans: (n, B) -> (n(n + 1)/2, B)."""
@@ -265,7 +271,7 @@ class CCM(Model, TrainsByCounting, HasLoss, ChartParser):
 
         closed: whether the tokens include EOS.
         """
-        for columns, words in batch.by_length(2 if closed else 1, lambda n: _SPANS // (n * (n + 1) // 2)):
+        for columns, words in batch.by_length(2 if closed else 1, lambda n: _SPANS_TOGETHER // (n * (n + 1) // 2)):
             yield columns, words.T
 
     def resize_buffers(self, tensors: Mapping[str, Tensor]) -> list[str]:
@@ -299,13 +305,13 @@ def random_split_marginals(length: int, columns: int) -> Tensor:
     """
     starts, ends = chart_spans(length, torch.device("cpu"))
     widths = (ends - starts).double()
-    at_start, at_end = starts == 0, ends == length
-    inner = torch.where(at_start | at_end, 1 / widths, 2 / (widths * (widths + 1)))
-    return torch.where(at_start & at_end, 1.0, inner)[:, None].expand(-1, columns)
+    is_first, is_last = starts == 0, ends == length
+    parts = torch.where(is_first | is_last, 1 / widths, 2 / (widths * (widths + 1)))
+    return torch.where(is_first & is_last, 1.0, parts)[:, None].expand(-1, columns)
 
 
-def _places(keys: Tensor, wanted: Tensor) -> Tensor:
-    """Return positions among rising keys; the number of keys for a key that is missing."""
+def _rows_of(keys: Tensor, wanted: Tensor) -> Tensor:
+    """Return the positions of wanted keys among rising keys; the number of keys for a key that is missing."""
     places = torch.searchsorted(keys, wanted)
-    known = torch.cat([keys, keys.new_full((1,), -1)])[places] == wanted
-    return torch.where(known, places, len(keys))
+    is_known = torch.cat([keys, keys.new_full((1,), -1)])[places] == wanted
+    return torch.where(is_known, places, len(keys))

@@ -64,9 +64,9 @@ class PairBatch:
     @classmethod
     def of(cls, left: Sequence[Tensor], right: Sequence[Tensor], classes: Tensor | None = None) -> PairBatch:
         """Return a batch of pairs. left, right: B sentences each, int64 token ids, none of them empty."""
-        both = [*left, *right]
-        lengths, order = torch.tensor([len(sentence) for sentence in both]).sort(descending=True, stable=True)
-        tokens = nn.utils.rnn.pad_sequence([both[place] for place in order.tolist()])
+        sentences = [*left, *right]
+        lengths, order = torch.tensor([len(sentence) for sentence in sentences]).sort(descending=True, stable=True)
+        tokens = nn.utils.rnn.pad_sequence([sentences[place] for place in order.tolist()])
         return cls(TokenBatch(tokens, tokens, lengths), order.argsort(), classes)
 
     def to(self, device: torch.device | str) -> PairBatch:

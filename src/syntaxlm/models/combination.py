@@ -12,10 +12,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from syntaxlm.core.settings import Bounds, Count, Settings
+from syntaxlm.core.settings import Bounds, Count
 from syntaxlm.models.abilities import HasHiddenStates, Model, PredictsNextToken, ScoresTrees, TokenScores
 from syntaxlm.models.batches import State, TokenBatch
-from syntaxlm.models.registry import MODELS, NamedConfig, config_among, model
+from syntaxlm.models.config import BaseConfig
+from syntaxlm.models.registry import MODELS, config_among, model
 from syntaxlm.models.structures import SpanMarginals
 from syntaxlm.ops.sampling import TreeSpans
 
@@ -24,7 +25,7 @@ SCORER_TYPES = "lstm", "on-lstm", "prpn", "palm"
 
 
 @dataclass(frozen=True)
-class ParserCombinationConfig(Settings, section="model"):
+class ParserCombinationConfig(BaseConfig):
     """Settings of a combination of trained parsers, which `syntaxlm combine` writes.
 
     Attributes:
@@ -34,17 +35,23 @@ class ParserCombinationConfig(Settings, section="model"):
 
     name: Literal["parser-combination"] = "parser-combination"
     parsers: Annotated[
-        tuple[Annotated[NamedConfig, config_among(PARSER_TYPES)], ...], Bounds(min_length=1, max_length=100)
+        tuple[Annotated[BaseConfig, config_among(PARSER_TYPES)], ...], Bounds(min_length=1, max_length=100)
     ] = field(default_factory=lambda: (MODELS["simple-pcfg"].config(),))
     vocabulary_sizes: Annotated[tuple[Count, ...], Bounds(min_length=1, max_length=100)] = (10_000,)
 
+    @property
+    def parser_settings(self) -> Sequence[BaseConfig]:
+        return self.parsers
+
     def contradictions(self) -> list[str]:
         sizes, parsers = len(self.vocabulary_sizes), len(self.parsers)
-        return [f"vocabulary_sizes: found {sizes}; expected {parsers}, one for each parser"] * (sizes != parsers)
+        if sizes == parsers:
+            return []
+        return [f"vocabulary_sizes: found {sizes}; expected {parsers}, one for each parser"]
 
 
 @dataclass(frozen=True)
-class CombinationConfig(ParserCombinationConfig, section="model"):
+class CombinationConfig(ParserCombinationConfig):
     """Settings of a combination of trained models, which `syntaxlm combine` writes. Its vocabulary is the scorer's.
 
     Attributes:
@@ -53,7 +60,7 @@ class CombinationConfig(ParserCombinationConfig, section="model"):
     """
 
     name: Literal["combination"] = "combination"  # type: ignore[assignment]
-    scorer: Annotated[NamedConfig, config_among(SCORER_TYPES)] = field(default_factory=lambda: MODELS["lstm"].config())
+    scorer: Annotated[BaseConfig, config_among(SCORER_TYPES)] = field(default_factory=lambda: MODELS["lstm"].config())
     drop_punctuation: bool = False
 
 
@@ -100,11 +107,11 @@ class ParserCombination(Model, ScoresTrees):
 
     def sample_trees(self, batch: TokenBatch, count: int, generator: np.random.Generator) -> list[list[TreeSpans]]:
         """Return trees of which each is drawn from a parser, which is drawn first."""
-        drawn = [parser.sample_trees(read, count, generator) for parser, read in self._readings(batch)]
-        chosen = generator.integers(len(drawn), size=(batch.sentence_count(), count)).tolist()
+        samples = [parser.sample_trees(read, count, generator) for parser, read in self._readings(batch)]
+        parsers = generator.integers(len(samples), size=(batch.sentence_count(), count)).tolist()
         return [
-            [drawn[parser][column][number] for number, parser in enumerate(of_column)]
-            for column, of_column in enumerate(chosen)
+            [samples[parser][column][number] for number, parser in enumerate(column_parsers)]
+            for column, column_parsers in enumerate(parsers)
         ]
 
     def _readings(self, batch: TokenBatch) -> Iterator[tuple[Any, TokenBatch]]:

@@ -17,9 +17,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from syntaxlm.core.settings import Bounds, Fraction, Settings, Size
+from syntaxlm.core.settings import Bounds, Fraction, Size
 from syntaxlm.models.abilities import (
-    KEPT,
+    ACTIVATION_COPIES,
     Criterion,
     EncodesSentences,
     Encoding,
@@ -29,17 +29,18 @@ from syntaxlm.models.abilities import (
     TrainsByGradient,
 )
 from syntaxlm.models.batches import State, TokenBatch
+from syntaxlm.models.config import BaseConfig
 from syntaxlm.models.layers import LOG_PROBS, dropout
 from syntaxlm.models.registry import model
 from syntaxlm.models.sentences import ChartParser
 from syntaxlm.ops import diora
 from syntaxlm.ops.softmax import target_log_probs
 
-_GROUP = 1 << 23  # most features of the pairs of one width, of sentences that are composed together
+_PAIR_FEATURES_TOGETHER = 1 << 23  # most features of the pairs of one width, in sentences that are composed together
 
 
 @dataclass(frozen=True)
-class DIORAConfig(Settings, section="model"):
+class DIORAConfig(BaseConfig):
     """Settings of DIORA (Drozdov et al. 2019).
 
     Attributes:
@@ -95,14 +96,16 @@ class DIORAEncoder(EncodesSentences):
     def _leaves(self, words: Tensor) -> Tensor:
         """Return the inside vectors of words, (..., D), of norm 1."""
         features = dropout(self.leaf(self.embedding(words)).tanh(), self.dropout, self.training)
-        return _of_norm_1(features.to(self.embedding.weight.dtype))
+        return _unit_vectors(features.to(self.embedding.weight.dtype))
 
     def _groups(self, batch: TokenBatch, others: int) -> Iterator[tuple[slice, Tensor]]:
         """Return sentences of one length that are composed together: their columns, and their words, (B, n).
 
         others: number of tokens of a column that are not words, see `TokenBatch.by_length`.
         """
-        return batch.by_length(others, lambda length: _GROUP // (length**2 * self.feature_size // 4 + 1))
+        return batch.by_length(
+            others, lambda length: _PAIR_FEATURES_TOGETHER // (length**2 * self.feature_size // 4 + 1)
+        )
 
 
 @model("diora", DIORAConfig)
@@ -138,7 +141,9 @@ class DIORA(DIORAEncoder, TrainsByGradient, NeedsTextCounts, ChartParser):
         Of n words, n (n^2 - 1) / 6 pairs compose a span, and the outside pass composes twice as many.
         """
         spans, pairs = tokens * (longest + 1) // 2, tokens * (longest**2 - 1) // 6
-        return super().step_size(tokens, longest) + int(2 * KEPT * spans + 2 * 3 * pairs) * self.feature_size
+        return (
+            super().step_size(tokens, longest) + int(2 * ACTIVATION_COPIES * spans + 2 * 3 * pairs) * self.feature_size
+        )
 
     def loss(self, batch: TokenBatch, state: State = None) -> Loss:
         """Return cross-entropy of each word given its outside vector; in training, among itself and sampled words.
@@ -147,7 +152,7 @@ class DIORA(DIORAEncoder, TrainsByGradient, NeedsTextCounts, ChartParser):
         it cancels in training, and the full softmax is what training estimates.
         """
         outer = None if self.outside_composition is None else self.outside_composition()
-        root, composition = _of_norm_1(self.root), self.composition()
+        root, composition = _unit_vectors(self.root), self.composition()
         rows, targets = [], []
         for _, words in self._groups(batch, others=1):
             vectors = diora.outside(self._leaves(words), root, composition, outer)
@@ -155,12 +160,14 @@ class DIORA(DIORAEncoder, TrainsByGradient, NeedsTextCounts, ChartParser):
             targets.append(words.flatten())
         if not rows:
             return Loss(0 * self.root.sum(), 0, batch.sentence_count())
+
         words = torch.cat(targets)
         predicted = self.decoder(dropout(torch.cat(rows), self.dropout, self.training))
         if self.training and self.negatives:  # a softmax over each word and the same sampled words
-            drawn = torch.multinomial(self.unigrams.exp(), self.negatives, replacement=True)
-            of_word = (predicted * self.embedding(words)).sum(-1, keepdim=True)
-            scores = torch.cat([of_word, predicted @ self.embedding(drawn).T], 1).to(self.embedding.weight.dtype)
+            negatives = torch.multinomial(self.unigrams.exp(), self.negatives, replacement=True)
+            word_scores = (predicted * self.embedding(words)).sum(-1, keepdim=True)
+            negative_scores = predicted @ self.embedding(negatives).T
+            scores = torch.cat([word_scores, negative_scores], 1).to(self.embedding.weight.dtype)
             total = (scores.logsumexp(1) - scores[:, 0]).sum()
         else:
             total = -target_log_probs(predicted, self.embedding.weight, self.unigrams, words).sum()
@@ -174,5 +181,6 @@ class DIORA(DIORAEncoder, TrainsByGradient, NeedsTextCounts, ChartParser):
             yield columns, length, splits.new_zeros(length * (length + 1) // 2, len(words)), splits
 
 
-def _of_norm_1(vectors: Tensor) -> Tensor:
+def _unit_vectors(vectors: Tensor) -> Tensor:
+    """Return vectors divided by their norm, (..., D)."""
     return normalize(vectors, dim=-1, eps=1e-8)

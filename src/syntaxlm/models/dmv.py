@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.settings import NonNegative, Settings
+from syntaxlm.core.settings import NonNegative
 from syntaxlm.models.abilities import (
     Model,
     ParsesDependencies,
@@ -31,6 +31,7 @@ from syntaxlm.models.abilities import (
     TrainsByCounting,
 )
 from syntaxlm.models.batches import TokenBatch
+from syntaxlm.models.config import BaseConfig
 from syntaxlm.models.layers import PROBABILITIES
 from syntaxlm.models.registry import model
 from syntaxlm.models.sentences import BOS, EOS, SPECIALS, draw_short, token_of
@@ -39,13 +40,13 @@ from syntaxlm.models.structures import Heads
 from syntaxlm.ops.dmv import ADJACENT, LEFT, RIGHT, ZERO, TreeDecisions, best_heads, expected_counts, log_partition
 from syntaxlm.ops.sampling import Values, draw_from
 
-_LARGEST_TABLE = 1 << 28  # most probabilities of dependents
-_CHART = 1 << 22  # most divisions of spans of a group of sentences, all with gradients in memory
-_BYTES = 16  # in all charts of a sentence of n words, for each of n^3
+_LARGEST_CHOICE_TABLE = 1 << 28  # most probabilities of dependents
+_DIVISIONS_TOGETHER = 1 << 22  # most divisions of spans, n^3 of a sentence, in a group: all have gradients in memory
+_BYTES_PER_DIVISION = 16  # in all charts of a sentence
 
 
 @dataclass(frozen=True)
-class DMVConfig(Settings, section="model"):
+class DMVConfig(BaseConfig):
     """Settings of the dependency model with valence (Klein & Manning 2004).
 
     Attributes:
@@ -102,8 +103,8 @@ class DMV(Model, TrainsByCounting, ScoresSentences, SamplesSentences, Projective
             raise InputError(
                 f"the vocabulary of {vocabulary_size} tokens has no words that a dependency tree could have"
             )
-        if table > _LARGEST_TABLE:
-            most = int((_LARGEST_TABLE / 2) ** 0.5)
+        if table > _LARGEST_CHOICE_TABLE:
+            most = int((_LARGEST_CHOICE_TABLE / 2) ** 0.5)
             raise InputError(
                 f"found a vocabulary of {vocabulary_size:,} tokens, a table of {table:,} pairs of head and dependent;"
                 f" expected at most {most:,} tokens: set text.vocabulary.maximum_size, or read tags"
@@ -156,6 +157,8 @@ class DMV(Model, TrainsByCounting, ScoresSentences, SamplesSentences, Projective
         if self._counts is None:
             raise InputError("dependency model: found nothing to estimate from; expected a sentence or more")
         root, arcs, stop, go = self._counts
+
+        # Without valence, a stop does not depend on earlier dependents; smoothing adds to every decision.
         if not self.config.valence:
             stop, go = (part.sum(-1, keepdim=True).expand(-1, -1, 2) for part in (stop, go))
         if self.config.smoothing:
@@ -163,6 +166,7 @@ class DMV(Model, TrainsByCounting, ScoresSentences, SamplesSentences, Projective
             words[EOS] = 0
             root, arcs = root + words, arcs + words
             stop, go = stop + self.config.smoothing, go + self.config.smoothing
+
         for table, counts, totals in (
             (self.root, root, root.sum()),
             (self.choose, arcs, arcs.sum(-1, keepdim=True)),
@@ -218,6 +222,7 @@ class DMV(Model, TrainsByCounting, ScoresSentences, SamplesSentences, Projective
                 after.append([])
                 return True
 
+            # Every head draws its dependents on both sides, closest first, until it stops.
             if not add(draw(root)):
                 return None
             for head, token in enumerate(tokens):  # grows during the loop
@@ -239,13 +244,13 @@ class DMV(Model, TrainsByCounting, ScoresSentences, SamplesSentences, Projective
         closed: whether the tokens include EOS. BOS and EOS inside a sentence are read as unknown words.
         Raises InputError for a sentence that is too long for the memory.
         """
-        for columns, words in words_by_length(batch, closed, _CHART):
+        for columns, words in words_by_length(batch, closed, _DIVISIONS_TOGETHER):
             length = words.shape[1]
             self.check_length(length)
             yield columns, words
 
     def check_length(self, words: int) -> None:
-        check_chart(words, words**3 * _BYTES)
+        check_chart(words, words**3 * _BYTES_PER_DIVISION)
 
     def decisions(self, words: Tensor) -> TreeDecisions:
         """Return the log-probabilities of the decisions in sentences of one length. words: (b, n)."""
@@ -291,17 +296,30 @@ def words_by_length(batch: TokenBatch, closed: bool, chart: int) -> Iterator[tup
 
 
 def _in_order(tokens: list[int], before: list[list[int]], after: list[list[int]]) -> SampledSentence:
-    """Return the sentence of a tree, root first. before, after: the dependents of each word, closest first."""
-    sizes, starts, places = [1] * len(tokens), [0] * len(tokens), [0] * len(tokens)
-    for head in reversed(range(len(tokens))):  # dependents come after their heads
+    """Return the sentence of a tree.
+
+    Args:
+        tokens: of the words, root first, each head before its dependents.
+        before: the dependents of each word on the left, closest first.
+        after: the dependents of each word on the right, closest first.
+    """
+    # The number of words of each subtree; dependents come after their heads.
+    sizes = [1] * len(tokens)
+    for head in reversed(range(len(tokens))):
         sizes[head] += sum(sizes[dependent] for dependent in before[head] + after[head])
+
+    # Where each subtree starts, and the place of its head in it: after the subtrees on the left.
+    starts, places = [0] * len(tokens), [0] * len(tokens)
     for head, start in enumerate(starts):
-        for part in (*before[head][::-1], None, *after[head]):
-            if part is None:
-                places[head] = start
-            else:
-                starts[part] = start
-            start += 1 if part is None else sizes[part]
+        for dependent in reversed(before[head]):
+            starts[dependent] = start
+            start += sizes[dependent]
+        places[head] = start
+        start += 1
+        for dependent in after[head]:
+            starts[dependent] = start
+            start += sizes[dependent]
+
     words = [token for _, token in sorted(zip(places, tokens, strict=True))]
     spans = [(start, start + size - 1, -1) for start, size in zip(starts, sizes, strict=True) if size > 1]
     return SampledSentence(tuple(words), tuple(sorted(spans, key=lambda span: (span[0], -span[1]))))

@@ -18,21 +18,22 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor
 
-from syntaxlm.core.settings import NonNegative, Positive, Settings
+from syntaxlm.core.settings import NonNegative, Positive
 from syntaxlm.models.abilities import Criterion, HasLoss, Loss, Model, TrainsByCounting
 from syntaxlm.models.batches import State, TokenBatch
 from syntaxlm.models.ccm import CCM, CCMConfig
+from syntaxlm.models.config import BaseConfig
 from syntaxlm.models.dmv import DMV, DMVConfig, ProjectiveParser, words_by_length
 from syntaxlm.models.registry import model
 from syntaxlm.models.sizes import check_chart
 from syntaxlm.ops.dmv import best_heads, expected_counts, log_partition
 
-_CHART = 1 << 20  # most heads of divisions of spans of a group of sentences, all with gradients in memory
-_BYTES = 64  # in all charts, for each of them
+_HEADS_TOGETHER = 1 << 20  # most heads of divisions of spans in a group of sentences: all have gradients in memory
+_BYTES_PER_HEAD = 64  # in all charts of a sentence
 
 
 @dataclass(frozen=True)
-class DMVCCMConfig(Settings, section="model"):
+class DMVCCMConfig(BaseConfig):
     """Settings of DMV+CCM (Klein & Manning 2004): those of both models.
 
     Attributes:
@@ -60,8 +61,10 @@ class DMVCCM(Model, TrainsByCounting, HasLoss, ProjectiveParser):
         super().__init__()
         self.config, self.vocabulary_size = config, vocabulary_size
         self.dmv = DMV(DMVConfig(valence=config.valence, smoothing=config.smoothing), vocabulary_size)
-        smoothing = {name: getattr(config, name) for name in ("constituent_smoothing", "distituent_smoothing")}
-        self.ccm = CCM(CCMConfig(**smoothing), vocabulary_size)
+        smoothing = CCMConfig(
+            constituent_smoothing=config.constituent_smoothing, distituent_smoothing=config.distituent_smoothing
+        )
+        self.ccm = CCM(smoothing, vocabulary_size)
 
     def resize_buffers(self, tensors: Mapping[str, Tensor]) -> list[str]:
         """Resize the tables of the CCM, whose sizes depend on the training text. Returns error messages."""
@@ -114,10 +117,10 @@ class DMVCCM(Model, TrainsByCounting, HasLoss, ProjectiveParser):
         Raises InputError for a sentence that is too long for the memory.
         """
         weights = self.ccm.log_span_weights(batch, closed)
-        for columns, words in words_by_length(batch, closed, _CHART):
+        for columns, words in words_by_length(batch, closed, _HEADS_TOGETHER):
             length = words.shape[1]
             self.check_length(length)
             yield columns, words, weights[columns, :length, : length + 1].double()
 
     def check_length(self, words: int) -> None:
-        check_chart(words, words**4 * _BYTES, ", or use a dmv model, which needs less")
+        check_chart(words, words**4 * _BYTES_PER_HEAD, ", or use a dmv model, which needs less")

@@ -15,8 +15,7 @@ from syntaxlm.ops.dropout import drop, dropout_mask
 from syntaxlm.ops.products import affine
 from syntaxlm.ops.softmax import target_log_probs
 
-_SLACK = 1e-6  # rounded probabilities may slightly exceed 1
-
+_ROUNDING_SLACK = 1e-6  # rounded probabilities may slightly exceed 1
 
 # Smallest and largest value of a weight that is read from a file, both included. A module with tables, such as
 # probabilities, declares their ranges: `value_ranges = {"unigrams": LOG_PROBS}`.
@@ -47,7 +46,7 @@ def value_faults(module: nn.Module, tensors: Mapping[str, Tensor]) -> list[str]:
             faults.append(f"{name} has NaN values")
         elif math.isinf(high) or low == -math.inf != least:
             faults.append(f"{name} has infinite values")
-        elif not least <= low <= high <= most + _SLACK:
+        elif not least <= low <= high <= most + _ROUNDING_SLACK:
             expected = f"{least:g} or more" if math.isinf(most) else f"{least:g} to {most:g}"
             faults.append(f"{name} has values from {low:.4g} to {high:.4g}, expected {expected}")
     return faults
@@ -85,13 +84,11 @@ class Rows:
         return flat.index_copy(0, self.index, rows).view(shape)
 
     def changes(self, rows: Tensor) -> Tensor:
-        """Return differences between each row and the previous step of its column, except for first steps: (n - B,
-        F).
-        """
+        """Return the change of each row since the previous step of its column, except for first steps: (n - B, F)."""
         before = [rows[:0]]
         start = 0
-        for count, after in zip(self.counts, self.counts[1:], strict=False):
-            before.append(rows[start : start + after])
+        for count, next_count in pairwise(self.counts):
+            before.append(rows[start : start + next_count])
             start += count
         return rows[self.counts[0] :] - torch.cat(before)
 
@@ -104,10 +101,15 @@ def dropout(values: Tensor, rate: float, training: bool) -> Tensor:
 
 
 def locked_dropout(hidden: Tensor, rate: float, rows: Rows, training: bool) -> Tensor:
-    """Return dropout with one mask for all steps of a column, resampled for each batch. hidden: (n, F), ordered as
-    `rows`.
+    """Return dropout with one mask for all steps of a column, resampled for each batch.
 
     Gal & Ghahramani 2016; used as in Merity, Keskar, Socher 2018, section 4.2.
+
+    Args:
+        hidden: (n, F), ordered as `rows`.
+        rate: of features that are set to 0.
+        rows: of the batch.
+        training: whether to drop; otherwise the result is `hidden`.
     """
     if not training or rate == 0:
         return hidden
@@ -249,11 +251,11 @@ class AdaptiveEmbedding(nn.Module):
         return torch.cat([first, *(band @ part.T for band, part in zip(others, self.maps, strict=True))])
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """Return the embeddings of tokens, (...) -> (..., size). Without gradients, those of other words are not
-        computed.
-        """
+        """Return the embeddings of tokens: (...) -> (..., size)."""
         if torch.is_grad_enabled():
             return nn.functional.embedding(tokens, self.weight)
+
+        # Without gradients, only the embeddings of these words are computed.
         flat = tokens.flatten()
         result = self.bands[0].new_empty(len(flat), self.embedding_dim)
         for number, (first, end) in enumerate(pairwise(self.edges)):

@@ -7,24 +7,25 @@ from typing import Literal
 
 from torch import Tensor, nn
 
-from syntaxlm.core.settings import Fraction, Layers, NonNegative, Positive, Settings, Size
+from syntaxlm.core.settings import Fraction, Layers, NonNegative, Positive, Size
 from syntaxlm.models.backbone import (
     Backbone,
     BackboneOutput,
     Cutoffs,
     Mixture,
-    TreeLoss,
+    NeuralConfig,
     neural_model,
     softmax_faults,
     with_tree_states,
 )
 from syntaxlm.models.batches import State, TokenBatch
+from syntaxlm.models.config import TreeLoss
 from syntaxlm.models.layers import dropout
 from syntaxlm.models.structures import SplitScores
 
 
 @dataclass(frozen=True)
-class LSTMConfig(Settings, section="model"):
+class LSTMConfig(NeuralConfig):
     """Settings of the LSTM language model (Hochreiter & Schmidhuber 1997) and the simple RNN (Elman 1990).
 
     Attributes:
@@ -56,7 +57,6 @@ class LSTMConfig(Settings, section="model"):
 
     @property
     def tree_loss(self) -> TreeLoss:
-        """How the model learns from trees."""
         return "states"
 
     def contradictions(self) -> list[str]:

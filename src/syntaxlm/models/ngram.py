@@ -16,9 +16,10 @@ import torch
 from torch import Tensor, nn
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.settings import Bounds, Count, Settings
+from syntaxlm.core.settings import Bounds, Count
 from syntaxlm.models.abilities import Model, PredictsNextToken, TokenScores, TrainsByCounting
 from syntaxlm.models.batches import State, TokenBatch
+from syntaxlm.models.config import BaseConfig
 from syntaxlm.models.layers import LOG_PROBS
 from syntaxlm.models.registry import model
 from syntaxlm.ops import kneser_ney
@@ -26,11 +27,11 @@ from syntaxlm.ops.kneser_ney import Grams, Integers
 
 MinimumCounts = Annotated[tuple[Count, ...], Bounds(min_length=1, max_length=20)]
 
-NEVER = -99.0  # log10 of the probability of a word that is never predicted, as in ARPA files
+LOG10_NEVER = -99.0  # log10 of the probability of a word that is never predicted, as in ARPA files
 
 
 @dataclass(frozen=True)
-class NGramConfig(Settings, section="model"):
+class NGramConfig(BaseConfig):
     """Settings of the n-gram model (Chen & Goodman 1998).
 
     Attributes:
@@ -70,7 +71,7 @@ class Level(nn.Module):
     @classmethod
     def of(cls, grams: Grams) -> Level:
         probabilities = torch.from_numpy(grams.probabilities)
-        log_probs = torch.where(probabilities > 0, probabilities.log10(), NEVER)
+        log_probs = torch.where(probabilities > 0, probabilities.log10(), LOG10_NEVER)
         return cls(torch.from_numpy(grams.keys), log_probs, torch.from_numpy(grams.back_offs).log10())
 
     def find(self, keys: Tensor) -> Tensor:
@@ -124,18 +125,22 @@ class NGramModel(Model, TrainsByCounting, PredictsNextToken):
     def maximise(self) -> dict[str, Any]:
         """Estimate the model. Returns the number of n-grams kept and the discounts of each order.
 
-        If the counts of counts of an order give no discounts (small texts), `FALLBACK` is used and the order reported.
+        If the counts of counts of an order give no discounts (small texts), `FALLBACK_DISCOUNTS` are used and the order
+        is reported.
         """
         if not self._texts:
             raise InputError("n-gram model: found nothing to estimate from; expected a batch or more")
+
+        # All words, column after column, with their places in the columns, from 0.
         words: list[Integers] = []
-        places: list[Integers] = []  # of the words in their texts, from 0
+        places: list[Integers] = []
         for parts, lengths in self._texts:
             text = np.concatenate(parts)
-            real = np.arange(len(text)) < np.sum(lengths, 0)[:, None]
-            words.append(text.T[real])
-            places.append(np.nonzero(real)[1])
+            is_word = np.arange(len(text)) < np.sum(lengths, 0)[:, None]
+            words.append(text.T[is_word])
+            places.append(np.nonzero(is_word)[1])
         self._texts.clear()
+
         config = self.config
         model = kneser_ney.estimate(
             np.concatenate(words), np.concatenate(places), self.vocabulary_size, config.order, config.minimum_counts
@@ -150,6 +155,7 @@ class NGramModel(Model, TrainsByCounting, PredictsNextToken):
     def token_log_probs(self, batch: TokenBatch, state: State = None) -> TokenScores:
         tokens, targets, levels = batch.tokens, batch.targets, self.each_level
         contexts, carried = self._contexts(tokens, state)
+
         # From short contexts to long ones: a known context adds its back-off weight, a known n-gram replaces the value.
         values = levels[0].log_probs[targets]
         # If the targets are the next inputs, the n-grams that they end are also the contexts of the next step.
@@ -177,7 +183,8 @@ class NGramModel(Model, TrainsByCounting, PredictsNextToken):
             (known,) = torch.nonzero(context[last] >= 0, as_tuple=True)
             numbers = context[last][known]
             values[known] += shorter.back_offs[numbers][:, None]
-            # The n-grams of one context are consecutive in the sorted keys.
+
+            # The n-grams of one context are consecutive in the sorted keys: they replace the values of their words.
             first, end = torch.searchsorted(level.keys, torch.stack([numbers, numbers + 1]) * self.vocabulary_size)
             counts = end - first
             rows = known.repeat_interleave(counts)
@@ -192,15 +199,16 @@ class NGramModel(Model, TrainsByCounting, PredictsNextToken):
         tokens: (T, B). Returns (T, B) for each order but the highest, and the last (order - 2, B) tokens. A batch
         starts with the last target of the previous batch, so no more tokens are needed.
         """
-        kept = max(self.config.order - 2, 0)
-        before = tokens.new_full((kept, tokens.shape[1]), -1) if state is None else state["tokens"]
-        read = torch.cat([before, tokens])
+        carried = max(self.config.order - 2, 0)
+        before = tokens.new_full((carried, tokens.shape[1]), -1) if state is None else state["tokens"]
+        text = torch.cat([before, tokens])
         contexts = [tokens] if self.config.order > 1 else []
-        numbers = read  # of the n-grams that end with each token, except the first tokens of the state
+        # n-gram(t - n + 1 ... t) = the n-gram with context n-gram(t - n + 1 ... t - 1) and last word t
+        numbers = text  # of the n-grams that end with each token, except the first tokens of the state
         for length, level in enumerate(self.each_level[1:-1], 2):
-            numbers = self._extended(level, numbers[:-1], read[length - 1 :])
+            numbers = self._extended(level, numbers[:-1], text[length - 1 :])
             contexts.append(numbers[len(numbers) - len(tokens) :])
-        return contexts, read[len(read) - kept :].clone()
+        return contexts, text[len(text) - carried :].clone()
 
     def _extended(self, level: Level, contexts: Tensor, words: Tensor) -> Tensor:
         """Return indices of a level's n-grams from those of their contexts and their last words; -1 for none."""
@@ -224,8 +232,8 @@ class NGramModel(Model, TrainsByCounting, PredictsNextToken):
                 setattr(level, name, getattr(level, name).new_empty(size))
             if keys.is_meta:  # only shapes are known
                 continue
-            rises = bool((keys[1:] > keys[:-1]).all())
-            if len(keys) and not (rises and int(keys[0]) >= 0 and int(keys[-1]) < below * self.vocabulary_size):
+            is_rising = bool((keys[1:] > keys[:-1]).all())
+            if len(keys) and not (is_rising and int(keys[0]) >= 0 and int(keys[-1]) < below * self.vocabulary_size):
                 faults.append(f"{names['keys']} must increase from 0 to below {below * self.vocabulary_size}")
             below = count
         return faults

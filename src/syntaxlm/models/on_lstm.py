@@ -23,19 +23,19 @@ from syntaxlm.models.backbone import (
     AWDBackbone,
     AWDConfig,
     BackboneOutput,
-    TreeLoss,
     neural_model,
     ranking_penalty,
     with_tree_states,
 )
 from syntaxlm.models.batches import State, TokenBatch
+from syntaxlm.models.config import TreeLoss
 from syntaxlm.models.layers import Rows
 from syntaxlm.models.recurrent import HighwayLayer, LSTMLayer, NASLayer, RecurrentLayer, RecurrentStack
 from syntaxlm.models.structures import Distances, SplitScores
 
 
 @dataclass(frozen=True)
-class ONLSTMConfig(AWDConfig, section="model"):
+class ONLSTMConfig(AWDConfig):
     """Settings of ON-LSTM (Shen et al. 2019, tables 1 and 2) and the other recurrent models of its table 1.
 
     Attributes:
@@ -61,7 +61,6 @@ class ONLSTMConfig(AWDConfig, section="model"):
 
     @property
     def tree_loss(self) -> TreeLoss:
-        """How the model learns from trees."""
         return "distances" if self.cell == "on-lstm" else "states"
 
     def contradictions(self) -> list[str]:
@@ -79,8 +78,8 @@ class ONLSTMConfig(AWDConfig, section="model"):
         return faults
 
 
-def _layer_of(config: ONLSTMConfig) -> Callable[[int, int], RecurrentLayer]:
-    """Return what makes a layer of an input size and a number of neurons."""
+def _layer_maker(config: ONLSTMConfig) -> Callable[[int, int], RecurrentLayer]:
+    """Return a function that makes a layer: (features of its input, number of neurons) -> layer."""
     drop: dict[str, Any] = {"weight_drop": config.weight_drop, "rescaled": config.weight_drop_rescaled}
     if config.cell == "highway":
         return partial(HighwayLayer, depth=config.highway_depth, **drop)
@@ -104,7 +103,9 @@ class ONLSTMBackbone(AWDBackbone):
         else:
             self.structure_type, self.has_maps = SplitScores if config.supervision else None, False
         self.default_layer = min(2, len(config.layer_sizes))  # the published trees use layer 2 of 3, section 5.2
-        self.stack = RecurrentStack(config.embedding_size, config.layer_sizes, _layer_of(config), config.layer_dropout)
+        self.stack = RecurrentStack(
+            config.embedding_size, config.layer_sizes, _layer_maker(config), config.layer_dropout
+        )
         if config.cell == "on-lstm" and config.supervision:
             layer = self.stack.layers[self.default_layer - 1]
             assert isinstance(layer, LSTMLayer)
@@ -118,10 +119,13 @@ class ONLSTMBackbone(AWDBackbone):
         if config.cell != "on-lstm":
             padded = rows.padded(hidden) if config.supervision else hidden
             return with_tree_states(BackboneOutput(hidden, after), padded, batch, config.supervision, self.training)
+
+        # Given trees order the distances of the layer by which the model parses.
         distances = torch.stack([rows.padded(layer.distances) for layer in layers])
-        learned, weight = distances[self.default_layer - 1], config.supervision if self.training else 0.0
-        penalties = ranking_penalty(learned, batch, weight, config.margin)
-        # The fraction of memory that a word overwrites.
+        weight = config.supervision if self.training else 0.0
+        penalties = ranking_penalty(distances[self.default_layer - 1], batch, weight, config.margin)
+
+        # The fraction of memory that a word overwrites, for drawing.
         overwritten = torch.stack([rows.padded(layer.input_distances) for layer in layers], -1)
         maps = Maps(units={"input master gate by layer": overwritten})
         return BackboneOutput(hidden, after, penalties, distances=distances.detach(), maps=maps)

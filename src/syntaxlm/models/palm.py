@@ -31,8 +31,14 @@ from syntaxlm.ops.span_attention import Form, SpanReading, SpanWeights, span_att
 class SpanAttention(nn.Module):
     """Representations of spans of 1 to `maximum` tokens, their scorer, and the gate that mixes them into the state.
 
-    size: H; span_size: R, even; scorer_size: A, or None if a span's score is its length.
     Initial weights and biases of the mixture are uniform in (-1/sqrt(fan-in), 1/sqrt(fan-in)), other biases 0.
+
+    Args:
+        size: H.
+        span_size: R, even.
+        scorer_size: A; None if a span's score is its length.
+        maximum: m, the longest span attended to.
+        form: the paper's equations, or those of the released program.
     """
 
     def __init__(self, size: int, span_size: int, scorer_size: int | None, maximum: int, form: Form) -> None:
@@ -58,10 +64,10 @@ class SpanAttention(nn.Module):
         zeros. Those of columns that have ended are undefined.
         """
         spans = self.spans(states, rows, carried, self.maximum)
-        both = torch.cat([states, spans.context], dim=-1)  # equation (6)
-        gate = torch.sigmoid(self.gate(both).to(states.dtype))
+        states_and_spans = torch.cat([states, spans.context], dim=-1)  # equation (6)
+        gate = torch.sigmoid(self.gate(states_and_spans).to(states.dtype))
         if self.form == "paper":  # the gate is the weight of the mixture
-            mixed = torch.lerp(states, torch.tanh(self.mixture(both).to(states.dtype)), gate)
+            mixed = torch.lerp(states, torch.tanh(self.mixture(states_and_spans).to(states.dtype)), gate)
         else:  # the gate is the weight of the state
             mixed = torch.lerp(torch.tanh(self.mixture(spans.context).to(states.dtype)), states, gate)
         steps = rows.padded(states.detach())
@@ -83,15 +89,15 @@ def supervision_loss(scores: Tensor, spans: Tensor, rows: Rows) -> Tensor:
     """
     step, column, length = spans.unbind(1)
     starts = torch.tensor([0, *accumulate(rows.counts)], device=scores.device)
-    kept = (length >= 2) & (length <= scores.shape[1])
-    row = (starts[step] + column)[kept]
+    is_scored = (length >= 2) & (length <= scores.shape[1])
+    row = (starts[step] + column)[is_scored]
     shares = 1 / torch.bincount(row, minlength=len(scores)).clamp(min=1).to(scores.dtype)
-    log_attention = torch.log_softmax(scores, dim=-1)[row, length[kept] - 1]
+    log_attention = torch.log_softmax(scores, dim=-1)[row, length[is_scored] - 1]
     return -(log_attention * shares[row]).sum() / len(scores)
 
 
 @dataclass(frozen=True)
-class PaLMConfig(AWDConfig, section="model"):
+class PaLMConfig(AWDConfig):
     """Settings of PaLM (Peng, Schwartz, Smith 2019): PaLM-U, PaLM-S and PaLM-RB.
 
     Attributes:
@@ -143,18 +149,22 @@ class PaLMBackbone(AWDBackbone):
 
     def read_layers(self, inputs: Tensor, rows: Rows, batch: TokenBatch, state: State) -> BackboneOutput:
         rate = self.config.layer_dropout
-        before_below, before_above = (
-            None if state is None else {name.removeprefix(prefix): part for name, part in state.items()}
-            for prefix in ("below.", "above.")
-        )
-        layers, after_below = self.below(inputs, rows, before_below)
+
+        def part_of_state(prefix: str) -> State:
+            """Return the state of one of the stacks, of both of which `state` has the parts."""
+            return None if state is None else {name.removeprefix(prefix): part for name, part in state.items()}
+
+        # LSTM layers, span attention, LSTM layers.
+        layers, after_below = self.below(inputs, rows, part_of_state("below."))
         attended = locked_dropout(layers[-1].hidden, rate, rows, self.training)
-        states, kept, spans = self.attention(attended, rows, None if state is None else state["carried.spans"])
-        after = {f"below.{name}": part for name, part in after_below.items()} | {"carried.spans": kept}
+        states, carried, spans = self.attention(attended, rows, None if state is None else state["carried.spans"])
+        after = {f"below.{name}": part for name, part in after_below.items()} | {"carried.spans": carried}
         if self.above.layers:
-            layers, after_above = self.above(locked_dropout(states, rate, rows, self.training), rows, before_above)
+            inputs_above = locked_dropout(states, rate, rows, self.training)
+            layers, after_above = self.above(inputs_above, rows, part_of_state("above."))
             states = layers[-1].hidden
             after |= {f"above.{name}": part for name, part in after_above.items()}
+
         # Slot k of the attention at step t is the span of k + 1 words that starts at step t - 1 - k.
         maps = Maps({"span attention": rows.padded(spans.attention.detach())})
         penalties = {}
@@ -170,9 +180,8 @@ class PaLMBackbone(AWDBackbone):
             lengths = torch.arange(1, longest + 1, device=batch.tokens.device)
             return _normalised(lengths.to(embedding.weight).expand(steps, columns, -1))
         rows, inputs = self.enter(self.embed(embedding, batch.tokens), batch)
-        states = locked_dropout(
-            self.below(inputs, rows, None)[0][-1].hidden, self.config.layer_dropout, rows, self.training
-        )
+        layers, _ = self.below(inputs, rows, None)
+        states = locked_dropout(layers[-1].hidden, self.config.layer_dropout, rows, self.training)
         return _normalised(rows.padded(self.attention.spans(states, rows, None, longest).scores))
 
 

@@ -16,29 +16,31 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import embedding_bag, linear
 
-from syntaxlm.core.settings import Bounds, Fraction, Layers, NonNegative, Positive, Settings, Size
+from syntaxlm.core.settings import Bounds, Fraction, Layers, NonNegative, Positive, Size
 from syntaxlm.models.abilities import Maps
 from syntaxlm.models.backbone import (
     Backbone,
     BackboneOutput,
     Embedding,
     Mixture,
-    TreeLoss,
+    NeuralConfig,
     neural_model,
     ranking_penalty,
 )
 from syntaxlm.models.batches import State, TokenBatch
+from syntaxlm.models.config import TreeLoss
 from syntaxlm.models.layers import Linear, RowBatchNorm, Rows, dropout
 from syntaxlm.models.structures import Distances, Structure
 from syntaxlm.ops.dropout import dropout_mask
-from syntaxlm.ops.gated_memory import GateComparison, ReaderWeights, attend, read, slot_gates
+from syntaxlm.ops.gated_memory import GateComparison, attend, slot_gates
+from syntaxlm.ops.memory_reader import ReaderWeights, read
 from syntaxlm.ops.products import affine, product_dtype
 
 _CACHED_ROWS = 4096  # rows that fit in the processor's cache
 
 
 @dataclass(frozen=True)
-class PRPNConfig(Settings, section="model"):
+class PRPNConfig(NeuralConfig):
     """Settings of PRPN: Shen et al. 2018, tables 1 (characters), 2 (words) and 3 (ablations).
 
     Attributes:
@@ -90,7 +92,6 @@ class PRPNConfig(Settings, section="model"):
 
     @property
     def tree_loss(self) -> TreeLoss:
-        """How the model learns from trees."""
         return "distances"
 
     def contradictions(self) -> list[str]:
@@ -129,11 +130,11 @@ class _Windows(torch.autograd.Function):
         (grad,), rows, features = grads, ctx.rows, ctx.shape[-1]
         result = grad.new_zeros(ctx.shape, dtype=ctx.dtype)
         for lag, window in enumerate(grad.unflatten(1, (-1, features)).unbind(1)):
-            seen = result[lag : lag + rows.steps].view(-1, features)
+            words = result[lag : lag + rows.steps].view(-1, features)
             if rows.index is None:
-                seen += window
+                words += window
             else:
-                seen.index_add_(0, rows.index, window.to(seen.dtype))
+                words.index_add_(0, rows.index, window.to(words.dtype))
         return result, None, None, None
 
 
@@ -166,7 +167,7 @@ class ParsingNetwork(nn.Module):
         values = (hidden.unflatten(1, (self.head.groups, -1)) * self.head.weight[..., 0]).sum(-1) + head_bias
         return list((torch.sigmoid(values) if self.released else torch.relu(values)).unbind(1))
 
-    def of_words(self, tokens: Tensor, embedding: Embedding) -> Tensor:
+    def distances_of_words(self, tokens: Tensor, embedding: Embedding) -> Tensor:
         """Return d_t of whole sentences, (T, B) -> (T, B), in evaluation mode.
 
         The convolution is linear in the embeddings, so each word type is projected once, and a token's features are the
@@ -178,15 +179,18 @@ class ParsingNetwork(nn.Module):
         assert norm.running_var is not None
         assert bias is not None
         assert head_bias is not None
-        weight = self.head.weight[0, :, 0]
-        read, taps = len(weight), self.look_back + 1
-        scale = (norm.weight / torch.sqrt(norm.running_var + norm.eps))[:read]
-        shift = (bias - norm.running_mean)[:read] * scale + norm.bias[:read]
 
+        # Batch norm is a scale and a shift of the features that the head reads.
+        weight = self.head.weight[0, :, 0]
+        count, taps = len(weight), self.look_back + 1
+        scale = (norm.weight / torch.sqrt(norm.running_var + norm.eps))[:count]
+        shift = (bias - norm.running_mean)[:count] * scale + norm.bias[:count]
+
+        # One row of the table for each word type and tap, and a row of zeros for what precedes the sentence.
         types, words = torch.unique(tokens, return_inverse=True)
-        kernel = self.convolution.weight[:read].permute(2, 0, 1) * scale[:, None]  # (L + 1, read, E)
-        projected = linear(embedding(types), kernel.flatten(0, 1)).view(-1, read)
-        table = torch.cat([projected, projected.new_zeros(1, read)])
+        kernel = self.convolution.weight[:count].permute(2, 0, 1) * scale[:, None]  # (L + 1, count, E)
+        projected = linear(embedding(types), kernel.flatten(0, 1)).view(-1, count)
+        table = torch.cat([projected, projected.new_zeros(1, count)])
         before = words.new_full((self.look_back, columns), -1)
         rows = torch.cat([before, words]).unfold(0, taps, 1)  # (T, B, L + 1), the last tap is the token itself
         rows = rows * taps + torch.arange(taps, device=tokens.device)
@@ -359,6 +363,8 @@ class PRPNBackbone(Backbone):
         rows = Rows(steps, columns, batch.lengths, embedded.device)
         after: dict[str, Tensor] = {}
         maps: dict[str, Tensor] = {}
+
+        # The parsing network: a distance for each token, and an estimate of the distance of the next token.
         # Without a parsing network all distances are 0, so gates are 0 before the first step and 1 elsewhere.
         distances = next_distances = embedded.new_zeros(steps, columns)
         if self.parser is not None:
@@ -378,6 +384,7 @@ class PRPNBackbone(Backbone):
                 maps[name] = gates
             return gates
 
+        # The reading network: layers that attend to the memory through its gates.
         hidden = rows.of(embedded)
         gates = rows.of(gates_of("memory gate", distances)) if config.reading_attention else None
         for layer, reading_layer in enumerate(self.reader):
@@ -386,6 +393,8 @@ class PRPNBackbone(Backbone):
             after |= zip(names, tapes, strict=True)
             if config.reading_attention:
                 maps[f"attention of layer {layer + 1}"] = rows.padded(attention)
+
+        # The predict network: attention to earlier states through the gates of the next token.
         states = hidden
         if config.predict_attention:
             tape = before["top"] if "top" in before else before[f"hidden.{config.layers - 1}"]
@@ -394,6 +403,7 @@ class PRPNBackbone(Backbone):
             states = torch.cat([hidden, attended], dim=-1)
             if "top" in before:
                 after["top"] = _last(tape, rows.padded(hidden), config.memory_slots)
+
         weight = config.supervision if self.training else 0.0
         return BackboneOutput(
             dropout(self.predictor(states), config.dropout, self.training),
@@ -420,7 +430,7 @@ class PRPNBackbone(Backbone):
     def structure(self, batch: TokenBatch, embedding: Embedding) -> Structure:
         """Return distances of whole sentences, by the parsing network alone."""
         assert self.parser is not None
-        return Distances(self.parser.of_words(batch.tokens, embedding)[None])
+        return Distances(self.parser.distances_of_words(batch.tokens, embedding)[None])
 
 
 def _last(before: Tensor, now: Tensor, count: int) -> Tensor:

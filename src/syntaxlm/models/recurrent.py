@@ -26,8 +26,12 @@ class RecurrentLayer(nn.Module, ABC):
     """One layer's weights, with dropout of the recurrent weights.
 
     Initial weights are uniform in (-1/sqrt(D), 1/sqrt(D)).
-    recurrent: shape of the recurrent weight, (..., F, D); both biases belong to gates.
-    weight_drop: rate on recurrent weights.  rescaled: see `drop_weights`.
+
+    Args:
+        input_size: E.
+        recurrent: shape of the recurrent weight, (..., F, D); both biases belong to gates.
+        weight_drop: rate on recurrent weights.
+        rescaled: see `drop_weights`.
     """
 
     state_names: ClassVar[tuple[str, ...]] = ("hidden", "cell")

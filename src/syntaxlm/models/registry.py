@@ -15,12 +15,13 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
-from typing import Annotated, Any, ClassVar, Protocol, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.settings import ByName
 from syntaxlm.models.abilities import MISSING_ABILITY, EncodesSentences, Model, TrainsByCounting, TrainsByGradient
 from syntaxlm.models.batches import Reads
+from syntaxlm.models.config import BaseConfig
 from syntaxlm.models.sizes import allocated, shapes_of
 
 _MODULES = {
@@ -33,7 +34,7 @@ _MODULES = {
     "holographic-pcfg": "pcfg.model",
     "tensor-pcfg": "pcfg.model",
     "neural-pcfg": "pcfg.model",
-    "compound-pcfg": "pcfg.model",
+    "compound-pcfg": "pcfg.sentence_pcfg",
     "diora": "diora",
     "structformer": "structformer",
     "span-parser": "span_parser",
@@ -63,7 +64,7 @@ class ModelType:
     encoder: like `build`, for a model without its decoder; None for a type that does not encode sentences.
     """
 
-    config: Callable[..., Any]
+    config: type[BaseConfig]
     build: Callable[[Any, int], Model]
     implementation: type[Model]
     lacks: Collection[type] = ()
@@ -90,23 +91,25 @@ class _ModelTypes(Mapping[str, ModelType]):
         self._registered: dict[str, ModelType] = {}
 
     def register(self, name: str, model_type: ModelType) -> None:
+        if not issubclass(model_type.config, BaseConfig):
+            raise TypeError(f"{name}: the settings {model_type.config.__name__} are no subclass of {BaseConfig}")
         self._registered[name] = model_type
 
     def __getitem__(self, name: str) -> ModelType:
         if name not in self._registered:
-            module = f"syntaxlm.models.{_MODULES[name]}" if name in _MODULES else _other_modules()[name]
+            module = f"syntaxlm.models.{_MODULES[name]}" if name in _MODULES else _installed_modules()[name]
             import_module(module)
         return self._registered[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(dict.fromkeys([*_MODULES, *self._registered, *_other_modules()]))
+        return iter(dict.fromkeys([*_MODULES, *self._registered, *_installed_modules()]))
 
     def __len__(self) -> int:
         return len(list(iter(self)))
 
 
 @cache
-def _other_modules() -> dict[str, str]:
+def _installed_modules() -> dict[str, str]:
     """Return the modules of the model types of installed packages."""
     return {point.name: point.value for point in entry_points(group=_ENTRY_POINTS)}
 
@@ -114,7 +117,7 @@ def _other_modules() -> dict[str, str]:
 MODELS = _ModelTypes()
 
 
-def model(name: str, config: Callable[..., Any]) -> Callable[[_Class], _Class]:
+def model(name: str, config: type[BaseConfig]) -> Callable[[_Class], _Class]:
     """Register the decorated class as the models of a type. config: class of its settings."""
 
     def register(implementation: _Class) -> _Class:
@@ -125,21 +128,12 @@ def model(name: str, config: Callable[..., Any]) -> Callable[[_Class], _Class]:
     return register
 
 
-class NamedConfig(Protocol):
-    """The settings of a model, a dataclass. name: its type."""
-
-    __dataclass_fields__: ClassVar[dict[str, Any]]
-
-    @property
-    def name(self) -> str: ...
-
-
 def config_among(names: Collection[str]) -> ByName:
     """Mark settings of a model of one of these types."""
     return ByName(lambda: list(names), lambda name: MODELS[name].config if name in names else None)
 
 
-ModelConfig = Annotated[NamedConfig, config_among(MODELS)]
+ModelConfig = Annotated[BaseConfig, config_among(MODELS)]
 """The settings of a model of any type."""
 
 
@@ -160,8 +154,8 @@ def require(model: object, ability: type[Ability], name: str, use: str, alternat
     names = model_types_with(ability)
     settings = " with these settings" if name in names else ""
     sufficient = {*names, *(model_types_with(alternative) if alternative else ())}
-    others = [other for other in MODELS if other in sufficient and other != name]
-    can = f" Model types that can: {', '.join(others)}." if others else ""
+    able = [model_type for model_type in MODELS if model_type in sufficient and model_type != name]
+    can = f" Model types that can: {', '.join(able)}." if able else ""
     reason = getattr(model, "reasons", {}).get(ability, MISSING_ABILITY[ability])
     raise InputError(f"this {name} model{settings} {reason}, so {use} cannot use it.{can}")
 

@@ -25,7 +25,7 @@ from syntaxlm.trees.charts import spans_in
 BOS, EOS = 1, 2
 SPECIALS = 2  # BOS and EOS, which are not words
 
-_TRIES = 1000  # attempts to sample a sentence that is short enough
+_MOST_DRAWS = 1000  # of a sentence, until one is short enough
 
 
 def token_of(word: int) -> int:
@@ -67,8 +67,8 @@ class ChartParser(FindsBestTrees, ScoresTrees):
         trees: list[LabelledSpans] = [[] for _ in range(batch.sentence_count())]
         for columns, length, spans, splits in self.chart_weights(batch):
             starts, ends = chart_spans(length, batch.tokens.device)
-            for column, kept in enumerate(charts.best(spans, splits).spans.T, columns.start):
-                places = zip(starts[kept].tolist(), ends[kept].tolist(), strict=True)
+            for column, is_in_tree in enumerate(charts.best(spans, splits).spans.T, columns.start):
+                places = zip(starts[is_in_tree].tolist(), ends[is_in_tree].tolist(), strict=True)
                 trees[column] = [(start, end - 1, -1) for start, end in places]
         return trees
 
@@ -77,9 +77,9 @@ class ChartParser(FindsBestTrees, ScoresTrees):
         result = torch.zeros(batch.sentence_count(), dtype=torch.float64, device=spans.device)
         for columns, length, weights, splits in self.chart_weights(batch):
             starts, ends = chart_spans(length, spans.device)
-            kept = spans[columns, starts, ends - 1].T | (ends - starts == 1)[:, None]
-            of_tree = charts.total(weights.masked_fill(~kept, -torch.inf), splits)
-            result[columns] = (of_tree - charts.total(weights, splits)).double()
+            is_in_tree = spans[columns, starts, ends - 1].T | (ends - starts == 1)[:, None]
+            tree_weights = charts.total(weights.masked_fill(~is_in_tree, -torch.inf), splits)
+            result[columns] = (tree_weights - charts.total(weights, splits)).double()
         return result
 
     @torch.no_grad()
@@ -95,8 +95,8 @@ def draw_short(draw: Callable[[], SampledSentence | None], longest: int) -> Samp
 
     Raises InputError if none of 1,000 samples is short enough.
     """
-    for _ in range(_TRIES):
+    for _ in range(_MOST_DRAWS):
         sample = draw()
         if sample is not None:
             return sample
-    raise InputError(f"none of {_TRIES:,} sampled sentences has at most {longest} words; allow longer sentences")
+    raise InputError(f"none of {_MOST_DRAWS:,} sampled sentences has at most {longest} words; allow longer sentences")

@@ -13,20 +13,21 @@ from typing import Annotated, Literal
 import torch
 from torch import Tensor, nn
 
-from syntaxlm.core.settings import Bounds, Fraction, Settings, Size
+from syntaxlm.core.settings import Bounds, Fraction, Size
 from syntaxlm.models.abilities import Criterion, LearnsFromTrees, Loss, Model, NeedsTextCounts, TextCounts
 from syntaxlm.models.batches import State, TokenBatch
+from syntaxlm.models.config import BaseConfig
 from syntaxlm.models.layers import dropout
 from syntaxlm.models.registry import model
 from syntaxlm.models.sentences import BOS, EOS, ChartParser, chart_spans
 from syntaxlm.ops import charts
 from syntaxlm.trees.marks import MarkSide
 
-_FEATURES = 1 << 23  # most hidden features of spans of sentences that are scored together
+_SPAN_FEATURES_TOGETHER = 1 << 23  # most hidden features of spans of sentences that are scored together
 
 
 @dataclass(frozen=True)
-class SpanParserConfig(Settings, section="model"):
+class SpanParserConfig(BaseConfig):
     """Settings of a span parser (Stern et al. 2017, without labels), which learns from the trees of text.focus.
 
     Attributes:
@@ -45,6 +46,10 @@ class SpanParserConfig(Settings, section="model"):
     dropout: Fraction = 0.3
     marks: bool = False
     marks_side: MarkSide = "both"
+
+    @property
+    def training_marks(self) -> MarkSide | None:
+        return self.marks_side if self.marks else None
 
 
 @model("span-parser", SpanParserConfig)
@@ -79,13 +84,15 @@ class SpanParser(Model, LearnsFromTrees, NeedsTextCounts, ChartParser):
         total, words = self.score.weight.new_zeros(()), 0
         for columns, length, weights in self._span_weights(batch, others=1):
             shares = self._shares(batch, columns, length)
-            known = shares.any(0) | (length < 3)  # one or two words have one tree
+            has_tree = shares.any(0) | (length < 3)  # one or two words have one tree
+
+            # The gradient of the log of the sum over all trees is the marginals: `linear` has the gradient of the
+            # loss, and its value is replaced by that of the loss.
             chart = charts.marginals(weights.detach())
-            # The gradient of the log of the sum over all trees is the marginals.
-            of_group = (weights * (chart.spans - shares))[:, known].sum()
-            exact = (chart.log_totals - (weights.detach() * shares).sum(0))[known].sum()
-            total = total + of_group + (exact - of_group.detach())
-            words += length * int(known.sum())
+            linear = (weights * (chart.spans - shares))[:, has_tree].sum()
+            value = (chart.log_totals - (weights.detach() * shares).sum(0))[has_tree].sum()
+            total = total + linear + (value - linear.detach())
+            words += length * int(has_tree.sum())
         return Loss(total, words, batch.sentence_count())
 
     def chart_weights(self, batch: TokenBatch) -> Iterator[tuple[slice, int, Tensor, None]]:
@@ -99,12 +106,15 @@ class SpanParser(Model, LearnsFromTrees, NeedsTextCounts, ChartParser):
         others: number of tokens of a column that are not words, see `TokenBatch.by_length`.
         """
         size = len(self.bias)
-        for columns, words in batch.by_length(others, lambda length: _FEATURES // (length**2 * size // 2 + 1)):
+        for columns, words in batch.by_length(
+            others, lambda length: _SPAN_FEATURES_TOGETHER // (length**2 * size // 2 + 1)
+        ):
             length = words.shape[1]
             ends = words.new_full((1, len(words)), EOS)
             tokens = torch.cat([torch.full_like(ends, BOS), words.T, ends])
             features, _ = self.lstm(dropout(self.embedding(tokens), self.dropout, self.training))
             forward, backward = features.chunk(2, -1)
+
             # Before, between and after the words: what was read from the left, and from the right.
             boundaries = self.boundary(torch.cat([forward[:-1], backward[1:]], -1))
             starts, stops = (places[length:-1] for places in chart_spans(length, words.device))

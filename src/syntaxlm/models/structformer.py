@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import layer_norm, leaky_relu, pad
 
-from syntaxlm.core.settings import Bounds, Fraction, Layers, Settings, Size
+from syntaxlm.core.settings import Bounds, Fraction, Layers, Size
 from syntaxlm.models.abilities import (
     Criterion,
     Loss,
@@ -29,6 +29,7 @@ from syntaxlm.models.abilities import (
     TrainsByGradient,
 )
 from syntaxlm.models.batches import State, TokenBatch
+from syntaxlm.models.config import BaseConfig
 from syntaxlm.models.layers import dropout
 from syntaxlm.models.registry import model
 from syntaxlm.models.sentences import BOS, EOS
@@ -36,11 +37,11 @@ from syntaxlm.models.structures import DistancesAndHeights
 from syntaxlm.ops.softmax import target_log_probs
 
 UNKNOWN, PADDING, MASK = 0, BOS, EOS  # sentences are read without BOS and EOS, whose embeddings are free
-_LOWEST = -40.0  # exponents are limited: in float32, the square of a larger weight's inverse would overflow
+_LOWEST_EXPONENT = -40.0  # in float32, the square of the inverse of exp(-45) would overflow
 
 
 @dataclass(frozen=True)
-class StructFormerConfig(Settings, section="model"):
+class StructFormerConfig(BaseConfig):
     """Settings of StructFormer (Shen et al. 2021).
 
     Attributes:
@@ -122,16 +123,21 @@ def dependencies(heights: Tensor, distances: Tensor, scales: Tensor, real: Tenso
     matrices and two cumulative sums give it in O(n^3) time.
     scales: (2,), factors of heights and distances in `reach`, and of heights in the softmax.
     """
+    # The probability that the block of word i starts at l, and that it ends at r: (B, n, n), by i and l or r.
     blocks = reach(heights, distances, scales[0], real)
     left = (blocks - pad(blocks, (1, 0))[..., :-1]).tril()
     right = (blocks - pad(blocks, (0, 1))[..., 1:]).triu()
+
+    # e_j, relative to the highest word, and U_lr, of the block from l to r.
     scaled = scales[1] * heights
     exponents = (scaled - scaled.masked_fill(~real, -torch.inf).amax(1, keepdim=True)).masked_fill(~real, 0)
-    weights = exponents.clamp(min=_LOWEST).exp()
+    weights = exponents.clamp(min=_LOWEST_EXPONENT).exp()
     length = heights.shape[1]
     below = _below(length, real.device)
     sums = weights[:, None].expand(-1, length, -1).masked_fill(below, 0).cumsum(2)
     inverse = (1 / sums.masked_fill(below, 1)).masked_fill(below, 0)
+
+    # A head before a word is in the blocks that start at or before it, one after it in those that end at or after it.
     before = (left * (right @ inverse.mT)).cumsum(2).tril(-1)
     after = (right * (left @ inverse)).flip(2).cumsum(2).flip(2).triu(1)
     return weights[:, None] * (before + after)
@@ -245,11 +251,11 @@ class StructFormer(Model, TrainsByGradient, ParsesDependencies):
     def loss(self, batch: TokenBatch, state: State = None) -> Loss:
         """Return cross-entropy of masked words, which training draws at random; in evaluation they are fixed."""
         words, real = _words(batch, others=1)
-        chosen = self._chosen(words, real)
-        hidden = self.encode(words.masked_fill(chosen, MASK), real)[chosen]
+        is_masked = self._masked(words, real)
+        hidden = self.encode(words.masked_fill(is_masked, MASK), real)[is_masked]
         hidden = dropout(self.norm(hidden), self.config.dropout, self.training)
-        log_probs = target_log_probs(hidden, self.embedding.weight, self.bias, words[chosen])
-        return Loss(-log_probs.sum(), int(chosen.sum()), batch.sentence_count())
+        log_probs = target_log_probs(hidden, self.embedding.weight, self.bias, words[is_masked])
+        return Loss(-log_probs.sum(), int(is_masked.sum()), batch.sentence_count())
 
     def encode(self, words: Tensor, real: Tensor) -> Tensor:
         """Return the output of the last layer, (B, n, D), for words and masks, (B, n)."""
@@ -270,8 +276,8 @@ class StructFormer(Model, TrainsByGradient, ParsesDependencies):
                 margin = margin.max().expand(len(margin))
             return dependencies(heights, distances - margin[:, None], self.scales.exp(), real)
 
-    def _chosen(self, words: Tensor, real: Tensor) -> Tensor:
-        """Return which words are predicted, (B, n): a share of the known ones."""
+    def _masked(self, words: Tensor, real: Tensor) -> Tensor:
+        """Return which words are masked and predicted, (B, n): a share of the known words."""
         draws = torch.rand(words.shape, device=words.device) if self.training else fixed_draws(words)
         return real & (words != UNKNOWN) & (draws < self.config.mask_rate)
 
@@ -285,12 +291,17 @@ class StructFormer(Model, TrainsByGradient, ParsesDependencies):
         """
         words, real = _words(batch, others=2)
         heights, distances = self.parser(self.embedding(words), real)
+
+        # A distance before each word, of which the first has no gap.
         least = pad(distances.masked_fill(~real[:, 1:], torch.inf), (0, 1), value=torch.inf).amin(1, keepdim=True)
         distances = torch.cat([least.nan_to_num(posinf=0.0), distances], 1)
+
+        # Steps of BOS, EOS and padding have 0.
         steps, longest = len(batch.tokens), real.shape[1]
-        around = 0, 0, 1, max(1, steps - longest - 1)  # BOS, EOS and padding
-        values, of_words = (pad((part * real).T, around)[:steps] for part in (distances, heights))
-        return DistancesAndHeights(values[None], of_words)
+        around = 0, 0, 1, max(1, steps - longest - 1)
+        step_distances = pad((distances * real).T, around)[:steps]
+        step_heights = pad((heights * real).T, around)[:steps]
+        return DistancesAndHeights(step_distances[None], step_heights)
 
 
 def _words(batch: TokenBatch, others: int) -> tuple[Tensor, Tensor]:
@@ -311,18 +322,21 @@ def fixed_draws(words: Tensor) -> Tensor:
 
     Padding, which has the id PADDING, has no effect on other words. Integers are mixed as in splitmix64.
     """
-    places = torch.arange(1, words.shape[1] + 1, device=words.device) * _GOLDEN
+    places = torch.arange(1, words.shape[1] + 1, device=words.device) * _MIX_INCREMENT
     sentences = _mixed((words + 1) * _mixed(places)).masked_fill(words == PADDING, 0).sum(1, keepdim=True)
     return (_mixed(sentences + places) & 0xFFFFFF).double() / (1 << 24)
 
 
-_GOLDEN, _FIRST, _SECOND = -0x61C8864680B583EB, -0x40A7B892E31B1A47, -0x6B2FB644ECCEEE15
+# The constants of splitmix64, as signed numbers.
+_MIX_INCREMENT = -0x61C8864680B583EB
+_MIX_FIRST_FACTOR = -0x40A7B892E31B1A47
+_MIX_SECOND_FACTOR = -0x6B2FB644ECCEEE15
 
 
 def _mixed(values: Tensor) -> Tensor:
     """Return int64 values whose bits are mixed; products wrap around."""
-    values = (values ^ _shifted(values, 30)) * _FIRST
-    values = (values ^ _shifted(values, 27)) * _SECOND
+    values = (values ^ _shifted(values, 30)) * _MIX_FIRST_FACTOR
+    values = (values ^ _shifted(values, 27)) * _MIX_SECOND_FACTOR
     return values ^ _shifted(values, 31)
 
 

@@ -124,7 +124,7 @@ class CorpusDistances(CorpusStructure):
         self.values = np.zeros((layers, int(self._offsets[-1])), np.float32)
 
     def add(self, batch: Distances, words: Integers, indices: Integers) -> None:
-        _add_of_words(self.values, batch.values[:, 1:-1], self._offsets[indices], words)
+        _store_word_values(self.values, batch.values[:, 1:-1], self._offsets[indices], words)
 
     def _decode(self, decoder: str, layer: int) -> SpanSets:
         return decode(self.values[layer - 1], self.lengths, cast(DecodingRule, decoder))
@@ -149,7 +149,7 @@ class CorpusDistancesAndHeights(CorpusDistances):
     def add(self, batch: Distances, words: Integers, indices: Integers) -> None:
         assert isinstance(batch, DistancesAndHeights)
         super().add(batch, words, indices)
-        _add_of_words(self.heights[None], batch.heights[None, 1:-1], self._offsets[indices], words)
+        _store_word_values(self.heights[None], batch.heights[None, 1:-1], self._offsets[indices], words)
 
     def word_values(self, layer: int) -> dict[str, list[Any]]:
         heads = heads_of(self.values[layer - 1], self.heights, self.lengths)
@@ -157,7 +157,11 @@ class CorpusDistancesAndHeights(CorpusDistances):
 
 
 class CorpusSpanScores(CorpusStructure):
-    """Log scores of all spans, which may be compared if they end at the same word. table: all sentences."""
+    """Log scores of all spans, which may be compared if they end at the same word.
+
+    Attributes:
+        table: the scores of all sentences.
+    """
 
     name = "span scores"
     decoders = SPAN_RULES
@@ -173,11 +177,10 @@ class CorpusSpanScores(CorpusStructure):
                 f"scores of spans of up to {batch.values.shape[2]} words, expected those of up to {longest}"
             )
         # Spans that end at a word are found at the step after it; longer ones start before the first word.
-        of_ends = batch.values[2:, :, :longest].transpose(0, 1).float().cpu().numpy()
+        scores = batch.values[2:, :, :longest].transpose(0, 1).float().cpu().numpy()
         end, length = np.arange(1, longest + 1)[:, None], np.arange(1, longest + 1)
-        self.table.values[item_indices(self.table.offsets, indices)] = of_ends[
-            (length <= end) & (end <= words[:, None, None])
-        ]
+        is_span = (length <= end) & (end <= words[:, None, None])
+        self.table.values[item_indices(self.table.offsets, indices)] = scores[is_span]
 
     def _decode(self, decoder: str, layer: int) -> SpanSets:
         return decode_spans(self.table, cast(SpanRule, decoder))
@@ -190,7 +193,7 @@ class CorpusSpanScores(CorpusStructure):
 
 
 class CorpusSplitScores(CorpusSpanScores):
-    """Scores of all spans; those of both parts of a span add up to the score of splitting it there."""
+    """Span scores such that score(left) + score(right) is the score of a split."""
 
     name = "split scores"
     decoders = ("greedy-sum", "cky")
@@ -219,14 +222,15 @@ class CorpusMarginals(CorpusStructure):
             raise ValueError(f"charts of shape {shape}, expected (B, n, n) for up to {longest} words")
         values = batch.values.to(torch.float32, copy=True)
         values.diagonal(dim1=1, dim2=2).fill_(1)
-        pairs: list[tuple[Tensor, npt.NDArray[Any]]] = [(values, self.table.values)]
+        charts_and_tables: list[tuple[Tensor, npt.NDArray[Any]]] = [(values, self.table.values)]
         if self.labels:
             assert batch.labels is not None
-            pairs.append((batch.labels.int(), self.codes))
+            charts_and_tables.append((batch.labels.int(), self.codes))
+
         # The table is ordered by last word, so the spans of a sentence come first in the chart of a longer one.
         last, before = np.tril_indices(size)
         offsets, counts = self.table.offsets[indices].tolist(), (words * (words + 1) // 2).tolist()
-        for charts, flat in pairs:
+        for charts, flat in charts_and_tables:
             rows = charts.cpu().numpy().reshape(len(charts), -1).take((last - before) * size + last, axis=1)
             for row, offset, count in zip(rows, offsets, counts, strict=True):
                 flat[offset : offset + count] = row[:count]
@@ -236,8 +240,8 @@ class CorpusMarginals(CorpusStructure):
         if decoder == "mbr":
             return average([self.table])
         best = self._best_trees
-        kept = best.ends - best.starts > 1
-        return sorted_by_sentence(self.lengths, [(best.sentences()[kept], best.starts[kept], best.ends[kept])])
+        is_long = best.ends - best.starts > 1
+        return sorted_by_sentence(self.lengths, [(best.sentences()[is_long], best.starts[is_long], best.ends[is_long])])
 
     def averaging_input(self, decoder: str, layer: int = 1) -> SpanSets | SpanTable:
         return self.table if decoder == "mbr" else self._decode(decoder, layer)
@@ -277,7 +281,7 @@ class CorpusHeads(CorpusStructure):
         self.values: Positions = np.zeros(int(self._offsets[-1]), np.int32)
 
     def add(self, batch: Heads, words: Integers, indices: Integers) -> None:
-        _add_of_words(self.values[None], batch.values.T[None], self._offsets[indices], words)
+        _store_word_values(self.values[None], batch.values.T[None], self._offsets[indices], words)
 
     def _decode(self, decoder: str, layer: int) -> SpanSets:
         """Return the constituents of the most probable dependency trees, see `decode_heads`."""
@@ -383,19 +387,22 @@ def labelled_spans(spans: SpanSets, codes: AnyIntegers, names: Sequence[str]) ->
     codes: index into `names` of each span, -1 for no label. Single words without a label are left out, and longer spans
         without a label have the label X.
     """
-    kept = (codes >= 0) | (spans.ends - spans.starts > 1)
-    counts = np.bincount(spans.sentences()[kept], minlength=len(spans))
-    codes = np.where(codes < 0, len(names), codes)[kept].astype(np.int32)
-    return SpanSets(
-        spans.lengths, offsets_of(counts), spans.starts[kept], spans.ends[kept], codes, (*names, INDUCED_LABEL)
-    )
+    is_labelled = (codes >= 0) | (spans.ends - spans.starts > 1)
+    offsets = offsets_of(np.bincount(spans.sentences()[is_labelled], minlength=len(spans)))
+    starts, ends = spans.starts[is_labelled], spans.ends[is_labelled]
+    codes = np.where(codes < 0, len(names), codes)[is_labelled].astype(np.int32)
+    return SpanSets(spans.lengths, offsets, starts, ends, codes, (*names, INDUCED_LABEL))
 
 
-def _add_of_words(flat: npt.NDArray[Any], values: Tensor, begins: Integers, words: Integers) -> None:
-    """Store the values of a batch's words, (layers, n, B), in those of a corpus, (layers, N).
+def _store_word_values(flat: npt.NDArray[Any], values: Tensor, begins: Integers, words: Integers) -> None:
+    """Store the values of a batch's words among those of a corpus.
 
-    begins: (B,), index in `flat` of the first word of each sentence.  words: (B,), number of words of each sentence.
+    Args:
+        flat: values of the corpus, (layers, N).
+        values: of the batch, (layers, n, B).
+        begins: index in `flat` of the first word of each sentence, (B,).
+        words: number of words of each sentence, (B,).
     """
     steps = np.arange(values.shape[1])[:, None]
-    real = steps < words
-    flat[:, (begins + steps)[real]] = values.cpu().numpy()[:, real]
+    is_word = steps < words
+    flat[:, (begins + steps)[is_word]] = values.cpu().numpy()[:, is_word]

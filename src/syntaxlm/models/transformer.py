@@ -24,18 +24,19 @@ import torch
 from torch import Tensor, nn
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.settings import Count, Settings
+from syntaxlm.core.settings import Count
 from syntaxlm.models.abilities import Model, ScoresTokens, TokenScores
 from syntaxlm.models.batches import State, TokenBatch
+from syntaxlm.models.config import BaseConfig
 from syntaxlm.text.vocabulary import OpenVocabulary
 
-LOGITS = 1 << 26  # of a forward pass: 256 MiB
-_BEFORE = "a"  # the word before a word that is tokenised in the middle of a text
-_NOTHING = -1  # padding of contexts
+LOGITS_TOGETHER = 1 << 26  # most logits of a forward pass: 256 MiB
+_WORD_BEFORE = "a"  # precedes a word that is tokenised as in the middle of a text
+_CONTEXT_PADDING = -1  # in the state, of columns with shorter contexts
 
 
 @dataclass(frozen=True)
-class TransformersConfig(Settings, section="model"):
+class TransformersConfig(BaseConfig):
     """Settings of a transformers model.
 
     Attributes:
@@ -68,7 +69,7 @@ class WordTokenizer:
     ) -> None:
         self.start, self.end, self.boundaries = start, end, boundaries
         self._tokenize = tokenize
-        self._before = list(tokenize(_BEFORE))
+        self._before = list(tokenize(_WORD_BEFORE))
         self._known: dict[tuple[str, bool], list[int]] = {}
 
     def subtokens(self, word: str, is_first: bool) -> list[int]:
@@ -82,13 +83,13 @@ class WordTokenizer:
         if is_first:
             subtokens = list(self._tokenize(word))
         else:
-            both = list(self._tokenize(f"{_BEFORE} {word}"))
-            if both[: len(self._before)] != self._before:
+            two_words = list(self._tokenize(f"{_WORD_BEFORE} {word}"))
+            if two_words[: len(self._before)] != self._before:
                 raise InputError(
-                    f"the tokenizer joins the words {_BEFORE!r} and {word!r}, so the sub-tokens of a word depend on its"
-                    " neighbours; expected a tokenizer that splits text at white space"
+                    f"the tokenizer joins the words {_WORD_BEFORE!r} and {word!r}, so the sub-tokens of a word depend"
+                    " on its neighbours; expected a tokenizer that splits text at white space"
                 )
-            subtokens = both[len(self._before) :]
+            subtokens = two_words[len(self._before) :]
         self._known[word, is_first] = subtokens
         return subtokens
 
@@ -139,6 +140,8 @@ class CausalTransformer(Model, ScoresTokens):
         columns = zip(self._contexts(batch, state), batch.targets.T.tolist(), batch.step_counts().tolist(), strict=True)
         is_stream = batch.indices is None
         rows = [self._row(context, targets[:length], is_stream) for context, targets, length in columns]
+
+        # A word's sub-tokens, with the boundary after it and not the boundary before it.
         log_probs = torch.zeros(batch.targets.shape, dtype=torch.float64)
         predictions = self._predictions([ids for ids, _ in rows])
         for column, ((_, words), (nexts, boundaries)) in enumerate(zip(rows, predictions, strict=True)):
@@ -149,17 +152,20 @@ class CausalTransformer(Model, ScoresTokens):
                 if not word.is_first:
                     value = value - boundaries[word.first - 1]
                 log_probs[word.step, column] = value
-        kept = max(1, self.window // 2)
-        carried = nn.utils.rnn.pad_sequence(
-            [torch.tensor(ids[-kept:]) for ids, _ in rows], padding_value=_NOTHING
-        )  # (T, B)
+
+        # The next batch of a stream reads half a window of context, (T, B).
+        carried_tokens = max(1, self.window // 2)
+        contexts = [torch.tensor(ids[-carried_tokens:]) for ids, _ in rows]
+        carried = nn.utils.rnn.pad_sequence(contexts, padding_value=_CONTEXT_PADDING)
         weight = next(self.parameters())
         return TokenScores(log_probs.to(weight), {"context": carried})
 
     def _contexts(self, batch: TokenBatch, state: State) -> list[list[int]]:
         """Return the sub-tokens before each column."""
         if state is not None:
-            return [[number for number in column if number != _NOTHING] for column in state["context"].T.tolist()]
+            return [
+                [number for number in column if number != _CONTEXT_PADDING] for column in state["context"].T.tolist()
+            ]
         contexts = []
         for number in batch.tokens[0].tolist():
             is_special = number in (self.vocabulary.begin_id, self.vocabulary.end_id)
@@ -189,6 +195,8 @@ class CausalTransformer(Model, ScoresTokens):
         They are in float64 on the CPU. After the first window of a row, half of each has been read before.
         """
         result = [(torch.zeros(len(row)).double(), torch.zeros(len(row)).double()) for row in rows]
+
+        # Overlapping windows of all rows, longest first.
         read_before = self.window // 2
         stride = self.window - read_before
         windows = [
@@ -196,17 +204,19 @@ class CausalTransformer(Model, ScoresTokens):
             for row, ids in enumerate(rows)
             for begin in range(0, max(1, len(ids) - read_before), stride)
         ]
-        windows.sort(key=lambda window: window[1] - window[2])  # longest first
+        windows.sort(key=lambda window: window[1] - window[2])
         while windows:
+            # As many windows as the limit of logits allows, each with the sub-token after it, which is predicted.
             longest = windows[0][2] - windows[0][1]
-            count = max(1, LOGITS // (longest * self.logit_count))
+            count = max(1, LOGITS_TOGETHER // (longest * self.logit_count))
             part, windows = windows[:count], windows[count:]
             ids = torch.zeros(len(part), longest + 1, dtype=torch.int64)
             mask = torch.zeros(len(part), longest, dtype=torch.int64)
             for place, (row, begin, end) in enumerate(part):
-                read = torch.tensor(rows[row][begin : end + 1])  # with the next one, which is predicted
+                read = torch.tensor(rows[row][begin : end + 1])
                 ids[place, : len(read)] = read
                 mask[place, : end - begin] = 1
+
             ids, mask = ids.to(self.device), mask.to(self.device)
             logits = self.network(input_ids=ids[:, :-1], attention_mask=mask, use_cache=False).logits
             if logits.dtype != torch.float64:
@@ -216,6 +226,8 @@ class CausalTransformer(Model, ScoresTokens):
             boundary_log_probs = torch.zeros_like(next_log_probs)
             if self.boundaries is not None:
                 boundary_log_probs = (logits[..., self.boundaries].logsumexp(-1) - totals).cpu().double()
+
+            # Only what no earlier window of the row has read.
             for place, (row, begin, end) in enumerate(part):
                 nexts, boundaries = result[row]
                 fresh = begin + read_before if begin else 0

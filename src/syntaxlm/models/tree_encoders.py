@@ -13,14 +13,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import gumbel_softmax, logsigmoid, softplus
 
-from syntaxlm.core.settings import Fraction, NonNegative, Positive, Settings, Size
+from syntaxlm.core.settings import Fraction, NonNegative, Positive, Size
 from syntaxlm.models.abilities import Decisions, EncodesSentences, Encoding, LearnsFromRewards, ParsesSentences
 from syntaxlm.models.batches import TokenBatch
+from syntaxlm.models.config import BaseConfig
 from syntaxlm.models.layers import NON_NEGATIVE, dropout
 from syntaxlm.models.registry import model
 from syntaxlm.models.structures import SpanMarginals
 
-_BOTTOM = 2  # empty entries at the bottom of each stack, which are read where there is no second or no top entry
+_EMPTY_ENTRIES = 2  # at the bottom of each stack, read where there is no second or no top entry
 
 
 class TreeLSTMCell(nn.Module):
@@ -43,16 +44,19 @@ class TreeLSTMCell(nn.Module):
 
     def forward(self, left: Tensor, right: Tensor, context: Tensor | None = None) -> Tensor:
         """Return the parent's state, (..., 2D). left, right: (..., 2D).  context: (..., C), None without context."""
-        (left_hidden, left_memory), (right_hidden, right_memory) = left.chunk(2, -1), right.chunk(2, -1)
-        read = [left_hidden, right_hidden] if context is None else [left_hidden, right_hidden, context]
-        written, left_kept, right_kept, shown, content = self.gates(torch.cat(read, -1)).chunk(5, -1)
-        memory = left_memory * left_kept.sigmoid() + right_memory * right_kept.sigmoid()
-        memory = memory + written.sigmoid() * content.tanh()
-        return torch.cat([shown.sigmoid() * memory.tanh(), memory], -1)
+        left_hidden, left_memory = left.chunk(2, -1)
+        right_hidden, right_memory = right.chunk(2, -1)
+        inputs = [left_hidden, right_hidden] if context is None else [left_hidden, right_hidden, context]
+
+        # c = f_left c_left + f_right c_right + i tanh(g);  h = o tanh(c)
+        write, forget_left, forget_right, output, content = self.gates(torch.cat(inputs, -1)).chunk(5, -1)
+        memory = left_memory * forget_left.sigmoid() + right_memory * forget_right.sigmoid()
+        memory = memory + write.sigmoid() * content.tanh()
+        return torch.cat([output.sigmoid() * memory.tanh(), memory], -1)
 
 
 @dataclass(frozen=True)
-class GumbelTreeLSTMConfig(Settings, section="model"):
+class GumbelTreeLSTMConfig(BaseConfig):
     """Settings of Gumbel Tree-LSTM (Choi, Yoo, Lee 2018).
 
     Attributes:
@@ -133,6 +137,7 @@ class GumbelTreeLSTM(EncodesSentences, ParsesSentences):
     def _sampled_roots(self, leaves: list[Tensor]) -> Tensor:
         """Return the roots of sampled trees, (B, 2D). leaves: by length."""
         nodes = leaves[-1][:, :0]
+        # n'_k = n_k before the chosen pair, parent(n_k, n_k+1) at it, n_k+1 after it
         for new in leaves[:1:-1]:
             nodes = torch.cat([nodes, new], 1)
             parents = self.cell(nodes[:-1], nodes[1:])
@@ -150,14 +155,20 @@ class GumbelTreeLSTM(EncodesSentences, ParsesSentences):
         nodes, parents = longest[:, :0], longest[1:, :0]
         starts = words[:, :0]  # the first word of each node, and the end of the sentence
         for length in range(steps, 1, -1):
+            # Sentences of this length start merging.
             new = leaves[length]
-            nodes, parents = torch.cat([nodes, new], 1), torch.cat([parents, self.cell(new[:-1], new[1:])], 1)
+            nodes = torch.cat([nodes, new], 1)
+            parents = torch.cat([parents, self.cell(new[:-1], new[1:])], 1)
             starts = torch.cat([starts, words[: length + 1].expand(-1, new.shape[1])], 1)
+
+            # The best pair becomes its parent, whose span is a constituent.
             best, column = self._scores(parents).argmax(0), torch.arange(nodes.shape[1], device=device)
             spans[column, starts[best, column], starts[best + 2, column] - 1] = 1
             parent = parents[best, column]
             nodes, parents, starts = _without(nodes, best + 1), _without(parents, best), _without(starts, best + 1)
             nodes[best, column] = parent
+
+            # The parents that it would have with its two neighbours.
             for changed in (best - 1, best) if length > 2 else ():
                 place = changed.clamp(0, length - 3)
                 parents[place, column] = self.cell(nodes[place, column], nodes[place + 1, column])
@@ -171,7 +182,7 @@ def _without(values: Tensor, place: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True)
-class RLSPINNConfig(Settings, section="model"):
+class RLSPINNConfig(BaseConfig):
     """Settings of RL-SPINN (Yogatama et al. 2017).
 
     Attributes:
@@ -249,33 +260,40 @@ class RLSPINN(LearnsFromRewards, ParsesSentences):
         counts = batch.columns_by_length()
         lengths = batch.step_counts().to(leaves.device)
         spans = leaves.new_zeros(columns, steps, steps)
-        # After its last word, a sentence's buffer holds zeros.
+
+        # The buffer holds zeros after a sentence's last word. The stack holds the states of trees.
         buffer = torch.cat([leaves * batch.mask()[..., None], leaves.new_zeros(1, columns, features)])
-        stack = leaves.new_zeros(_BOTTOM + steps, columns, features)
-        starts = lengths.new_zeros(_BOTTOM + steps, columns)  # first word of each entry of the stack
-        size, read = torch.full_like(lengths, _BOTTOM), torch.zeros_like(lengths)  # of the stack; words shifted
+        stack = leaves.new_zeros(_EMPTY_ENTRIES + steps, columns, features)
+        starts = lengths.new_zeros(_EMPTY_ENTRIES + steps, columns)  # first word of each entry of the stack
+        size = torch.full_like(lengths, _EMPTY_ENTRIES)  # entries of the stack
+        read = torch.zeros_like(lengths)  # words shifted
         tracking = leaves.new_zeros(2, columns, self.config.tracking_size).unbind()
         log_probs = entropies = leaves.new_zeros(columns)
         finished: list[tuple[Tensor, Tensor, Tensor]] = []
         for step in range(2 * steps - 1):
+            # Sentences without further actions are finished.
             active = counts[(step + 1) // 2 + 1]  # the sentences with more than `step` actions
             if active < len(size):
-                finished.append((stack[_BOTTOM, active:], log_probs[active:], entropies[active:]))
+                finished.append((stack[_EMPTY_ENTRIES, active:], log_probs[active:], entropies[active:]))
                 stack, starts, size, read = stack[:, :active], starts[:, :active], size[:active], read[:active]
                 tracking = tuple(part[:active] for part in tracking)
                 log_probs, entropies, lengths = log_probs[:active], entropies[:active], lengths[:active]
+
+            # The tracker reads the front of the buffer and the top two entries of the stack.
             column = torch.arange(active, device=leaves.device)
             front, (top, second) = buffer[read, column], stack[torch.stack([size - 1, size - 2]), column]
             hidden = [state.chunk(2, -1)[0] for state in (front, top, second)]
             tracking = self.tracker(torch.cat(hidden, -1), tracking)
             logits = self.policy(tracking[0])[:, 0]  # log-odds of REDUCE
 
-            empty, free = read == lengths, (read < lengths) & (size >= _BOTTOM + 2)
+            # Without words to shift, or without two entries to reduce, the action is forced.
+            is_free = (read < lengths) & (size >= _EMPTY_ENTRIES + 2)
             chosen = torch.rand_like(logits) < logits.sigmoid() if self.training else logits > 0
-            reduce = torch.where(free, chosen, empty)
-            log_probs = log_probs + free * logsigmoid(torch.where(reduce, logits, -logits))
-            entropies = entropies + free * (softplus(logits) - logits * logits.sigmoid())
+            reduce = torch.where(is_free, chosen, read == lengths)
+            log_probs = log_probs + is_free * logsigmoid(torch.where(reduce, logits, -logits))
+            entropies = entropies + is_free * (softplus(logits) - logits * logits.sigmoid())
 
+            # SHIFT puts the front on the stack; REDUCE replaces the top two entries by their parent.
             place = torch.where(reduce, size - 2, size)
             first = torch.where(reduce, starts[place, column], read)
             spans[column[reduce], first[reduce], read[reduce] - 1] = 1
@@ -283,7 +301,8 @@ class RLSPINN(LearnsFromRewards, ParsesSentences):
             stack = stack.index_put((place, column), torch.where(reduce[:, None], parent, front))
             starts = starts.index_put((place, column), first)
             size, read = place + 1, read + ~reduce
-        finished.append((stack[_BOTTOM], log_probs, entropies))
+
+        finished.append((stack[_EMPTY_ENTRIES], log_probs, entropies))
         roots, log_probs, entropies = (torch.cat(parts[::-1]) for parts in zip(*finished, strict=True))
         decisions = Decisions(log_probs, entropies) if self.training else None
         return Encoding(roots.chunk(2, -1)[0], decisions=decisions), spans

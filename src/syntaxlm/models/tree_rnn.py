@@ -15,9 +15,10 @@ from torch import Tensor, nn
 from torch.nn.functional import embedding, softplus
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.settings import Finite, Fraction, Positive, Settings, Size
+from syntaxlm.core.settings import Finite, Fraction, Positive, Size
 from syntaxlm.models.abilities import GeneratesTrees, Loss, NeedsTextCounts, TextCounts, TokenScores, TrainsByGradient
 from syntaxlm.models.batches import State, TreeBatch
+from syntaxlm.models.config import BaseConfig
 from syntaxlm.models.layers import LOG_WEIGHTS, PROBABILITIES, Decoder, dropout
 from syntaxlm.models.registry import model
 from syntaxlm.ops.tree_levels import EDGES, EdgeWeights, Levels, States, recurrence
@@ -106,21 +107,24 @@ class NoiseContrastive(nn.Module):
         # One lookup, so the gradient is one matrix: a second would cost another pass over all V rows.
         count, words = len(targets), torch.cat([targets, noise.flatten()])
         weights = embedding(words, weight)
+
+        # The log-odds of D = 1: ln p(w) - ln(k P_n(w)).
         shift = bias.index_select(0, words) - self.log_normaliser - self.log_expected[words].to(bias.dtype)
-        of_targets = (rows * weights[:count]).sum(1) + shift[:count]
+        target_odds = (rows * weights[:count]).sum(1) + shift[:count]
         if noise.dim() == 1:
-            of_noise = (rows @ weights[count:].T).to(weight.dtype) + shift[count:]
+            noise_odds = (rows @ weights[count:].T).to(weight.dtype) + shift[count:]
         else:
-            others = weights[count:].view(*noise.shape, weight.shape[1])
-            of_noise = torch.bmm(others, rows[:, :, None])[:, :, 0].to(weight.dtype) + shift[count:].view(noise.shape)
-        return softplus(-of_targets) + softplus(of_noise).sum(1)
+            noise_weights = weights[count:].view(*noise.shape, weight.shape[1])
+            products = torch.bmm(noise_weights, rows[:, :, None])[:, :, 0]
+            noise_odds = products.to(weight.dtype) + shift[count:].view(noise.shape)
+        return softplus(-target_odds) + softplus(noise_odds).sum(1)
 
 
-_LABELS = "label_embedding.weight"
+_LABEL_WEIGHT = "label_embedding.weight"  # name of the labels' embeddings in stored weights
 
 
 @dataclass(frozen=True)
-class TreeRNNConfig(Settings, section="model"):
+class TreeRNNConfig(BaseConfig):
     """Settings of TreeRNN (Zhang, Lu, Lapata 2016); with labels it is LTreeRNN, with LSTM cells TreeLSTM.
 
     Attributes:
@@ -199,7 +203,7 @@ class TreeRNN(GeneratesTrees, TrainsByGradient, NeedsTextCounts):
             self.noise.learn(counts.words.clamp(min=1))
 
     def resize_buffers(self, tensors: Mapping[str, Tensor]) -> list[str]:
-        stored = tensors.get(_LABELS)
+        stored = tensors.get(_LABEL_WEIGHT)
         # Keep embeddings of the correct size: an optimiser may already refer to them.
         if stored is not None and stored.dim() == 2 and len(stored) != self.label_count:
             self._make_labels(len(stored))

@@ -44,8 +44,8 @@ _FLAGS = (
     "-fno-signed-zeros", "-freciprocal-math", "-ffp-contract=fast",
 )  # fmt: skip
 
-# Tried in this order: not every compiler has OpenMP or supports -march=native.
-_FURTHER_FLAGS = ("-march=native", "-fopenmp"), ("-march=native",), ("-mcpu=native",), ()
+# Added to the flags, and tried in this order: not every compiler has OpenMP or supports -march=native.
+_MACHINE_FLAGS = ("-march=native", "-fopenmp"), ("-march=native",), ("-mcpu=native",), ()
 
 _backend: Backend = "compiled"
 
@@ -103,6 +103,8 @@ def library(source: Path) -> ctypes.CDLL | None:
     compiler = os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     if os.environ.get(SWITCH) == "0" or compiler is None or sys.platform == "win32":
         return None
+
+    # The name of the library has a hash of all that it depends on.
     headers = [header.read_bytes() for header in sorted(KERNELS.glob("*.h"))]
     try:  # the processor type: machines with different processors may share a home folder
         lines = set(Path("/proc/cpuinfo").read_text().splitlines())
@@ -111,6 +113,7 @@ def library(source: Path) -> ctypes.CDLL | None:
         processor = platform.platform() + platform.processor()
     build = [" ".join((compiler, *_FLAGS)).encode(), processor.encode()]
     name = f"{source.stem}-{sha256([source.read_bytes(), *headers, *build])[:16]}.so"
+
     folder: Path | None
     try:
         folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "syntaxlm"
@@ -140,8 +143,14 @@ def c_struct(integers: str, pointers: str, flags: str = "half threads") -> type[
 
 
 def filled(struct: type[ctypes.Structure], tensors: Mapping[str, Tensor | None], **numbers: int) -> ctypes.Structure:
-    """Return a struct of contiguous tensors, which must outlive it, and of numbers; `threads` is the number of
-    torch's.
+    """Return a struct of contiguous tensors, which must outlive it, and of numbers.
+
+    The field `threads` is torch's number of threads.
+
+    Args:
+        struct: of `c_struct`.
+        tensors: by the name of their field; None is a null pointer.
+        **numbers: by the name of their field.
     """
     pointers = {name: address(tensor) for name, tensor in tensors.items()}
     return struct(threads=torch.get_num_threads(), **numbers, **pointers)
@@ -187,8 +196,8 @@ def _compile(compiler: str, source: Path, target: Path) -> None:
     """Compile into a temporary folder, then move the library: other processes may be compiling it too."""
     with tempfile.TemporaryDirectory(dir=target.parent) as folder:
         result, objects = Path(folder) / "library.so", Path(folder) / "objects.o"
-        for further in _FURTHER_FLAGS:
-            compile_ = [compiler, *_FLAGS, *further, f"-I{KERNELS}", "-c", str(source), "-o", str(objects)]
+        for machine_flags in _MACHINE_FLAGS:
+            compile_ = [compiler, *_FLAGS, *machine_flags, f"-I{KERNELS}", "-c", str(source), "-o", str(objects)]
             # Linked without OpenMP: torch has already loaded its own, and two runtimes would compete for the cores.
             link = [compiler, "-shared", str(objects), "-o", str(result), "-lm"]
             try:
@@ -197,7 +206,7 @@ def _compile(compiler: str, source: Path, target: Path) -> None:
                 ctypes.CDLL(str(result))
                 break
             except (OSError, subprocess.CalledProcessError):
-                if further is _FURTHER_FLAGS[-1]:
+                if machine_flags is _MACHINE_FLAGS[-1]:
                     raise
         result.replace(target)
 
@@ -225,8 +234,8 @@ def fused(function: Callable[..., Result]) -> Callable[..., Result]:
             if key not in compiled:
                 # Torch caches compiled code per code object, and at most eight versions, so each has its own.
                 code = function.__code__.replace()
-                own = FunctionType(code, function.__globals__, function.__name__, function.__defaults__)
-                compiled[key] = torch.compile(own, fullgraph=True, dynamic=False)
+                copied = FunctionType(code, function.__globals__, function.__name__, function.__defaults__)
+                compiled[key] = torch.compile(copied, fullgraph=True, dynamic=False)
                 # Compiled for copies, because the offset of a view would matter.
                 arguments = tuple(part.clone() if isinstance(part, Tensor) else part for part in arguments)
                 for part in arguments:

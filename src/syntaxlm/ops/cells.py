@@ -39,6 +39,7 @@ def highway(inputs: Tensor, recurrent: Tensor, bias: Tensor, state: States, coun
     """
 
     def step(product: Product, read: Tensor, hidden: Tensor) -> States:
+        # s_l = h t + s_{l-1} (1 - t)
         for number in range(len(recurrent)):
             gates = product(number, hidden)
             h, t = (gates if number else gates + read).chunk(2, dim=-1)
@@ -60,8 +61,9 @@ def nas(inputs: Tensor, recurrent: Tensor, bias: Tensor, state: States, counts: 
     """
 
     def step(product: Product, read: Tensor, hidden: Tensor, cell: Tensor) -> States:
-        own = product(0, hidden)
-        x, u, z = (part.chunk(8, dim=-1) for part in (read, own, read + own))
+        # c_t = tanh(tanh(s(z0) relu(z1)) + c_{t-1}) tanh(s(z2) + relu(x3 u3)), and h_t = tanh(c_t tanh(...))
+        recurrent_side = product(0, hidden)
+        x, u, z = (part.chunk(8, dim=-1) for part in (read, recurrent_side, read + recurrent_side))
         kept = torch.tanh(torch.tanh(torch.sigmoid(z[0]) * torch.relu(z[1])) + cell)
         cell = kept * torch.tanh(torch.sigmoid(z[2]) + torch.relu(x[3] * u[3]))
         written = torch.tanh(torch.tanh(z[4]) * torch.sigmoid(z[5]))
@@ -97,12 +99,12 @@ class _Unrolled(torch.autograd.Function):
         befores: list[list[Tensor]] = [[] for _ in weights]
 
         def product(number: int, hidden: Tensor) -> Tensor:
-            own = bias[number].detach().expand(len(hidden), -1).requires_grad_(keep)
+            leaf = bias[number].detach().expand(len(hidden), -1).requires_grad_(keep)
             low = hidden.to(weights[number].dtype)
             if keep:
-                biases[number].append(own)
+                biases[number].append(leaf)
                 befores[number].append(low.detach())
-            return linear(low, weights[number]).to(own.dtype) + own
+            return linear(low, weights[number]).to(leaf.dtype) + leaf
 
         with torch.set_grad_enabled(keep):
             leaves = [part.detach().requires_grad_(keep) for part in (inputs, *state)]
@@ -117,10 +119,12 @@ class _Unrolled(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        every = [*ctx.leaves, *(own for part in ctx.biases for own in part)]
-        found = torch.autograd.grad(ctx.results, every, grads, retain_graph=True)
-        inputs_grad, *state_grads = found[: len(ctx.leaves)]
-        by_layer = found[len(ctx.leaves) :]
+        leaves = [*ctx.leaves, *(leaf for layer_biases in ctx.biases for leaf in layer_biases)]
+        leaf_grads = torch.autograd.grad(ctx.results, leaves, grads, retain_graph=True)
+        inputs_grad, *state_grads = leaf_grads[: len(ctx.leaves)]
+
+        # The gradients of the products of each layer, at all steps, give the gradient of its weight in one product.
+        by_layer = leaf_grads[len(ctx.leaves) :]
         steps = len(ctx.biases[0])
         product_grads = [torch.cat(by_layer[first : first + steps]) for first in range(0, len(by_layer), steps)]
         weight_grads = [

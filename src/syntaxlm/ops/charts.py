@@ -21,14 +21,24 @@ from syntaxlm.trees.charts import blocks, checked_length, split_blocks
 
 
 class Marginals(NamedTuple):
-    """log_totals: (B,) as returned by `total`.  spans: (n(n + 1)/2, B) the probability of each span, 0 to 1."""
+    """The probabilities of spans.
+
+    Attributes:
+        log_totals: (B,) as returned by `total`.
+        spans: (n(n + 1)/2, B) the probability of each span, 0 to 1.
+    """
 
     log_totals: Tensor
     spans: Tensor
 
 
 class MaximalTrees(NamedTuple):
-    """scores: (B,) the weight of the best tree.  spans: (n(n + 1)/2, B) whether the best tree has each span."""
+    """The best trees.
+
+    Attributes:
+        scores: (B,) the weight of the best tree.
+        spans: (n(n + 1)/2, B) whether the best tree has each span.
+    """
 
     scores: Tensor
     spans: Tensor
@@ -79,14 +89,16 @@ def sample(
     """
     inside = _InsideChart(weights, split_weights, best=False)
     length, lefts = inside.length, inside.lefts.cpu().numpy()
-    own = None if split_weights is None else split_weights.cpu().numpy()
+    weights_of_splits = None if split_weights is None else split_weights.cpu().numpy()
 
     def tree(column: int) -> TreeSpans:
+        # P(i | l, r) is proportional to exp(I(l, i) + I(i, r) + s(l, i, r))
         def split(start: int, width: int, symbol: int) -> tuple[int, int, int]:
             widths = np.arange(1, width)
             sums = lefts[widths, start, column] + lefts[width - widths, start + widths, column]
-            if own is not None:
-                sums = sums + own[split_blocks(length)[width], column].reshape(width - 1, -1)[:, start]
+            if weights_of_splits is not None:
+                block = weights_of_splits[split_blocks(length)[width], column]
+                sums = sums + block.reshape(width - 1, -1)[:, start]
             return 1 + draw(np.exp(sums - sums.max()), generator), symbol, symbol
 
         return top_down_tree(length, 0, split)
@@ -97,14 +109,18 @@ def sample(
 class _InsideChart:
     """inside(l, r) = weight(l, r) + log-sum (or maximum) over l < i < r of inside(l, i) + inside(i, r).
 
-    best: whether to take the maximum and ignore one-word spans.
-    lefts, rights: of all spans, (n + 1, n, B) each: by [width, start] and by [n - width, end - 1]. totals: (B,).
+    Attributes:
+        best: whether to take the maximum and ignore one-word spans.
+        lefts: inside of all spans by [width, start], (n + 1, n, B).
+        rights: inside of all spans by [n - width, end - 1], (n + 1, n, B).
+        totals: inside of whole sentences, (B,).
     """
 
     def __init__(self, weights: Tensor, split_weights: Tensor | None, best: bool) -> None:
         self.length = length = checked_length(weights, split_weights)
         self.weights, self.split_weights, self.best = weights, split_weights, best
         self.lefts, self.rights = weights.new_empty(2, length + 1, length, weights.shape[1]).unbind()
+        # I(l, r) = w(l, r) + log-sum (or max) over l < i < r of I(l, i) + I(i, r) + s(l, i, r)
         for width, block in enumerate(blocks(length)[1:], 1):
             row = weights[block]
             if width > 1:
@@ -126,22 +142,25 @@ class _InsideChart:
         shares = torch.empty_like(weights)
         as_left, as_right = weights.new_zeros(2, length + 1, length, weights.shape[1])
         as_left[length, 0] = root
+        # O(l, i) = sum over r of O(l, r) P(i | l, r), as left part; O(i, r) = sum over l of the same, as right part
         for width in range(length, 0, -1):
             block = blocks(length)[width]
             shares[block] = self._of_width(as_left, width) + as_right[length - width, width - 1 :]
             if width == 1:
                 break
+
+            # The probabilities of the splits, given the span; 1 for the first best split.
             sums = self._split_sums(width)
             if self.best:
                 is_best = sums == sums.amax(0)
-                of_splits = (is_best & (is_best.cumsum(0) == 1)).to(weights.dtype)
+                probabilities = (is_best & (is_best.cumsum(0) == 1)).to(weights.dtype)
             else:
                 row = self._of_width(self.lefts, width)
                 logs = torch.where(row == -torch.inf, torch.inf, row - weights[block])
-                of_splits = sums.sub_(logs).exp_()  # exp(-inf) for a span that is in no tree
-            of_parts = of_splits * shares[block]
-            as_left[1:width, : length - width + 1] += of_parts
-            as_right[length - width + 1 : length, width - 1 :] += of_parts
+                probabilities = sums.sub_(logs).exp_()  # exp(-inf) for a span that is in no tree
+            part_shares = probabilities * shares[block]
+            as_left[1:width, : length - width + 1] += part_shares
+            as_right[length - width + 1 : length, width - 1 :] += part_shares
         return shares
 
     def _of_width(self, chart: Tensor, width: int) -> Tensor:
@@ -149,9 +168,7 @@ class _InsideChart:
         return chart[width, : self.length - width + 1]
 
     def _split_sums(self, width: int) -> Tensor:
-        """Return left + right (+ split weight) of all splits of all spans of one width: (width - 1, n - width + 1,
-        B).
-        """
+        """Return left + right (+ split weight) of all splits of spans of one width: (width - 1, n - width + 1, B)."""
         length = self.length
         sums = self.lefts[1:width, : length - width + 1] + self.rights[length - width + 1 : length, width - 1 :]
         if self.split_weights is not None:

@@ -27,7 +27,7 @@ from syntaxlm.ops.backend import applied, c_struct, call, filled, kernels
 from syntaxlm.ops.products import product_dtype
 
 Span = tuple[int, int]
-TINY = 1e-8  # smallest norm by which a vector is divided
+SMALLEST_NORM = 1e-8  # smallest norm by which a vector is divided
 
 
 class Composition(NamedTuple):
@@ -77,25 +77,25 @@ def inside_outside_reference(
     zero = leaves.new_zeros(())
     inner = {(word, word + 1): ChartCell(leaves[word], zero) for word in range(length)}
     splits: dict[Span, Tensor] = {}
+    # h(l, r) = normalised sum over l < i < r of softmax(score(i)) compose(h(l, i), h(i, r))
     for width in range(2, length + 1):
         for start in range(length - width + 1):
             end = start + width
             parts = [(inner[start, split], inner[split, end]) for split in range(start + 1, end)]
             inner[start, end], splits[start, end] = _combined(parts, composition)
     outer = {(0, length): ChartCell(root, zero)}
+    # o(l, r) = normalised sum over siblings, [k, l) or [r, k), of softmax(score(k)) compose(h(sibling), o(parent))
     for width in range(length - 1, 0, -1):
         for start in range(length - width + 1):
             end = start + width
-            of_left_siblings = [(inner[other, start], outer[other, end]) for other in range(start)]
-            of_right_siblings = [(inner[end, other], outer[start, other]) for other in range(end + 1, length + 1)]
-            outer[start, end], _ = _combined(of_left_siblings + of_right_siblings, outside)
+            left = [(inner[first, start], outer[first, end]) for first in range(start)]
+            right = [(inner[end, last], outer[start, last]) for last in range(end + 1, length + 1)]
+            outer[start, end], _ = _combined(left + right, outside)
     return SentenceCharts(inner, splits, outer)
 
 
 def _combined(parts: list[tuple[ChartCell, ChartCell]], composition: Composition) -> tuple[ChartCell, Tensor]:
-    """Return the mean of the compositions of pairs of cells, weighted by the softmax of their scores, and the
-    scores.
-    """
+    """Return the mean of the compositions of pairs, weighted by the softmax of their scores, and the scores."""
     scores = torch.stack(
         [left.vector @ composition.score @ right.vector + left.score + right.score for left, right in parts]
     )
@@ -103,7 +103,7 @@ def _combined(parts: list[tuple[ChartCell, ChartCell]], composition: Composition
     hidden = linear(pairs, composition.first, composition.first_bias).relu()
     vectors = linear(hidden, composition.second, composition.second_bias).relu()
     weights = scores.softmax(0)
-    return ChartCell(normalize(weights @ vectors, dim=0, eps=TINY), weights @ scores), scores
+    return ChartCell(normalize(weights @ vectors, dim=0, eps=SMALLEST_NORM), weights @ scores), scores
 
 
 def inside(leaves: Tensor, composition: Composition) -> Tensor:
@@ -128,9 +128,7 @@ def outside(leaves: Tensor, root: Tensor, composition: Composition, outer: Compo
 
 @torch.no_grad()
 def split_scores(leaves: Tensor, composition: Composition) -> Tensor:
-    """Return the scores of all splits of all spans in the inside pass: (C(n + 1, 3), B), in the order of
-    `ops.charts`.
-    """
+    """Return the scores of all splits in the inside pass: (C(n + 1, 3), B), in the order of `ops.charts`."""
     steps = _inside(leaves, _Network(composition, leaves), keep=False).steps
     scores = [step.scores.flatten(1) for step in steps]
     return torch.cat(scores, 1).T if scores else leaves.new_empty(0, len(leaves))
@@ -169,11 +167,11 @@ def _levels(length: int, device: torch.device, inside: bool) -> tuple[_PairLevel
             middle = start + torch.arange(1, width)[:, None]
             firsts, seconds = numbers(start, middle), numbers(middle, end)
         else:
-            way = torch.arange(length - width)[:, None]
-            of_left = way < start
-            far = torch.where(of_left, way, way + width + 1)
-            firsts = torch.where(of_left, numbers(way, start), numbers(end, far))
-            seconds = torch.where(of_left, numbers(far, end), numbers(start, far))
+            pair = torch.arange(length - width)[:, None]
+            is_left = pair < start
+            far = torch.where(is_left, pair, pair + width + 1)  # the end of the sibling that is away from the span
+            firsts = torch.where(is_left, numbers(pair, start), numbers(end, far))
+            seconds = torch.where(is_left, numbers(far, end), numbers(start, far))
         levels.append(_PairLevel(spans, firsts.to(device), seconds.to(device)))
     return tuple(levels)
 
@@ -288,16 +286,19 @@ class _Pass:
         self.steps: list[_LevelStep] = []
         self._place(start, values)
         columns, _, size = operands.vectors.shape
+        # h(span) = normalised sum over its pairs of softmax(score) relu(W relu(F(first) + G(second)) + b)
         for level in self.levels:
+            # All pairs of the spans of this width are composed; a span's vector is their weighted mean, of norm 1.
             hidden = _rows(columns * level.firsts.numel(), size, network.dtype, values.device)
             scores = _combine(network.library, level, operands, hidden)
             product = linear(hidden, network.weight, network.bias)
             weights = scores.softmax(1)
             mixed = _mix(network.library, level, product, weights)
-            norms = mixed.norm(dim=-1, keepdim=True).clamp_(min=TINY)
+            norms = mixed.norm(dim=-1, keepdim=True).clamp_(min=SMALLEST_NORM)
             operands.second_scores[:, level.spans] = (weights * scores).sum(1)
-            kept = (hidden, product) if keep else (hidden.new_empty(0), product.new_empty(0))
-            self.steps.append(_LevelStep(*kept, scores, weights, norms))
+            if not keep:
+                hidden, product = hidden.new_empty(0), product.new_empty(0)
+            self.steps.append(_LevelStep(hidden, product, scores, weights, norms))
             self._place(level.spans, mixed.div_(norms))
 
     def _place(self, spans: slice, values: Tensor) -> None:
@@ -307,9 +308,14 @@ class _Pass:
             operands.first[:, spans] = _per_row(values, network.first, network.first_bias)
 
     def backward(self, vectors: Tensor, first_scores: Tensor, scores: Tensor) -> Tensor:
-        """Return the gradients of the vectors at the start; add others to those of the network and of scores.
+        """Return gradients of the leaves; accumulate those of weights and split scores.
 
-        vectors: gradients of the vectors as results, (B, S, D); modified.  first_scores, scores: (B, S).
+        In the outside pass, the root takes the place of the leaves.
+
+        Args:
+            vectors: gradients of the vectors as results, (B, S, D); modified.
+            first_scores: gradients of the scores of first spans, (B, S); modified.
+            scores: gradients of the scores of second spans, (B, S); modified.
         """
         network, operands, second = self.network, self.operands, torch.zeros_like(vectors)
         into = _Operands(network.first_grads, first_scores, second, vectors, scores)
@@ -322,19 +328,18 @@ class _Pass:
             return vectors[:, spans]
 
         for level, step in zip(reversed(self.levels), reversed(self.steps), strict=True):
-            grads, values, totals = (
-                complete(level.spans),
-                operands.vectors[:, level.spans],
-                scores[:, None, level.spans],
-            )
+            # The norm, and the weighted mean of the pairs; `rows` becomes its gradient.
+            grads, values = complete(level.spans), operands.vectors[:, level.spans]
             grads = (grads - values * (values * grads).sum(-1, keepdim=True)) / step.norms
-            rows, weights = step.product, step.weights
-            of_weights = _mix_backward(network.library, level, rows, weights, grads) + totals * step.scores
+            rows, weights, score_sums = step.product, step.weights, scores[:, None, level.spans]
+            weight_grads = _mix_backward(network.library, level, rows, weights, grads) + score_sums * step.scores
             rows[weights.numel() :] = 0
-            of_scores = weights * (of_weights - (weights * of_weights).sum(1, keepdim=True) + totals)
+
+            # The softmax of the scores, and the two layers.
+            pair_grads = weights * (weight_grads - (weights * weight_grads).sum(1, keepdim=True) + score_sums)
             network.weight_grads += rows.T @ step.hidden
             network.bias_grads += rows.new_ones(len(rows)) @ rows
-            _combine_backward(network.library, level, operands, step.hidden, rows @ network.weight, of_scores, into)
+            _combine_backward(network.library, level, operands, step.hidden, rows @ network.weight, pair_grads, into)
         start = complete(self.start)
         network.second_grads += network.weight_gradient(second, operands.vectors)
         return start
@@ -408,10 +413,10 @@ def _combine(library: ctypes.CDLL | None, level: _PairLevel, operands: _Operands
         struct = _struct(level, vectors, hidden.dtype)
         call(library.diora_combine, struct, first, second, vectors, first_scores, second_scores, hidden, scores)
         return scores
-    size, of_pairs = vectors.shape[2], first[:, level.firsts]
-    rows = (of_pairs[..., :size] + second[:, level.seconds]).relu_().flatten(0, 2)
+    size, pair_firsts = vectors.shape[2], first[:, level.firsts]
+    rows = (pair_firsts[..., :size] + second[:, level.seconds]).relu_().flatten(0, 2)
     hidden[: len(rows)] = rows
-    scores = (of_pairs[..., size:] * vectors[:, level.seconds]).sum(-1)
+    scores = (pair_firsts[..., size:] * vectors[:, level.seconds]).sum(-1)
     return scores + first_scores[:, level.firsts] + second_scores[:, level.seconds]
 
 

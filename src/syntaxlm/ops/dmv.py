@@ -43,7 +43,7 @@ ZERO = -1e5
 tree of real probabilities reaches half of it. Trees of a sentence that is impossible are compared by their number of
 impossible decisions first."""
 
-_NEVER = 1e4 * ZERO  # of what is no chart item; lower than any number of impossible decisions
+_NO_ITEM = 1e4 * ZERO  # the logarithm of what is no chart item; lower than any number of impossible decisions
 
 
 class TreeDecisions(NamedTuple):
@@ -79,12 +79,11 @@ def tree_log_prob(decisions: TreeDecisions, heads: Sequence[int]) -> Tensor:
     result = root[heads.index(0)]
     for head in range(len(heads)):
         dependents = [word for word, chosen in enumerate(heads) if chosen == head + 1]
-        for side, on_side in (
-            (LEFT, [word for word in dependents[::-1] if word < head]),
-            (RIGHT, [word for word in dependents if word > head]),
-        ):
+        before = [word for word in reversed(dependents) if word < head]
+        after = [word for word in dependents if word > head]
+        for side, closest_first in ((LEFT, before), (RIGHT, after)):
             adjacent = ADJACENT
-            for dependent in on_side:
+            for dependent in closest_first:
                 result = result + go[head, side, adjacent] + arcs[head, dependent]
                 adjacent = 0
             result = result + stop[head, side, adjacent]
@@ -149,8 +148,9 @@ class Expectations(NamedTuple):
 
 
 def expected_counts(decisions: TreeDecisions, weights: Tensor | None = None) -> Expectations:
-    """Return how often each decision is expected, and which spans if they have weights. Arguments: see
-    `log_partition`.
+    """Return how often each decision is expected, and which spans if they have weights.
+
+    Arguments: see `log_partition`.
     """
     values, (root, arcs, stop, go, *spans) = _with_gradients(_log_sum, decisions, weights)
     return Expectations(values, TreeDecisions(root, arcs, stop, go), spans[0] if spans else None)
@@ -194,11 +194,14 @@ def _reduced(
     words = root.shape[1]
     arcs = torch.stack([arcs, arcs.flip(1, 2)])
     stop, go = (torch.stack([part[:, :, RIGHT], part[:, :, LEFT].flip(1)]) for part in (stop, go))
+
     # Indexed by the head's position, or by the position that the half subtree reaches to. Each width appends a column;
     # a wider span fits in fewer places, so the last or first row is dropped.
     ready, complete = go[..., ADJACENT, None], stop[..., ADJACENT, None]
     complete_by_end, attached = complete, complete[..., :0]
     to_end = [complete[:, :, -1, 0]]
+    # open(h, j) = sum over a of attached(h, a) + complete(a, j), with attached(h, a) = arc(h, a) + sum over k of
+    # ready(h, k) + complete(a, k + 1); width = j - h
     for width in range(1, words):
         ready, complete, attached = ready[:, :, :-1], complete[:, :, :-1], attached[:, :, :-1]
         complete_by_end = complete_by_end[:, :, 1:]
@@ -235,11 +238,12 @@ def _reduced_with_spans(
         return reduced(done[:, :, None] + arcs[:, None])
 
     right = weights.diagonal(1, 1, 2)
-    items = torch.where(is_start, (right + stop[:, :, RIGHT, ADJACENT])[..., None], _NEVER)
+    items = torch.where(is_start, (right + stop[:, :, RIGHT, ADJACENT])[..., None], _NO_ITEM)
     # Indexed by the first or the last word of the span, then by width; see `fast`.
     right_ready = (right + go[:, :, RIGHT, ADJACENT])[..., None]
     ready_by_end = (items + left_decisions(go, words))[:, :, None]
     given_by_start = given_by_end = given_to_heads(items)[:, :, None]
+    # item(i, j, h) = weight(i, j) + sum over k of given(h; i, k) + item(k + 1, j, h) + go(h); width = j - i
     for width in range(1, words):
         rows = words - width
         right_ready, given_by_start = right_ready[:, :-1], given_by_start[:, :-1]

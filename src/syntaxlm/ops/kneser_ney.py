@@ -23,7 +23,7 @@ Integers = npt.NDArray[np.int64]
 Numbers = npt.NDArray[np.float64]
 
 # Discounts of counts 1, 2, and 3 or more for texts too small or irregular to estimate them, as in KenLM.
-FALLBACK = (0.5, 1.0, 1.5)
+FALLBACK_DISCOUNTS = (0.5, 1.0, 1.5)
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Estimate:
     """A back-off model of orders 1, 2, ...
 
     discounts: (orders, 3), of counts 1, 2, and 3 or more.
-    fallbacks: the orders for which `FALLBACK` was used.
+    fallbacks: the orders for which `FALLBACK_DISCOUNTS` was used.
     """
 
     grams: list[Grams]
@@ -123,8 +123,10 @@ class KneserNeyReference:
         total = sum(following.values())
         if not total:
             return lower
-        of_counts, least = Counter(self.counts[length].values()), least_count(self.minimum_counts, length)
-        discounts = discounts_of([of_counts[number] for number in (1, 2, 3, 4)]) or FALLBACK  # d(c), equation (25)
+        counts_of_counts, least = Counter(self.counts[length].values()), least_count(self.minimum_counts, length)
+        discounts = (
+            discounts_of([counts_of_counts[number] for number in (1, 2, 3, 4)]) or FALLBACK_DISCOUNTS
+        )  # d(c), equation (25)
         kept = {
             gram: count - discounts[min(count, 3) - 1]
             for gram, count in following.items()
@@ -160,21 +162,28 @@ def estimate(
         They start with 1 and do not decrease. The probability of n-grams that are not kept goes to shorter contexts.
     """
     counted = _counted(words, places, vocabulary_size, order)
+
+    # Order 0: uniform over all words, except those that only start sequences.
     possible = np.ones(vocabulary_size, bool)
     possible[words[places == 0]] = False
     possible[words[places > 0]] = True
-    probabilities = [possible / possible.sum()]  # of order 0, uniform over all words that are predicted, then 1, ...
+    probabilities = [possible / possible.sum()]  # of orders 0, 1, ...
     back_offs, discounts, fallbacks = [], [], []
+    # p(w | context) = (c(context w) - d(c)) / c(context) + back_off(context) p(w | shorter context)
     for length, grams_of_order in enumerate(counted, 1):
         # Counts of Kneser-Ney: occurrences in the highest order, below it the number of distinct words before. An
         # n-gram at the start of a sequence has no word before it; each such occurrence counts as one.
         counts = grams_of_order.occurrences
         if length < order:
             counts = np.bincount(counted[length].shorter, minlength=len(counts)) + grams_of_order.beginnings
+
+        # The discounts of counts 1, 2, and 3 or more.
         estimated = discounts_of(np.bincount(np.minimum(counts, 5), minlength=6)[1:5].tolist())
-        discounts.append(estimated or FALLBACK)
+        discounts.append(estimated or FALLBACK_DISCOUNTS)
         if estimated is None:
             fallbacks.append(length)
+
+        # What the discounts, and n-grams that are too rare, leave to shorter contexts.
         is_kept = grams_of_order.occurrences >= least_count(minimum_counts, length)
         shares = np.where(is_kept, counts - np.array([0.0, *discounts[-1]])[np.minimum(counts, 3)], 0.0)
         contexts = grams_of_order.keys // vocabulary_size  # in order 1 the empty context, 0
@@ -183,6 +192,7 @@ def estimate(
         left = np.divide(np.bincount(contexts, counts - shares, size), totals, out=np.ones(size), where=totals > 0)
         back_offs.append(left)
         probabilities.append(shares / totals[contexts] + left[contexts] * probabilities[-1][grams_of_order.shorter])
+
     parts = zip(counted, probabilities[1:], [*back_offs[1:], np.zeros(0)], strict=True)
     grams = [Grams(part.keys, *values) for part, *values in parts]
     if max(minimum_counts) > 1:
@@ -214,7 +224,7 @@ def _counted(words: Integers, places: Integers, vocabulary_size: int, order: int
 def _kept(
     grams: list[Grams], occurrences: list[Integers], vocabulary_size: int, minimum_counts: Sequence[int]
 ) -> list[Grams]:
-    """Remove n-grams that are too rare and renumbers the others. An n-gram is never more frequent than its parts."""
+    """Remove n-grams that are too rare and renumber the others. An n-gram is never more frequent than its parts."""
     result = [grams[0]]
     numbers = np.arange(vocabulary_size)  # new indices of the next lower order, by old index
     for length, part in enumerate(grams[1:], 2):

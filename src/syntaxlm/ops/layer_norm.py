@@ -1,7 +1,7 @@
 """PRPN's layer norm: gain (x - mean) / (std + 1e-6) + bias, std with Bessel's correction.
 
-nn.LayerNorm has no correction and adds its epsilon inside the square root. These are its parts in torch; the reader of
-`gated_memory` computes it in C (kernels/norm.h).
+nn.LayerNorm has no correction and adds its epsilon inside the square root. These are its parts in torch;
+`memory_reader` computes it in C (kernels/norm.h).
 """
 
 from __future__ import annotations

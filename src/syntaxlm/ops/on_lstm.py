@@ -55,9 +55,11 @@ class CellWeights:
 class Recurrence(NamedTuple):
     """A layer's output for a sequence of n real tokens.
 
-    hidden: (n, D).  state: hidden and perhaps cell, each (B, D), of every column after its own last step.
-    distances: (n,), 1 - mean of the forget master gate.  input_distances: (n,), mean of the input master gate. Both
-    are detached, and None for other cells than ordered neurons.
+    Attributes:
+        hidden: (n, D).
+        state: hidden and perhaps cell, each (B, D), of every column after its own last step.
+        distances: (n,), 1 - mean of the forget master gate; detached. None for other cells than ordered neurons.
+        input_distances: (n,), mean of the input master gate; detached. None for other cells than ordered neurons.
     """
 
     hidden: Tensor
@@ -78,6 +80,7 @@ def recurrence_reference(
     input_gates = linear(inputs, weights.input, weights.bias)
     hidden, cell = state
     states, distances, input_distances = [], [], []
+    # c_t = f^ c_{t-1} + i^ tanh(g);  h_t = sigmoid(o) tanh(c_t), where master gates act on f^ and i^
     for count, now in zip(counts, slices(counts), strict=True):
         gates = input_gates[now] + linear(hidden[:count], weights.recurrent)
         if weights.chunk is None:
@@ -127,15 +130,20 @@ def recurrence(inputs: Tensor, weights: CellWeights, state: tuple[Tensor, Tensor
 def distances_of(inputs: Tensor, weights: CellWeights, before: Tensor, hidden: Tensor, counts: Sequence[int]) -> Tensor:
     """Return `Recurrence.distances` with gradients, from the states: (n,).
 
-    before: hidden state before the first step, (B, D).  hidden: those of all steps, (n, D).  Others: see `recurrence`.
+    Args:
+        inputs: as in `recurrence`.
+        weights: of ordered neurons.
+        before: hidden state before the first step, (B, D).
+        hidden: hidden states of all steps, (n, D).
+        counts: as in `recurrence`.
     """
     assert weights.chunk is not None
     steps = zip(slices(counts), counts[1:], strict=False)
     befores = torch.cat([before[: counts[0]], *(hidden[now.start : now.start + after] for now, after in steps)])
     masters = weights.recurrent.shape[1] // weights.chunk
-    of_forget = slice(masters, 2 * masters)
-    logits = linear(inputs, weights.input[of_forget], weights.bias[of_forget])
-    logits = logits + linear(befores, weights.recurrent[of_forget])
+    forget_rows = slice(masters, 2 * masters)
+    logits = linear(inputs, weights.input[forget_rows], weights.bias[forget_rows])
+    logits = logits + linear(befores, weights.recurrent[forget_rows])
     return 1 - cumax(logits.to(hidden.dtype)).mean(-1)
 
 
@@ -153,16 +161,68 @@ def lstm_of_torch(inputs: Tensor, weights: CellWeights, state: tuple[Tensor, Ten
 
 
 State = tuple[Tensor, Tensor]  # hidden and cell
-Three = tuple[Tensor, Tensor, Tensor]
+
+
+class _SavedSteps(NamedTuple):
+    """What backward needs of all steps.
+
+    Attributes:
+        befores: (n, D), the hidden state before each row's step, in the dtype of products.
+        cells: (B + n, D), starting with those before the first step.
+        gates: (n, F), the softmaxes of the two master gates, and the other gates after activation.
+    """
+
+    befores: Tensor
+    cells: Tensor
+    gates: Tensor
+
+
+class _Steps(NamedTuple):
+    """The result of all steps. The names, and those of `_SavedSteps`, are those of the struct in kernels/on_lstm.c.
+
+    Attributes:
+        states: (n, D), hidden states.
+        distances: (n,), as in `Recurrence`; undefined for a plain LSTM.
+        input_distances: (n,), as in `Recurrence`; undefined for a plain LSTM.
+        saved: what backward needs.
+    """
+
+    states: Tensor
+    distances: Tensor
+    input_distances: Tensor
+    saved: _SavedSteps
+
+
+class _StateGradients(NamedTuple):
+    """Gradients of the results.
+
+    Attributes:
+        outputs: (n, D), of all hidden states as outputs.
+        last_hidden: (B, D), of each column's hidden state after its last step.
+        last_cell: (B, D), of each column's cell after its last step.
+    """
+
+    outputs: Tensor
+    last_hidden: Tensor
+    last_cell: Tensor
+
+
+class _StepsGradients(NamedTuple):
+    """Gradients of what the steps read.
+
+    Attributes:
+        logits: (n, F), of the gates of all steps, in the dtype of products.
+        first_cell: (B, D), of the cells before the first step.
+        through: (r, D), of the hidden states before the first step, for its columns; None if it is not needed.
+    """
+
+    logits: Tensor
+    first_cell: Tensor
+    through: Tensor | None
 
 
 class _OrderedNeurons(torch.autograd.Function):
-    """A step after its product is a function of C (kernels/on_lstm.c), or the same in torch.
-
-    Stored for backward: befores, (n, D), the hidden state before each row's step, in the dtype of products; cells,
-    (B + n, D), starting with those before the first step; gates, (n, F): the softmaxes of the two master gates, and the
-    other gates after activation.
-    """
+    """A step after its product is a function of C (kernels/on_lstm.c), or the same in torch."""
 
     @staticmethod
     def forward(ctx: Any, inputs: Tensor, *arguments: Any) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
@@ -175,52 +235,53 @@ class _OrderedNeurons(torch.autograd.Function):
         product = RepeatedProduct(low_recurrent_weight, len(hidden))
         input_gates = large_product(low_inputs, low_input_weight, bias.to(dtype))
         steps = _steps_in_torch if library is None else partial(_steps_in_c, library)
-        states, distances, input_distances, befores, cells, gates = steps(
-            input_gates, (hidden, cell.detach()), chunk, counts, product
-        )
-        ctx.save_for_backward(low_inputs, low_input_weight, low_recurrent_weight, befores, cells, gates)
+        states, distances, input_distances, saved = steps(input_gates, (hidden, cell.detach()), chunk, counts, product)
+        ctx.save_for_backward(low_inputs, low_input_weight, low_recurrent_weight, *saved)
         ctx.library, ctx.chunk, ctx.counts, ctx.input_dtype = library, chunk, counts, inputs.dtype
         ctx.mark_non_differentiable(distances, input_distances)
         ctx.set_materialize_grads(False)
-        last_hidden, last_cell = _last(hidden, states, counts), _last(cell, cells[len(hidden) :], counts)
+        last_hidden, last_cell = _last(hidden, states, counts), _last(cell, saved.cells[len(hidden) :], counts)
         return states, last_hidden, last_cell, distances, input_distances
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
-        inputs, input_weight, recurrent_weight, befores, cells, gates = ctx.saved_tensors
-        (total, size), columns = befores.shape, len(cells) - len(befores)
-        output_grads, last_hidden_grads, last_cell_grads = (
-            cells.new_zeros(rows, size) if grad is None else grad.contiguous()
-            for grad, rows in zip(grads[:3], (total, columns, columns), strict=True)
+        inputs, input_weight, recurrent_weight, *tensors = ctx.saved_tensors
+        saved = _SavedSteps(*tensors)
+        (total, size), dtype = saved.befores.shape, saved.cells.dtype
+        columns = len(saved.cells) - total
+        state_grads = _StateGradients(
+            *(
+                saved.cells.new_zeros(rows, size) if grad is None else grad.contiguous()
+                for grad, rows in zip(grads[:3], (total, columns, columns), strict=True)
+            )
         )
-        product, to_begin = RepeatedProduct(recurrent_weight.T, columns), ctx.needs_input_grad[4]
+        product = RepeatedProduct(recurrent_weight.T, columns)
         backward = _backward_in_torch if ctx.library is None else _backward_in_c
-        made = output_grads, last_hidden_grads, last_cell_grads
-        gate_grads, cell_grads, through = backward(ctx, (befores, cells, gates), made, product)
-        turned = gate_grads.T
-        if gate_grads.dtype == torch.float32:
-            turned = turned.contiguous()  # once, instead of in each of the two products
+        logits, first_cell, through = backward(ctx, saved, state_grads, product)
+        transposed = logits.T
+        if logits.dtype == torch.float32:
+            transposed = transposed.contiguous()  # once, instead of in each of the two products
         return (
-            large_product(gate_grads, input_weight.T).to(ctx.input_dtype) if ctx.needs_input_grad[0] else None,
-            large_product(turned, inputs.T).to(cells.dtype),
-            large_product(turned, befores.T).to(cells.dtype),
-            gate_grads.sum(0, dtype=cells.dtype),
-            _with_ended(through, last_hidden_grads, columns) if to_begin else None,
-            cell_grads,
+            large_product(logits, input_weight.T).to(ctx.input_dtype) if ctx.needs_input_grad[0] else None,
+            large_product(transposed, inputs.T).to(dtype),
+            large_product(transposed, saved.befores.T).to(dtype),
+            logits.sum(0, dtype=dtype),
+            _with_ended(through, state_grads.last_hidden, columns) if ctx.needs_input_grad[4] else None,
+            first_cell,
             None,
             None,
         )
 
 
 def _last(before: Tensor, rows: Tensor, counts: Sequence[int]) -> Tensor:
-    """For every column, the row of its last step, or its initial row if it has no step. (B, D)"""
+    """Return the row of every column's last step, or its initial row if it has no step: (B, D)."""
     ended = zip(slices(counts), (*counts[1:], 0), strict=True)
     parts = [rows[now.start + after : now.stop] for now, after in ended]
     return torch.cat([*(part for part in reversed(parts) if len(part)), before[counts[0] :]])
 
 
 def _with_ended(rows: Tensor | None, ended: Tensor, count: int) -> Tensor:
-    """Rows of the columns that continue, followed by those of columns that ended, up to `count` rows."""
+    """Return the rows of the columns that continue, then of columns that ended, up to `count` rows."""
     if rows is None:
         return ended[:count]
     return rows if len(rows) == count else torch.cat([rows, ended[len(rows) : count]])
@@ -228,52 +289,49 @@ def _with_ended(rows: Tensor | None, ended: Tensor, count: int) -> Tensor:
 
 def _steps_in_torch(
     input_gates: Tensor, state: State, chunk: int | None, counts: Sequence[int], product: RepeatedProduct
-) -> tuple[Tensor, ...]:
-    """Return states, distances and input distances, undefined for a plain LSTM, and what is stored for backward.
+) -> _Steps:
+    """Return the results of all steps.
 
     Results are collected and joined at the end: on a GPU, copies into one tensor would be more launches.
     """
     hidden, cell = state
-    low, before, befores, steps = hidden.to(input_gates.dtype), cell, [], []
+    low_hidden, before, befores, steps = hidden.to(input_gates.dtype), cell, [], []
+    # c_t, h_t = step(x_t + R h_{t-1}, c_{t-1})
     for count, now in zip(counts, slices(counts), strict=True):
-        befores.append(low[:count])
-        step = forward_step(input_gates[now], product(low[:count]), before[:count], chunk, input_gates.dtype)
-        before, _, low, *_ = step
+        befores.append(low_hidden[:count])
+        step = forward_step(input_gates[now], product(low_hidden[:count]), before[:count], chunk, input_gates.dtype)
+        before, low_hidden = step.cell, step.low_hidden
         steps.append(step)
     cells, states, _, gates, means = (torch.cat(part) for part in zip(*steps, strict=True))
-    return states, 1 - means[:, 1], 1 - means[:, 0], torch.cat(befores), torch.cat([cell, cells]), gates
+    saved = _SavedSteps(torch.cat(befores), torch.cat([cell, cells]), gates)
+    return _Steps(states, 1 - means[:, 1], 1 - means[:, 0], saved)
 
 
 def _backward_in_torch(
-    ctx: Any, kept: Three, grads: Three, product: RepeatedProduct
-) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Return the gradients of all logits, (n, F), of the first cells, (B, D), and of the first hidden states through
-    the product, if they are needed.
-
-    kept: befores, cells, gates.  grads: of all states as outputs, (n, D), and of the last hidden states and cells of
-    all columns, (B, D) each.
-    """
-    (befores, cells, gates), (output_grads, last_hidden_grads, last_cell_grads), counts = kept, grads, ctx.counts
-    columns, gate_grads = len(last_cell_grads), []
+    ctx: Any, saved: _SavedSteps, state_grads: _StateGradients, product: RepeatedProduct
+) -> _StepsGradients:
+    """Return the gradients of what the steps read, from the last step to the first."""
+    counts, columns, logit_grads = ctx.counts, len(state_grads.last_cell), []
     through: Tensor | None = None
     cell_grads: Tensor | None = None
     rows = slices(counts)
     for t in range(len(counts) - 1, -1, -1):
         earlier, count, now = 0 if t == 0 else columns + rows[t - 1].start, counts[t], rows[t]
-        gate_grad, cell_grads = backward_step(
-            cells[earlier : earlier + count],
-            cells[columns + now.start : columns + now.stop],
-            gates[now],
-            output_grads[now],
-            _with_ended(through, last_hidden_grads, count),
-            _with_ended(cell_grads, last_cell_grads, count),
+        logit_grad, cell_grads = backward_step(
+            saved.cells[earlier : earlier + count],
+            saved.cells[columns + now.start : columns + now.stop],
+            saved.gates[now],
+            state_grads.outputs[now],
+            _with_ended(through, state_grads.last_hidden, count),
+            _with_ended(cell_grads, state_grads.last_cell, count),
             ctx.chunk,
-            befores.dtype,
+            saved.befores.dtype,
         )
-        gate_grads.append(gate_grad)
+        logit_grads.append(logit_grad)
         if t or ctx.needs_input_grad[4]:
-            through = product(gate_grad)
-    return torch.cat(gate_grads[::-1]), _with_ended(cell_grads, last_cell_grads, columns), through
+            through = product(logit_grad)
+    first_cell = _with_ended(cell_grads, state_grads.last_cell, columns)
+    return _StepsGradients(torch.cat(logit_grads[::-1]), first_cell, through)
 
 
 _Layer = c_struct(
@@ -293,48 +351,72 @@ def _layer(chunk: int | None, counts: Sequence[int], tensors: dict[str, Tensor])
 
 def _steps_in_c(
     library: CDLL, input_gates: Tensor, state: State, chunk: int | None, counts: Sequence[int], product: RepeatedProduct
-) -> tuple[Tensor, ...]:
+) -> _Steps:
     """Return the same as `_steps_in_torch`."""
     hidden, cell = state
     (total, width), (columns, size), new = input_gates.shape, hidden.shape, hidden.new_empty
     befores, cells = torch.empty(total, size, dtype=input_gates.dtype), new(columns + total, size)
     befores[: counts[0]], cells[:columns] = hidden[: counts[0]], cell
-    results = {"states": new(total, size), "distances": new(total), "input_distances": new(total)}
-    results |= {"befores": befores, "cells": cells, "gates": new(total, width)}
-    tensors = {"input_gates": input_gates, **results}
+    saved = _SavedSteps(befores, cells, new(total, width))
+    steps = _Steps(new(total, size), new(total), new(total), saved)
+    tensors = {"input_gates": input_gates, "states": steps.states, **saved._asdict()}
+    tensors |= {"distances": steps.distances, "input_distances": steps.input_distances}
     layer = _layer(chunk, counts, tensors)
     for t, now in enumerate(slices(counts)):
         call(library.on_lstm_forward, layer, t, len(counts), product(befores[now]))
-    return tuple(results.values())
+    return steps
 
 
 def _backward_in_c(
-    ctx: Any, kept: Three, grads: Three, product: RepeatedProduct
-) -> tuple[Tensor, Tensor, Tensor | None]:
+    ctx: Any, saved: _SavedSteps, state_grads: _StateGradients, product: RepeatedProduct
+) -> _StepsGradients:
     """Return the same as `_backward_in_torch`."""
-    (befores, cells, gates), (output_grads, last_hidden_grads, last_cell_grads), counts = kept, grads, ctx.counts
-    gate_grads, cell_grads = torch.empty_like(gates, dtype=befores.dtype), last_cell_grads.clone()
-    tensors = {"befores": befores, "cells": cells, "gates": gates, "output_grads": output_grads}
-    tensors |= {"last_hidden_grads": last_hidden_grads, "cell_grads": cell_grads, "gate_grads": gate_grads}
+    counts, cell_grads = ctx.counts, state_grads.last_cell.clone()
+    logit_grads = torch.empty_like(saved.gates, dtype=saved.befores.dtype)
+    tensors = {**saved._asdict(), "output_grads": state_grads.outputs, "last_hidden_grads": state_grads.last_hidden}
+    tensors |= {"cell_grads": cell_grads, "gate_grads": logit_grads}
     layer, through = _layer(ctx.chunk, counts, tensors), None
     for t, now in reversed(list(enumerate(slices(counts)))):
         call(ctx.library.on_lstm_backward, layer, t, len(counts), through)
         if t or ctx.needs_input_grad[4]:
-            through = product(gate_grads[now])
-    return gate_grads, cell_grads, through
+            through = product(logit_grads[now])
+    return _StepsGradients(logit_grads, cell_grads, through)
+
+
+class StepOutputs(NamedTuple):
+    """The outputs of a step for its r rows.
+
+    Attributes:
+        cell: (r, D).
+        hidden: (r, D), the hidden state.
+        low_hidden: (r, D), the hidden state in the dtype of products.
+        gates: (r, F), the softmaxes of the two master gates, and the other gates after activation.
+        master_means: (r, 2), means of the cumulative softmaxes of the input and the forget master gate; zeros for a
+            plain LSTM.
+    """
+
+    cell: Tensor
+    hidden: Tensor
+    low_hidden: Tensor
+    gates: Tensor
+    master_means: Tensor
 
 
 @fused
 def forward_step(
     input_logits: Tensor, recurrent_logits: Tensor, before: Tensor, chunk: int | None, low: torch.dtype
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Return a step after the matrix products, equations (1) to (5) and (9) to (14): cell, hidden state, hidden state
-    in the dtype of products, (r, D) each; gates, (r, F), as stored for backward; and the means of the cumulative
-    softmaxes of the input and the forget master gate, (r, 2), zeros for a plain LSTM.
+) -> StepOutputs:
+    """Return a step after the matrix products, equations (1) to (5) and (9) to (14).
 
     A step is a pure function, so that it can be compiled into one or two kernels: on a GPU every torch operator
     launches its own kernel, about thirty per step, and the launches dominate the time of a step.
-    input_logits, recurrent_logits: (r, F); before: the previous cell, (r, D); low: the dtype of products.
+
+    Args:
+        input_logits: (r, F).
+        recurrent_logits: (r, F).
+        before: the previous cell, (r, D).
+        chunk: neurons per master gate; None for a plain LSTM.
+        low: the dtype of products.
     """
     rows, size = before.shape
     logits = input_logits.to(before.dtype) + recurrent_logits
@@ -343,7 +425,7 @@ def forward_step(
         i, f, g, o = torch.sigmoid(i), torch.sigmoid(f), torch.tanh(g), torch.sigmoid(o)
         cell = f * before + i * g
         hidden = o * torch.tanh(cell)
-        return cell, hidden, hidden.to(low), torch.cat([i, f, g, o], dim=-1), cell.new_zeros(rows, 2)
+        return StepOutputs(cell, hidden, hidden.to(low), torch.cat([i, f, g, o], dim=-1), cell.new_zeros(rows, 2))
     softmaxes = torch.softmax(logits[:, : -4 * size].view(rows, 2, -1), dim=-1)
     sums = softmaxes.cumsum(-1)
     o, g, i, f = logits[:, -4 * size :].view(rows, 4, -1, chunk).unbind(1)
@@ -353,7 +435,7 @@ def forward_step(
     hidden = o * torch.tanh(cell)
     gates = torch.cat([softmaxes.flatten(1), *(part.flatten(1) for part in (o, g, i, f))], dim=-1)
     cell, hidden = cell.flatten(1), hidden.flatten(1)
-    return cell, hidden, hidden.to(low), gates, sums.mean(-1)
+    return StepOutputs(cell, hidden, hidden.to(low), gates, sums.mean(-1))
 
 
 @fused
@@ -369,9 +451,15 @@ def backward_step(
 ) -> tuple[Tensor, Tensor]:
     """Return the gradients of the step's logits, (r, F) in the dtype of products, and of the previous cell, (r, D).
 
-    before: the previous cell; cell, gates: results of `forward_step`.
-    output_grad, later_grad: gradients of the hidden state as output and through the next step's product, (r, D);
-    cell_grad: gradient of the cell through the next step's cell, (r, D).
+    Args:
+        before: the previous cell, (r, D).
+        cell: of `forward_step`.
+        gates: of `forward_step`.
+        output_grad: gradient of the hidden state as output, (r, D).
+        later_grad: gradient of the hidden state through the next step's product, (r, D).
+        cell_grad: gradient of the cell through the next step's cell, (r, D).
+        chunk: neurons per master gate; None for a plain LSTM.
+        low: the dtype of products.
     """
     rows, size = cell.shape
     if chunk is None:

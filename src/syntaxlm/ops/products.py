@@ -20,8 +20,8 @@ from torch.nn.functional import linear, pad
 from syntaxlm.ops.backend import KERNELS, applied, call, library, parts
 
 _TILES_PACKED, _TILES_INNER = 262144, 1024  # as in tiles.c
-_SUMMED = 1024  # rows of which a weight gradient is summed at a time, because they are copied for the product
-_LARGE_WEIGHT = 1 << 20  # entries from which a transposed copy pays for the product of a weight gradient in bfloat16
+_ROWS_SUMMED_TOGETHER = 1024  # for a weight gradient: they are copied for the product
+_TRANSPOSED_FROM = 1 << 20  # entries of a weight in bfloat16, from which its gradient is faster from a transposed copy
 
 
 def product_dtype(tensor: Tensor) -> torch.dtype:
@@ -36,7 +36,7 @@ def product_dtype(tensor: Tensor) -> torch.dtype:
 
 
 # oneDNN's linear on a packed weight is private in torch, so it may disappear.
-_PACKED = torch.backends.mkldnn.is_available() and all(
+_CAN_PACK_WEIGHTS = torch.backends.mkldnn.is_available() and all(
     hasattr(torch.ops.mkldnn, name) for name in ("_linear_pointwise", "_reorder_linear_weight")
 )
 
@@ -60,7 +60,7 @@ class RepeatedProduct:
     def __init__(self, weight: Tensor, rows: int, bias: Tensor | None = None) -> None:
         self.bias, self.dtype = bias, weight.dtype
         is_fast = weight.dtype == torch.float32 or (weight.dtype == torch.bfloat16 and fast_bfloat16(weight.device))
-        self.packed = _PACKED and weight.device.type == "cpu" and is_fast
+        self.packed = _CAN_PACK_WEIGHTS and weight.device.type == "cpu" and is_fast
         weight = weight.contiguous()
         self.weight = torch.ops.mkldnn._reorder_linear_weight(weight, rows) if self.packed else weight
 
@@ -77,7 +77,7 @@ def large_product(rows: Tensor, weight: Tensor, bias: Tensor | None = None) -> T
     Uses oneDNN if available: on some processors it is twice as fast as torch's choice for large float32 matrices.
     For bfloat16, torch uses it anyway.
     """
-    if _PACKED and rows.device.type == "cpu" and rows.dtype == torch.float32:
+    if _CAN_PACK_WEIGHTS and rows.device.type == "cpu" and rows.dtype == torch.float32:
         product: Tensor = torch.ops.mkldnn._linear_pointwise(
             rows.contiguous(), weight.contiguous(), bias, "none", [], ""
         )
@@ -118,18 +118,21 @@ class _Affine(torch.autograd.Function):
 
 def weight_gradient(grads: Tensor, rows: Tensor) -> Tensor:
     """Return grads^T rows, without autograd: (n, F), (n, G) -> (F, G), all of the same dtype."""
-    if _PACKED and grads.device.type == "cpu" and grads.dtype == torch.bfloat16:
-        if grads.shape[1] * rows.shape[1] < _LARGE_WEIGHT:
+    if _CAN_PACK_WEIGHTS and grads.device.type == "cpu" and grads.dtype == torch.bfloat16:
+        if grads.shape[1] * rows.shape[1] < _TRANSPOSED_FROM:
             return grads.T @ rows
         return grads.T.contiguous() @ rows
     return large_product(grads.T, rows.T)
 
 
 def product_into(weight: Tensor, columns: bool, tiled: bool) -> Callable[[Tensor, Tensor], Tensor]:
-    """Return a function (rows, out) that writes rows weight^T, or rows weight with `columns`, into `out`.
+    """Return a function (rows, out) that writes rows weight^T, for any number of rows, into `out`.
 
-    For one weight and any numbers of rows.  tiled: whether to use tiles (`tiles_usable`); then the weight must be
-    contiguous, and rows and out may be slices of columns of larger matrices.
+    Args:
+        weight: of all products.
+        columns: whether the products are rows weight instead.
+        tiled: whether to use tiles (`tiles_usable`); then the weight must be contiguous, and rows and out may be slices
+            of columns of larger matrices.
     """
     if not tiled:
         right = weight if columns else weight.T
@@ -171,7 +174,7 @@ def product_of_sums(left: Tensor, right: Tensor, tiled: bool = False) -> Tensor:
     if not tiled:
         sums = torch.float64 if left.dtype == torch.float64 else torch.float32
         total = left.new_zeros(left.shape[1], right.shape[1], dtype=sums)
-        for part in parts(len(left), _SUMMED if left.device.type == "cpu" else max(1, len(left))):
+        for part in parts(len(left), _ROWS_SUMMED_TOGETHER if left.device.type == "cpu" else max(1, len(left))):
             total += weight_gradient(_padded(left[part], 512), _padded(right[part], 512))
         return total
     tiles: Any = _tiles()

@@ -24,12 +24,14 @@ from syntaxlm.ops.products import affine, product_dtype, product_into, product_o
 # Logits computed at a time. Forward is fastest if they fit in the processor's caches; in backward every part adds to
 # the whole weight gradient, so few large parts are faster. Each part reads all weights: with few rows in a part, time
 # would grow with the square of a large vocabulary.
-FORWARD_CHUNK, FORWARD_ROWS = 1 << 21, 64
-BACKWARD_CHUNK, BACKWARD_ROWS = 1 << 23, 256
+FORWARD_LOGITS, FORWARD_ROWS = 1 << 21, 64
+BACKWARD_LOGITS, BACKWARD_ROWS = 1 << 23, 256
 
-_LINE, _PAGE = 16, 512  # numbers of 4 bytes in 64 and 2048 bytes
-_BLOCK = 64  # the compiled kernel of emissions needs a multiple of this many preterminals
-_CACHED, _ON_DEVICE = 1 << 20, 1 << 28  # logits of emissions at a time
+_NUMBERS_PER_LINE = 16  # of 4 bytes, in a cache line of 64 bytes
+_NUMBERS_PER_PAGE = 512  # of 4 bytes, in 2048 bytes
+_PRETERMINAL_MULTIPLE = 64  # the compiled kernel of emissions needs a multiple of this many preterminals
+_EMISSIONS_IN_CACHE = 1 << 20  # logits of emissions that are computed at a time on a CPU
+_EMISSIONS_ON_DEVICE = 1 << 28  # the same on other devices
 
 
 def target_log_probs_reference(rows: Tensor, weight: Tensor, bias: Tensor, targets: Tensor) -> Tensor:
@@ -52,7 +54,7 @@ def target_log_probs(rows: Tensor, weight: Tensor, bias: Tensor, targets: Tensor
     if library is not None:
         result: Tensor = applied(_TargetLogProbs, rows, weight, bias, targets, dtype, library)
         return result
-    by_part = parts(max(1, len(rows)), max(BACKWARD_ROWS, BACKWARD_CHUNK // size))
+    by_part = parts(max(1, len(rows)), max(BACKWARD_ROWS, BACKWARD_LOGITS // size))
     rows = rows.to(dtype)
     return torch.cat([target_log_probs_reference(rows[part], weight, bias, targets[part]) for part in by_part])
 
@@ -64,13 +66,15 @@ class _TargetLogProbs(torch.autograd.Function):
     ) -> Tensor:
         low_rows, low_weight = rows.to(dtype), weight.to(dtype)
         result, sums = torch.empty(2, len(rows)).unbind()
-        keep = any(ctx.needs_input_grad[:3])
-        kept = torch.empty(len(rows) if keep else 0, len(weight), dtype=dtype)
-        together = max(FORWARD_ROWS, FORWARD_CHUNK // len(weight))
-        unkept = torch.empty(0 if keep else min(together, len(rows)), _aligned(len(weight)), dtype=dtype)
+
+        # All logits are saved for backward. Without gradients, those of a part are overwritten by the next part.
+        needs_grad = any(ctx.needs_input_grad[:3])
+        saved = torch.empty(len(rows) if needs_grad else 0, len(weight), dtype=dtype)
+        together = max(FORWARD_ROWS, FORWARD_LOGITS // len(weight))
+        reused = torch.empty(0 if needs_grad else min(together, len(rows)), _aligned(len(weight)), dtype=dtype)
         for part in parts(len(rows), together):
-            of_part = bias, targets[part], sums[part], result[part]
-            logits = kept[part] if keep else unkept[: len(of_part[1])]
+            tensors = bias, targets[part], sums[part], result[part]
+            logits = saved[part] if needs_grad else reused[: part.stop - part.start]
             torch.mm(low_rows[part], low_weight.T, out=logits[:, : len(weight)])
             call(
                 library.softmax_forward,
@@ -79,23 +83,23 @@ class _TargetLogProbs(torch.autograd.Function):
                 len(logits),
                 len(weight),
                 logits.shape[1],
-                *of_part,
+                *tensors,
                 torch.get_num_threads(),
             )
-        ctx.save_for_backward(low_rows, low_weight, bias, targets, kept, sums)
+        ctx.save_for_backward(low_rows, low_weight, bias, targets, saved, sums)
         ctx.row_dtype, ctx.library = rows.dtype, library
         return result
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         grad = grads[0].contiguous()
-        rows, weight, bias, targets, kept, sums = ctx.saved_tensors
+        rows, weight, bias, targets, logits, sums = ctx.saved_tensors
         rows_grad, half = torch.empty_like(rows), rows.dtype == torch.bfloat16
         weight_grad, bias_grad = torch.zeros(weight.shape), torch.zeros(len(weight))
-        for part in parts(len(rows), max(BACKWARD_ROWS, BACKWARD_CHUNK // len(weight))):
-            logit_grad = torch.empty_like(kept[part])
-            of_part = bias, targets[part], sums[part], grad[part], logit_grad, bias_grad
-            call(ctx.library.softmax_backward, kept[part], half, *logit_grad.shape, *of_part, torch.get_num_threads())
+        for part in parts(len(rows), max(BACKWARD_ROWS, BACKWARD_LOGITS // len(weight))):
+            logit_grad = torch.empty_like(logits[part])
+            tensors = bias, targets[part], sums[part], grad[part], logit_grad, bias_grad
+            call(ctx.library.softmax_backward, logits[part], half, *logit_grad.shape, *tensors, torch.get_num_threads())
             torch.mm(logit_grad, weight, out=rows_grad[part])
             weight_grad += logit_grad.T @ rows[part]
         return rows_grad.to(ctx.row_dtype), weight_grad, bias_grad, *(None,) * 3
@@ -106,8 +110,8 @@ def _aligned(size: int) -> int:
 
     Rows start at multiples of 64 bytes, but not of 2048: those of a page share few lines of the cache.
     """
-    length = -(-size // _LINE) * _LINE
-    return length if length % _PAGE else length + _LINE
+    length = -(-size // _NUMBERS_PER_LINE) * _NUMBERS_PER_LINE
+    return length if length % _NUMBERS_PER_PAGE else length + _NUMBERS_PER_LINE
 
 
 def emission_log_probs_reference(hidden: Tensor, words: Tensor, bias: Tensor | None, columns: Tensor) -> Tensor:
@@ -138,38 +142,46 @@ class _EmissionLogProbs(torch.autograd.Function):
     ) -> Tensor:
         library = kernels("emissions", dtype, hidden, words, bias)
         count = len(hidden)
-        padded = count if library is None else -(-count // _BLOCK) * _BLOCK
+        padded = count if library is None else -(-count // _PRETERMINAL_MULTIPLE) * _PRETERMINAL_MULTIPLE
         tiled = library is not None and dtype == torch.bfloat16 and tiles_usable(padded, words.shape[1])
         low_hidden = pad(hidden, (0, 0, 0, padded - count)).to(dtype)
         low_words = words.to(dtype)
         product = product_into(low_hidden, False, tiled)
-        together = max(1, (_CACHED if words.device.type == "cpu" else _ON_DEVICE) // padded)
+
+        # Exponentials of all words, part by part: their maxima, sums and, for backward, expected embeddings.
+        together = max(1, (_EMISSIONS_IN_CACHE if words.device.type == "cpu" else _EMISSIONS_ON_DEVICE) // padded)
         by_part = list(parts(len(words), together))
-        keep, greatest, sums, expected = any(ctx.needs_input_grad), [], [], []
-        rows = len(words) if keep else min(together, len(words))
+        needs_grad = any(ctx.needs_input_grad)
+        greatest, sums, expected = [], [], []
+        rows = len(words) if needs_grad else min(together, len(words))
         shares = torch.empty(rows, padded, dtype=dtype, device=words.device)
         for part in by_part:
-            logits = product(low_words[part], shares[part] if keep else shares[: part.stop - part.start])
+            logits = product(low_words[part], shares[part] if needs_grad else shares[: part.stop - part.start])
             top, total = _exponentials(library, logits, None if bias is None else bias[part])
             greatest.append(top)
             sums.append(total)
-            if keep:
+            if needs_grad:
                 expected.append(product_of_sums(logits, low_words[part], tiled))
+
+        # The normaliser, from the parts: log sum_w exp(logit_w) = top + log(total).
         tops = torch.stack(greatest)
         top = tops.amax(0)
         factors = torch.exp(tops - top)  # (parts, t)
         total = (factors * torch.stack(sums)).sum(0)
+
+        # The log-probabilities of the requested words.
         chosen = low_words[columns]
         result = torch.empty(len(columns), padded, dtype=words.dtype, device=words.device)
         product(chosen, result)
         result -= top + total.log()
         if bias is not None:
             result += bias[columns, None]
-        if not keep:
+        if not needs_grad:
             return result[:, :count]
+
         expectation = torch.zeros(padded, words.shape[1], dtype=factors.dtype, device=words.device)
-        for factor, of_part in zip(factors, expected, strict=True):
-            expectation.addcmul_(factor[:, None], of_part.to(factors.dtype))
+        for factor, part_expected in zip(factors, expected, strict=True):
+            expectation.addcmul_(factor[:, None], part_expected.to(factors.dtype))
         expectation = expectation[:count] / total[:count, None]
         ctx.save_for_backward(hidden, low_hidden, chosen, shares, factors / total, expectation, columns)
         ctx.has_bias, ctx.tiled, ctx.parts = bias is not None, tiled, by_part
@@ -180,9 +192,13 @@ class _EmissionLogProbs(torch.autograd.Function):
         hidden, low_hidden, chosen, shares, factors, expectation, columns = ctx.saved_tensors
         (count, size), dtype = hidden.shape, low_hidden.dtype
         totals = grads[0].sum(0)
+
+        # h_T: the requested words, minus the expectation for the normaliser.
         low_grad = pad(grads[0], (0, len(low_hidden) - count)).to(dtype)
         hidden_grad = product_of_sums(low_grad, chosen, ctx.tiled)[:count].to(hidden.dtype)
         hidden_grad -= totals[:, None] * expectation
+
+        # v_w and the bias: the normaliser's part of all words, from their shares, then the requested words.
         extra = (32 if ctx.tiled else 1) if ctx.has_bias else 0  # columns for the gradient of the bias
         weighted = hidden.new_zeros(len(low_hidden), size + extra)
         weighted[:count, :size] = -totals[:, None] * hidden
@@ -196,15 +212,17 @@ class _EmissionLogProbs(torch.autograd.Function):
         if ctx.has_bias:
             bias_grad = words_grad[:, size].index_add(0, columns, grads[0].sum(1))
             words_grad = words_grad[:, :size].contiguous()
-        of_columns = hidden.new_empty(len(columns), size)
-        product_into(low_hidden, True, ctx.tiled)(low_grad, of_columns)
-        words_grad.index_add_(0, columns, of_columns)
+        column_grads = hidden.new_empty(len(columns), size)
+        product_into(low_hidden, True, ctx.tiled)(low_grad, column_grads)
+        words_grad.index_add_(0, columns, column_grads)
         return hidden_grad, words_grad, bias_grad, None, None
 
 
 def _exponentials(library: ctypes.CDLL | None, logits: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Replace logits, (words, t), by exp(logit + bias - maximum); return the maximum and sum of each preterminal,
-    (t,) each.
+    """Replace logits, (words, t), by exp(logit + bias - maximum).
+
+    Returns:
+        The maximum and the sum of each preterminal, (t,) each.
     """
     if library is None:
         sums = torch.float64 if logits.dtype == torch.float64 else torch.float32

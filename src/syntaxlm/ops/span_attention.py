@@ -29,9 +29,10 @@ from torch.utils.checkpoint import checkpoint
 from syntaxlm.ops.backend import applied, c_struct, call, filled, kernels, parts, with_reference
 from syntaxlm.ops.products import RepeatedProduct, large_product, product_dtype
 
-# Features of spans computed at a time: as many as fit in a core's cache; on other devices, enough for few calls.
-CACHED = 1 << 19
-ON_DEVICE = 1 << 25
+# Features of spans that are computed at a time: as many as fit in a core's cache; on other devices, enough for few
+# calls.
+FEATURES_IN_CACHE = 1 << 19
+FEATURES_ON_DEVICE = 1 << 25
 
 Form = Literal["released", "paper"]
 
@@ -126,11 +127,13 @@ def _token(features: Tensor, weights: SpanWeights) -> tuple[Tensor, Tensor]:
 
 
 def _span(tokens: Sequence[tuple[Tensor, Tensor]], columns: int) -> Tensor:
-    """Return spans of the tokens of the first columns: the last states of the forward and of the backward run, rational
-    RNNs c = f * c + u from c = 0. (B, R)
+    """Return spans of the tokens of the first columns, (B, R): the last states of the forward and the backward run.
+
+    The runs are rational RNNs, from c = 0.
     """
     half = tokens[0][0].shape[1] // 2
     forward = backward = tokens[0][0].new_zeros(columns, half)
+    # c_j = f_j c_{j-1} + u_j, over the tokens of the span in both directions
     for (u, f), (mirrored_u, mirrored_f) in zip(tokens, reversed(tokens), strict=True):
         forward = f[:columns, :half] * forward + u[:columns, :half]
         backward = mirrored_f[:columns, half:] * backward + mirrored_u[:columns, half:]
@@ -179,10 +182,13 @@ class _TapeLayout(NamedTuple):
 
 
 def _tape_layout(counts: Sequence[int], columns: int, maximum: int, device: torch.device) -> _TapeLayout:
+    # Step and column of each row, in time-major order.
     per_step = torch.tensor(counts)
     starts = per_step.cumsum(0) - per_step
     steps = torch.arange(len(counts)).repeat_interleave(per_step)
     column = torch.arange(len(steps)) - starts[steps]
+
+    # Where the tokens of each column begin on the tape.
     lengths = (per_step[:, None] > torch.arange(columns)).sum(0) + maximum
     begins = lengths.cumsum(0) - lengths
     of_rows = begins[column] + maximum + steps
@@ -194,7 +200,7 @@ def _tape_layout(counts: Sequence[int], columns: int, maximum: int, device: torc
 
 def _groups(total: int, elements: int, device: torch.device) -> list[slice]:
     """Return groups of queries whose spans, of `elements` features each, are in memory together."""
-    most = CACHED * torch.get_num_threads() if device.type == "cpu" else ON_DEVICE
+    most = FEATURES_IN_CACHE * torch.get_num_threads() if device.type == "cpu" else FEATURES_ON_DEVICE
     return list(parts(total, max(1, most // elements)))
 
 
@@ -240,6 +246,7 @@ def _runs(update: Tensor, forget: Tensor, places: Tensor, maximum: int) -> Tenso
     forward = backward = update.new_zeros(len(places), half)
     kept = update.new_ones(len(places), half)  # the product of the forget gates of a span
     runs = []
+    # forward(l) = forward(l - 1) + (f_{t-1} ... f_{t-l+1}) u_{t-l};  backward(l) = u_{t-l} + f_{t-l} backward(l - 1)
     for length in range(1, maximum + 1):
         u, f = update[places - length], forget[places - length]
         forward = torch.addcmul(forward, kept, u[:, :half])
@@ -289,17 +296,17 @@ class _InC(torch.autograd.Function):
             call(library.span_tape, layer, rows, rows.shape[1], places, len(places))
         groups = _groups(len(inputs), maximum * size, inputs.device)
         product = None if low_span is None else RepeatedProduct(low_span, groups[0].stop * maximum)
-        kept, hidden = [], None
+        neurons, hidden = [], None  # of the scorer, for backward
         for part in groups:
             spans = _represented(library, layer, part, features, maximum, size)
             if product is not None:
-                kept.append(hidden := product(spans.flatten(0, 1)))
+                neurons.append(hidden := product(spans.flatten(0, 1)))
             call(library.span_attend, layer, part.start, part.stop, spans, hidden)  # makes it the scorer's neurons
             if not any(ctx.needs_input_grad):
-                kept.clear()
+                neurons.clear()
         ctx.save_for_backward(
             low_inputs, low_carried, low_weight, low_span, tensors["score_weight"], carried_features, features,
-            tensors["attentions"], tensors["tape"], *kept,
+            tensors["attentions"], tensors["tape"], *neurons,
         )  # fmt: skip
         ctx.layout, ctx.library, ctx.released, ctx.groups = layout, library, released, groups
         ctx.input_dtype, ctx.carried_dtype = inputs.dtype, None if carried is None else carried.dtype
@@ -311,7 +318,7 @@ class _InC(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
         inputs, carried, input_weight, span_weight, score_weight, *rest = ctx.saved_tensors
-        carried_features, features, attentions, tape, *kept = rest
+        carried_features, features, attentions, tape, *neurons = rest
         library, layout = ctx.library, ctx.layout
         (total, maximum), size, new = attentions.shape, tape.shape[1] // 2, attentions.new_zeros
         context_grads, score_grads, attention_grads = (None if grad is None else grad.contiguous() for grad in grads)
@@ -328,6 +335,8 @@ class _InC(torch.autograd.Function):
             "attention_grads": attention_grads,
         }
         layer = _layer(layout, ctx.released, tensors)
+
+        # The attention, the scorer and the spans of some queries at a time, which are computed again.
         span_grad: Any = None
         score_grad = product = None
         if span_weight is not None:
@@ -336,7 +345,7 @@ class _InC(torch.autograd.Function):
         for number, part in enumerate(ctx.groups):
             spans, through = _represented(library, layer, part, features, maximum, size), None
             if product is not None:
-                hidden, scores_grad = kept[number], new(len(spans), maximum)
+                hidden, scores_grad = neurons[number], new(len(spans), maximum)
                 hidden_grad = torch.empty_like(hidden)
                 call(
                     library.span_attend_backward, layer, part.start, part.stop, spans, hidden, scores_grad, hidden_grad
@@ -345,10 +354,12 @@ class _InC(torch.autograd.Function):
                 span_grad += hidden_grad.T @ spans.flatten(0, 1)
                 score_grad += hidden.to(attentions.dtype).T @ scores_grad.flatten()
             call(library.span_represent_backward, layer, part.start, part.stop, spans, through)
-        for rows, made, places in (
+
+        # The tokens on the tape, and the product of the inputs.
+        for rows, row_grads, places in (
             (features, feature_grads, layout.of_rows), (carried_features, carried_grads, layout.of_carried)
         ):  # fmt: skip
-            call(library.span_tape_backward, layer, rows, made, rows.shape[1], places, len(places))
+            call(library.span_tape_backward, layer, rows, row_grads, rows.shape[1], places, len(places))
         input_grad = large_product(feature_grads.T, inputs.T).to(attentions.dtype)
         bias_grad = feature_grads[:, size:].sum(0, dtype=attentions.dtype)
         bias_grad[:size] += carried_grads[:, size:].sum(0, dtype=attentions.dtype)

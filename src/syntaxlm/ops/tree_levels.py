@@ -110,12 +110,14 @@ class States(NamedTuple):
 
 
 def recurrence_reference(inputs: Tensor, weights: EdgeWeights, levels: Levels, before: States) -> States:
-    """Return h_t = tanh(W_ih[a_t] x_t + W_hh[a_t] H[:, t'] + b[a_t]), equation (6), or an LSTM with gates of that
-    form, differentiated by autograd. Arguments: see `recurrence`.
+    """Return `recurrence` as its equation, h_t = tanh(W_ih[a_t] x_t + W_hh[a_t] H[:, t'] + b[a_t]), or an LSTM.
+
+    Differentiated by autograd.
     """
     hidden = list(before.hidden)
     input_weights, recurrent_weights = weights.input.unbind(), weights.recurrent.unbind()
     cells = [] if before.cells is None else list(before.cells)
+    # h_t = tanh(W_a x_t + R_a h_parent + b_a), or an LSTM with gates of this form, by edge type a
     for x, edge, parent in zip(inputs, levels.edges().tolist(), levels.parents.tolist(), strict=True):
         gates = input_weights[edge] @ x + recurrent_weights[edge] @ hidden[parent]
         if weights.bias is not None:
@@ -147,16 +149,22 @@ class _AlongPaths(torch.autograd.Function):
         dtype, first = product_dtype(recurrent_weight), len(hidden)
         input_weight, recurrent_weight = input_weight.to(dtype), recurrent_weight.to(dtype)
         inputs_by_edge = inputs.to(dtype).index_select(0, levels.by_edge)
+
+        # The states of all steps, after those before the first step.
         states = _pool(hidden, len(inputs))
         read = states if dtype == states.dtype else _pool(hidden.to(dtype), len(inputs))  # input of the products
         cells = None if cell is None else _pool(cell, len(inputs))
-        # The gates of a tanh network become its states in place.
+
+        # The input side of all gates: one product for each edge type. The gates of a tanh network become its states in
+        # place.
         gates = states[first:] if cells is None else hidden.new_empty(len(inputs), recurrent_weight.shape[1])
         biases = [None] * EDGES if bias is None else bias.to(dtype)
-        of_edges = zip(inputs_by_edge.split(levels.edge_sizes), input_weight, biases, strict=True)
-        input_gates = torch.cat([large_product(*edge) for edge in of_edges])
+        arguments_by_edge = zip(inputs_by_edge.split(levels.edge_sizes), input_weight, biases, strict=True)
+        input_gates = torch.cat([large_product(*edge_arguments) for edge_arguments in arguments_by_edge])
         gates.index_copy_(0, levels.by_edge, input_gates.to(gates.dtype))
+
         products = [_product(weight, levels) for weight in recurrent_weight]
+        # H(depth) = tanh(W_a X(depth) + R_a H(parents at depth - 1) + b_a), by edge type a
         for counts, rows in zip(levels.counts, slices(levels.sizes), strict=True):
             parents, now = levels.parents[rows], slice(first + rows.start, first + rows.stop)
             parts = gates[rows].split(counts), read.index_select(0, parents).split(counts)
@@ -187,8 +195,10 @@ class _AlongPaths(torch.autograd.Function):
         for pool, grad in zip((state_grads, cell_grads), grads, strict=True):
             if pool is not None and grad is not None:
                 pool[first:] = grad
+
         gate_grads = read.new_empty(gates.shape)
         products = [_product(weight.T, levels) for weight in recurrent_weight]
+        # dH(parents at depth - 1) += R_a^T dgates(depth), from the deepest level to the first
         for counts, rows in reversed(list(zip(levels.counts, slices(levels.sizes), strict=True))):
             parents, now = levels.parents[rows], slice(first + rows.start, first + rows.stop)
             if cells is None or cell_grads is None:
@@ -206,13 +216,15 @@ class _AlongPaths(torch.autograd.Function):
             if rows.start or needed[4]:
                 blocks = zip(products, gate_grads[rows].split(counts), strict=True)
                 _add_up(state_grads, parents, counts, [product(block).to(states.dtype) for product, block in blocks])
+
+        # The input side and the weights: one product for each edge type, over all levels.
         sizes = levels.edge_sizes
         by_edge = gate_grads.index_select(0, levels.by_edge).split(sizes)
         above = read.index_select(0, levels.parents.index_select(0, levels.by_edge)).split(sizes)
         input_grads = None
         if needed[0]:
-            in_order = [large_product(grad, weight.T) for grad, weight in zip(by_edge, input_weight, strict=True)]
-            input_grads = torch.empty_like(inputs).index_copy_(0, levels.by_edge, torch.cat(in_order))
+            edge_grads = [large_product(grad, weight.T) for grad, weight in zip(by_edge, input_weight, strict=True)]
+            input_grads = torch.empty_like(inputs).index_copy_(0, levels.by_edge, torch.cat(edge_grads))
         weight_grads = (
             torch.stack([grad.T @ row for grad, row in zip(by_edge, rows_by_edge, strict=True)]).to(states.dtype)
             for rows_by_edge in (inputs.split(sizes), above)

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from syntaxlm.ops.backend import with_reference
 
-_TINY = 1e-12  # of squared lengths and of lengths that divide
+_SMALLEST_SQUARE = 1e-12  # smallest squared length, and smallest length by which a vector is divided
 
 
 def orthogonal_lengths(states: Tensor) -> Tensor:
@@ -28,11 +28,11 @@ def orthogonal_lengths(states: Tensor) -> Tensor:
     words = len(states)
     with torch.autocast(states.device.type, enabled=False):
         rows = states.to(torch.promote_types(states.dtype, torch.float32)).transpose(0, 1)
-        before = rows / torch.linalg.vector_norm(rows, dim=-1, keepdim=True).clamp(min=_TINY)
+        before = rows / torch.linalg.vector_norm(rows, dim=-1, keepdim=True).clamp(min=_SMALLEST_SQUARE)
         along = before[:, :-1] @ rows.transpose(1, 2)
         squares = rows.square().sum(-1)[:, None] - along.square()
     inside = torch.ones(words, words, dtype=torch.bool, device=states.device).triu()[1:]
-    lengths = squares.clamp(min=_TINY).sqrt() * inside
+    lengths = squares.clamp(min=_SMALLEST_SQUARE).sqrt() * inside
     return torch.cat([lengths.new_zeros(len(lengths), 1, words), lengths], 1)
 
 
@@ -50,7 +50,7 @@ def tree_regularisation_reference(states: Tensor, spans: Tensor, word_starts: Te
     """Return `tree_regularisation` as its equations, span by span."""
     orthogonal, losses = orthogonal_lengths(states), []
     for column in range(states.shape[1]):
-        of_spans = []
+        span_losses = []
         here = {(first, last) for where, first, last in spans.tolist() if where == column}
         for first, last in here:
             gaps = [gap for gap in range(first, last) if word_starts is None or word_starts[gap + 1, column]]
@@ -61,8 +61,8 @@ def tree_regularisation_reference(states: Tensor, spans: Tensor, word_starts: Te
                 [orthogonal[column, first, gap] + orthogonal[column, gap + 1, [gap + 1, last]].sum() for gap in gaps]
             )
             correct = [not any(begin <= gap < end for begin, end in inner) for gap in gaps]
-            of_spans.append(scores.logsumexp(0) - scores[torch.tensor(correct)].logsumexp(0))
-        losses.append(torch.stack(of_spans).mean() if of_spans else 0 * orthogonal.sum())
+            span_losses.append(scores.logsumexp(0) - scores[torch.tensor(correct)].logsumexp(0))
+        losses.append(torch.stack(span_losses).mean() if span_losses else 0 * orthogonal.sum())
     return torch.stack(losses).mean()
 
 
@@ -77,16 +77,22 @@ def tree_regularisation(states: Tensor, spans: Tensor, word_starts: Tensor | Non
         may be split; None if all do.
     """
     orthogonal, (column, first, last) = orthogonal_lengths(states), spans.unbind(1)
+
+    # All pairs of a span and a possible split, and whether the split is correct.
     span, gap = gaps_of(first, last)
     if word_starts is not None:
-        kept = word_starts[gap + 1, column[span]]
-        span, gap = span[kept], gap[kept]
+        is_possible = word_starts[gap + 1, column[span]]
+        span, gap = span[is_possible], gap[is_possible]
     correct = _lowest_spans(spans, span, gap, states.shape[:2])
+
+    # Spans with a single possible split have no loss.
     splits = torch.bincount(span, minlength=len(spans))
-    kept = splits[span] > 1
-    span, gap, correct = span[kept], gap[kept], correct[kept]
-    here, begin, end = column[span], first[span], last[span]
-    scores = orthogonal[here, begin, gap] + orthogonal[here, gap + 1, end] + orthogonal[here, gap + 1, gap + 1]
+    has_choice = splits[span] > 1
+    span, gap, correct = span[has_choice], gap[has_choice], correct[has_choice]
+
+    # -ln P(correct split) of each span, then means over the spans of a sentence and over sentences.
+    here, start, end = column[span], first[span], last[span]
+    scores = orthogonal[here, start, gap] + orthogonal[here, gap + 1, end] + orthogonal[here, gap + 1, gap + 1]
     losses = _log_sums(scores, span, len(spans)) - _log_sums(scores[correct], span[correct], len(spans))
     counted = torch.bincount(column[splits > 1], minlength=states.shape[1])
     return (losses[splits > 1] / counted[column[splits > 1]]).sum() / states.shape[1]
@@ -143,11 +149,13 @@ def distance_ranking(distances: Tensor, lengths: Tensor, spans: Tensor, margin: 
         after its last word has no distance.  spans: (k, 3).
     """
     words, (column, first, last) = len(distances), spans.unbind(1)
+
+    # A key for each pair: column, outer gap, inner gap, each as the word after it.
     span, inner = gaps_of(first, last)
     inner, keys = inner + 1, []
     for outer in (first, last + 1):
-        kept = (outer < lengths[column])[span]
-        keys.append((((column * words + outer)[span]) * words + inner)[kept])
+        has_distance = (outer < lengths[column])[span]
+        keys.append((((column * words + outer)[span]) * words + inner)[has_distance])
     pairs = torch.unique(torch.cat(keys))  # nested spans with a common side share pairs
     if not len(pairs):
         return 0 * distances.sum()

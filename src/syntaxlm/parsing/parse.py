@@ -27,7 +27,7 @@ from syntaxlm.parsing.structure import combined_trees, decodings, structure_of, 
 from syntaxlm.reports.tables import Block, Column, Columns, HasRows, blocks_of
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.doubts import warn_of_doubts
-from syntaxlm.text.lines import ReadLines
+from syntaxlm.text.lines import EncodedLines
 from syntaxlm.text.normaliser import marks_of, without_tags
 from syntaxlm.text.pretokenised import PretokenisedReader
 from syntaxlm.text.reader import TextReader, each_line
@@ -268,7 +268,7 @@ class ParseBatch:
         alternatives: several trees of each line with words; () if one was requested.
     """
 
-    read: ReadLines
+    read: EncodedLines
     reader: TextReader
     first: int
     spans: SpanSets | None = None

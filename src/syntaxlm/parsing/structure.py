@@ -150,11 +150,9 @@ def trained_side(bundles: Sequence[ModelBundle]) -> MarkSide | None:
     It is `model.marks_side`, or both if that is either: the stricter evidence helps trees but misleads training.
     """
     for bundle in bundles:
-        config: Any = bundle.settings.model
-        for parser in getattr(config, "parsers", (config,)):
-            if getattr(parser, "marks", 0):
-                side: MarkSide = parser.marks_side
-                return "both" if side == "either" else side
+        for parser in bundle.settings.model.parser_settings:
+            if parser.training_marks is not None:
+                return "both" if parser.training_marks == "either" else parser.training_marks
     return None
 
 

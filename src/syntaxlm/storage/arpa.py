@@ -14,7 +14,7 @@ import warnings
 from array import array
 from codecs import BOM_UTF8
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -30,10 +30,11 @@ from syntaxlm.core.text_files import open_bytes, source_name
 from syntaxlm.core.threads import no_collection
 from syntaxlm.models.batches import TextMode
 from syntaxlm.models.layers import LOG_PROBS
-from syntaxlm.models.ngram import NEVER, Level, NGramConfig, NGramModel
+from syntaxlm.models.ngram import LOG10_NEVER, Level, NGramConfig, NGramModel
 from syntaxlm.ops.kneser_ney import Integers, Numbers
 from syntaxlm.storage.folder import ModelBundle, ModelSettings
 from syntaxlm.text.normaliser import Normaliser
+from syntaxlm.text.normaliser_settings import NormaliserSettings
 from syntaxlm.text.vocabulary import Vocabulary
 
 _MOST_OFF = 0.1  # by which the sum of the probabilities of the 1-grams may differ from 1 without a warning
@@ -115,7 +116,7 @@ def _written(values: Tensor) -> list[str]:
     return [repr(value).removesuffix(".0") for value in values.tolist()]
 
 
-def read_arpa(path: str | Path, normaliser: Normaliser | None = None) -> ModelBundle:
+def read_arpa(path: str | Path, normaliser: NormaliserSettings | None = None) -> ModelBundle:
     """Read an ARPA file, optionally compressed (.gz, .xz, .zst); "-" is standard input.
 
     The vocabulary has the words of the 1-grams, in their order. Sentences are enclosed in `<s>` and `</s>`, or a stream
@@ -127,10 +128,10 @@ def read_arpa(path: str | Path, normaliser: Normaliser | None = None) -> ModelBu
     above 1, and if the n-grams are fewer or more than the header declares.
     """
     with no_collection():
-        return _bundle(_ArpaFile(path), normaliser or Normaliser())
+        return _bundle(_ArpaFile(path), normaliser or NormaliserSettings())
 
 
-def _bundle(file: _ArpaFile, normaliser: Normaliser) -> ModelBundle:
+def _bundle(file: _ArpaFile, normaliser: NormaliserSettings) -> ModelBundle:
     counts = file.read_counts()
     log_probs, back_offs, _ = file.read_section(1, counts[0], has_back_offs=len(counts) > 1)
     sample = tuple(" ".join(gram) for gram in zip(map(repr, log_probs[:2].tolist()), file.words, strict=False))
@@ -138,9 +139,9 @@ def _bundle(file: _ArpaFile, normaliser: Normaliser) -> ModelBundle:
     unknown = next((token for token in UNKNOWN if token in file.words), None)
     if unknown is None:
         tokens.append(unknown := UNKNOWN[0])
-        rate = f"unknown words get the lowest probability, 1e{NEVER:.0f}"
+        rate = f"unknown words get the lowest probability, 1e{LOG10_NEVER:.0f}"
         warnings.warn(InputWarning(f"{file.source}: {unknown} is missing among the 1-grams: {rate}"), stacklevel=3)
-        log_probs, back_offs = np.append(log_probs, NEVER), np.append(back_offs, [0.0] * (len(counts) > 1))
+        log_probs, back_offs = np.append(log_probs, LOG10_NEVER), np.append(back_offs, [0.0] * (len(counts) > 1))
     mode = next((mode for mode, marks in MARKS.items() if all(mark in file.words for mark in marks)), None)
     if mode is None:
         raise InputError(
@@ -150,7 +151,7 @@ def _bundle(file: _ArpaFile, normaliser: Normaliser) -> ModelBundle:
     _warn_of_sum(log_probs, file)
     vocabulary = Vocabulary(tokens, unknown, *MARKS[mode])
     if not mode.carry_state:
-        log_probs[vocabulary.begin_id] = NEVER
+        log_probs[vocabulary.begin_id] = LOG10_NEVER
     file.remark_unreachable(normaliser, {unknown, *MARKS[mode]})
 
     levels = [Level(torch.arange(len(tokens)), torch.from_numpy(log_probs), torch.from_numpy(back_offs))]
@@ -288,16 +289,16 @@ class _ArpaFile:
             self.remarks.add(f"lines after {END}, ignored", self.number)
             self._advance()
 
-    def remark_unreachable(self, normaliser: Normaliser, symbols: set[str]) -> None:
+    def remark_unreachable(self, settings: NormaliserSettings, symbols: set[str]) -> None:
         """Count the words that no text contains after normalisation, so that the model never uses them.
 
         symbols: words that do not come from a text
         """
-        if normaliser.units != "words":
+        if settings.units != "words":
             return
-        fresh, remarks = replace(normaliser), Remarks()  # its cache of words is dropped with it
+        normaliser, remarks = Normaliser(settings), Remarks()
         for word, index in self.words.items():
-            if word not in symbols and fresh.tokens(word) != [word]:
+            if word not in symbols and normaliser.tokens(word) != [word]:
                 what = _SPACED if len(word.split()) != 1 else _CHANGED
                 for every in (remarks, self.remarks):
                     every.add(what, self._places.line(index), word)
@@ -338,7 +339,7 @@ class _ArpaFile:
             except ValueError:
                 log_prob = back_off = math.nan
             if log_prob == -math.inf and fields == [_SENTENCE_START]:
-                log_prob = NEVER
+                log_prob = LOG10_NEVER
             if not (LOG_PROBS[0] <= log_prob <= 0 and least <= back_off <= most):
                 raise self.fault(
                     _expected(order, has_back_offs), _problem(value, weight, has_back_offs), line, places.line(index)

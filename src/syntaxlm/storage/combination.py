@@ -33,13 +33,16 @@ def combine(parsers: Sequence[ModelBundle], scorer: ModelBundle | None = None) -
     """
     base = scorer or max(parsers, key=lambda parser: len(parser.vocabulary))
     drops = scorer is not None and scorer.normaliser != parsers[0].normaliser
-    expected = dataclasses.replace(base.normaliser, drop_punctuation=True) if drops else base.normaliser
+    expected = base.settings.normaliser
+    if drops:
+        expected = dataclasses.replace(expected, drop_punctuation=True)
     for number, parser in enumerate(parsers, 1):
         if parser.name not in PARSER_TYPES:
             raise InputError(f"combine: found a {parser.name} model as a parser; expected {', '.join(PARSER_TYPES)}")
-        if parser.normaliser != expected:
-            differing = [name for name, value in vars(expected).items() if vars(parser.normaliser)[name] != value]
-            settings = ", ".join(f"normaliser.{name}" for name in differing if name[0] != "_")
+        normaliser = parser.settings.normaliser
+        if normaliser != expected:
+            differing = [name for name, value in vars(expected).items() if vars(normaliser)[name] != value]
+            settings = ", ".join(f"normaliser.{name}" for name in differing)
             raise InputError(
                 f"combine: parser {number} has another normaliser than {'the scorer' if scorer else 'the others'}"
                 f" ({settings}); expected models that read text in the same way"
@@ -88,5 +91,5 @@ def member(bundle: ModelBundle, number: int) -> ModelBundle:
         only = [*classes, *of_word] if classes or len(of_word) == 1 else []
         tokens.append(only[0] if only and only[0] not in (UNKNOWN, BEGIN, END) else f"<unk:{word}>")
     parser = model.parsers[number - 1]
-    settings = ModelSettings(config.parsers[number - 1], bundle.parser_normaliser)
+    settings = ModelSettings(config.parsers[number - 1], bundle.parser_normaliser.settings)
     return ModelBundle(parser, settings, Vocabulary(tokens, UNKNOWN, BEGIN, END))

@@ -25,6 +25,7 @@ from syntaxlm.models.registry import MODELS, ModelConfig, require
 from syntaxlm.models.sizes import allocated_undrawn, shapes_of, without_memory
 from syntaxlm.storage.bundled import check_folder, find_model
 from syntaxlm.text.normaliser import Normaliser
+from syntaxlm.text.normaliser_settings import NormaliserSettings
 from syntaxlm.text.vocabulary import Vocabulary
 
 CONFIG, VOCABULARY, WEIGHTS = "config.json", "vocabulary.json", "weights.safetensors"
@@ -48,7 +49,7 @@ class ModelSettings(Settings):
     """
 
     model: ModelConfig
-    normaliser: Normaliser
+    normaliser: NormaliserSettings
     carry_state: bool = False
     predict_eos: bool = True
     format: int = FORMAT
@@ -74,13 +75,14 @@ class ModelBundle:
 
     @property
     def normaliser(self) -> Normaliser:
-        return self.settings.normaliser
+        return Normaliser.of(self.settings.normaliser)
 
     @property
     def parser_normaliser(self) -> Normaliser:
         """The normaliser of text that is parsed. It may drop the punctuation that is read to predict words."""
-        drops = getattr(self.settings.model, "drop_punctuation", False)
-        return dataclasses.replace(self.normaliser, drop_punctuation=True) if drops else self.normaliser
+        if not self.settings.model.drop_punctuation:
+            return self.normaliser
+        return Normaliser.of(dataclasses.replace(self.settings.normaliser, drop_punctuation=True))
 
     @property
     def name(self) -> str:
@@ -121,7 +123,7 @@ class ModelBundle:
         """Return the model's type, size and settings as a table, for notebooks."""
 
         def listed(settings: object) -> str:
-            return ", ".join(f"{name} {value}" for name, value in vars(settings).items() if name[0] != "_")
+            return ", ".join(f"{name} {value}" for name, value in vars(settings).items())
 
         from syntaxlm.drawing.files import facts_html  # imported only for notebooks
 
@@ -351,7 +353,7 @@ class PairClassifierSettings(Settings):
     classifier: ClassifierSettings
     task: PairTask
     labels: Labels
-    normaliser: Normaliser
+    normaliser: NormaliserSettings
     maximum_operators: Operators
     format: int = CLASSIFIER_FORMAT
 

@@ -108,7 +108,7 @@ def model_card(bundle: ModelBundle, name: str, facts: CardFacts, weight_bytes: i
         "text in training": bundle.trained_on,
     }
     settings = {name: value for name, value in vars(bundle.settings.model).items() if name != "name"}
-    settings |= {f"normaliser.{name}": value for name, value in vars(bundle.normaliser).items() if name[0] != "_"}
+    settings |= {f"normaliser.{name}": value for name, value in vars(bundle.settings.normaliser).items()}
     package = "'syntaxlm[hub]'" if "/" in name else "syntaxlm"
     text = '"the_DT cat_NN sleeps_VBZ"' if bundle.normaliser.units == "tags" else '"The cat sleeps."'
     usage = ["import syntaxlm", "", f'nlp = syntaxlm.load("{name}")']

@@ -19,7 +19,7 @@ from syntaxlm.models.registry import ModelConfig
 from syntaxlm.models.sizes import shapes_of
 from syntaxlm.models.transformer import CausalTransformer, TransformersConfig, WordTokenizer
 from syntaxlm.storage.folder import ModelBundle, ModelSettings
-from syntaxlm.text.normaliser import Normaliser
+from syntaxlm.text.normaliser_settings import NormaliserSettings
 from syntaxlm.text.vocabulary import OpenVocabulary
 
 LARGEST_WINDOW = 2048  # sub-tokens; longer windows take much memory and hardly change surprisals of words
@@ -69,7 +69,7 @@ def read_transformers(
     config = TransformersConfig(source=name, architecture=type(network).__name__, window=window)
     vocabulary = OpenVocabulary()
     model = CausalTransformer(network, words, vocabulary, config.window, logit_count).to(device).eval()
-    normaliser = Normaliser(unicode_form="keep")
+    normaliser = NormaliserSettings(unicode_form="keep")
     # Not in the registry, because it is neither built nor trained here.
     settings = ModelSettings(cast(ModelConfig, config), normaliser, carry_state=False, predict_eos=False)
     return ModelBundle(model, settings, vocabulary)

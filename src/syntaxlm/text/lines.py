@@ -1,4 +1,8 @@
-"""What a model reads of many lines, in columns: each written word is analysed once, and lines are arrays of words."""
+"""What a model reads of many lines, in columns: each written word is analysed once, and lines are arrays of words.
+
+`WrittenLines` are the words as written, `EncodedLines` the tokens that a model reads, with their ids and offsets.
+Between the two, `WordForms` analyses each distinct word; see `reader`.
+"""
 
 from __future__ import annotations
 
@@ -40,19 +44,24 @@ class WrittenLines:
     @staticmethod
     def of(lines: Sequence[str]) -> WrittenLines:
         """Split lines into words."""
+        # All lines as one array of code points.
         text = "\n".join(lines).replace(ZERO_WIDTH_SPACE, " ")
         codes: npt.NDArray[np.unsignedinteger[Any]]
         if text.isascii():
             codes = np.frombuffer(text.encode("ascii"), np.uint8)
         else:
             codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
+
+        # A word is between two changes from white space to something else and back.
         is_space = np.ones(len(codes) + 2, np.bool_)
         is_space[1:-1] = _are_spaces()[np.minimum(codes, np.uint32(_LAST_SPACE + 1))]
         edges = np.flatnonzero(is_space[1:] != is_space[:-1])
         starts, ends = edges[::2], edges[1::2]
-        begins = offsets_of(np.fromiter(map(len, lines), np.int64, len(lines)) + 1)
-        offsets = np.searchsorted(starts, begins)
-        before = np.repeat(begins[:-1], np.diff(offsets))  # the first character of the line of each word
+        line_starts = offsets_of(np.fromiter(map(len, lines), np.int64, len(lines)) + 1)
+        offsets = np.searchsorted(starts, line_starts)
+        before = np.repeat(line_starts[:-1], np.diff(offsets))  # the first character of the line of each word
+
+        # A quotation mark that is a word opens if the number of marks in its line up to it is odd.
         opens, quotes = np.zeros(len(starts), np.bool_), np.flatnonzero(codes == ord('"'))
         alone = np.flatnonzero((codes[starts] == ord('"')) & (ends - starts == 1))
         opens[alone] = np.diff(np.searchsorted(quotes, [before[alone], ends[alone]]), axis=0)[0] % 2
@@ -74,14 +83,18 @@ class WrittenWord(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class ReadLines:
+class EncodedLines:
     """The parts of lines, in order: tokens, and text that the model does not read.
 
-    lines: (L,).  offsets: (L + 1,) of the parts of each line.
-    written, tokens: (P,) each part as written, and its token; None if it is not read.
-    ids: (P,) of the tokens in the vocabulary; -1 for a part that is not read.
-    starts, ends: (P,) of each part in its line, in code points.
-    in_characters: whether tokens are characters.
+    Attributes:
+        lines: (L,).
+        offsets: (L + 1,) of the parts of each line.
+        written: (P,) each part as written.
+        tokens: (P,) the token of each part; None if it is not read.
+        ids: (P,) of the tokens in the vocabulary; -1 for a part that is not read.
+        starts: (P,) of each part in its line, in code points.
+        ends: (P,) of each part in its line, in code points.
+        in_characters: whether tokens are characters.
     """
 
     lines: Sequence[str]
@@ -96,7 +109,7 @@ class ReadLines:
     @classmethod
     def of_characters(
         cls, lines: Sequence[str], aligned: Sequence[Sequence[AlignedToken]], id_of: Callable[[str], int]
-    ) -> ReadLines:
+    ) -> EncodedLines:
         """Return the parts of lines that were read one by one, for a character-level model."""
         offsets = offsets_of(np.array(list(map(len, aligned)), np.int64))
         parts = list(chain.from_iterable(aligned))
@@ -118,8 +131,8 @@ class ReadLines:
 
     def by_line(self, values: Sequence[Value]) -> list[list[Value]]:
         """Return (P,) values of the parts as those of the tokens of each line."""
-        kept = list(compress(values, self.is_read.tolist()))
-        return [kept[start:end] for start, end in pairwise(self.places.tolist())]
+        token_values = list(compress(values, self.is_read.tolist()))
+        return [token_values[start:end] for start, end in pairwise(self.places.tolist())]
 
     def aligned(self) -> Iterator[list[AlignedToken]]:
         """Yield the parts of each line, as `TextReader.align` returns them."""
@@ -132,30 +145,35 @@ class ReadLines:
 
         A tag is no part of a word.
         """
+        # Where a word begins: tokens of one character have the same position; parts of one word are adjacent.
         starts, ends = self.starts, self.ends
-        begins = np.ones(len(starts) + 1, np.bool_)
-        # Tokens of one character have the same position. Parts of one word are adjacent; words are not.
-        is_new = (starts[1:] != starts[:-1]) | (ends[1:] != ends[:-1]) if self.in_characters else starts[1:] > ends[:-1]
-        begins[1:-1] = is_new
-        begins[self.offsets] = True
-        edges = np.flatnonzero(begins)
+        is_first = np.ones(len(starts) + 1, np.bool_)
+        if self.in_characters:
+            is_first[1:-1] = (starts[1:] != starts[:-1]) | (ends[1:] != ends[:-1])
+        else:
+            is_first[1:-1] = starts[1:] > ends[:-1]
+        is_first[self.offsets] = True
+        edges = np.flatnonzero(is_first)
+
+        # The ids of each word, and its first and last character.
         ids, before = self.ids[self.is_read].tolist(), offsets_of(self.is_read)[edges].tolist()
-        tokens = [tuple(ids[start:end]) for start, end in pairwise(before)]
-        words = list(map(WrittenWord, starts[edges[:-1]].tolist(), ends[edges[1:] - 1].tolist(), tokens))
+        word_ids = [tuple(ids[start:end]) for start, end in pairwise(before)]
+        words = list(map(WrittenWord, starts[edges[:-1]].tolist(), ends[edges[1:] - 1].tolist(), word_ids))
         return (words[start:end] for start, end in pairwise(np.searchsorted(edges, self.offsets).tolist()))
 
 
 Key = str | tuple[str, bool, bool, bool] | tuple[str, bool, bool, bool, Quoted]
-"""A written word, or one with what of its place matters: the arguments of `WordForms.parts_of`."""
+"""A written word, or a word with those facts of its place that matter: the arguments of `WordForms.parts_of`."""
 
 
 @dataclass(frozen=True, eq=False)
 class _PartColumns:
     """The parts of W words.
 
-    offsets: (W + 1,) of the parts of each word.
-    texts: (2, P) each part as written, and its token.
-    numbers: (3, P) id, start and end of each part.
+    Attributes:
+        offsets: (W + 1,) of the parts of each word.
+        texts: (2, P) each part as written, and its token.
+        numbers: (3, P) id, start and end of each part.
     """
 
     offsets: Integers
@@ -176,7 +194,7 @@ class _PartColumns:
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
-    def before(self, others: _PartColumns) -> _PartColumns:
+    def followed_by(self, others: _PartColumns) -> _PartColumns:
         """Return the columns of these words, and then of others."""
         return _PartColumns(
             np.append(self.offsets, self.offsets[-1] + others.offsets[1:]),
@@ -185,10 +203,13 @@ class _PartColumns:
         )
 
 
-class _Known:
+class _KnownWords:
     """Words that were read before. A number is published after the columns that have its word.
 
-    numbers: of the words.  columns: their parts.  characters: of all parts.
+    Attributes:
+        numbers: of the words.
+        columns: the parts of the words, by number.
+        characters: number of characters of all parts.
     """
 
     def __init__(self) -> None:
@@ -200,7 +221,7 @@ class _Known:
         """Add words, some of which another thread may just have added, too; these have two numbers then."""
         with publishing:
             first = len(self.columns)
-            self.columns = self.columns.before(columns)
+            self.columns = self.columns.followed_by(columns)
             self.characters += sum(map(len, columns.texts[0]))
             self.numbers.update(zip(keys, range(first, first + len(keys)), strict=True))
 
@@ -213,15 +234,16 @@ class WordForms:
 
     def __init__(self, parts_of: Callable[..., Sequence[AlignedToken]], id_of: Callable[[str], int]) -> None:
         self._parts_of, self._id_of = parts_of, id_of
-        self._known = _Known()
+        self._known = _KnownWords()
 
     def __len__(self) -> int:
         """Return the number of words that are remembered."""
         return len(self._known.numbers)
 
-    def read(self, text: WrittenLines, keys: Sequence[Key]) -> ReadLines:
+    def read(self, text: WrittenLines, keys: Sequence[Key]) -> EncodedLines:
         """Return the parts of lines.  keys: of their words."""
-        known = self._known  # others may replace it meanwhile
+        # The number of each word; new words are analysed first.
+        known = self._known  # another thread may replace it meanwhile
         number_of = known.numbers.__getitem__
         try:
             words = np.fromiter(map(number_of, keys), np.int64, len(keys))
@@ -231,13 +253,15 @@ class WordForms:
                 parts = [self._parts_of(*key) if isinstance(key, tuple) else self._parts_of(key) for key in new]
                 known.add(new, _PartColumns.of(parts, self._id_of))
             words = np.fromiter(map(number_of, keys), np.int64, len(keys))
+
+        # The parts of all words, with their positions in the lines.
         columns = known.columns  # only now: they have all words with a number
         places, counts = item_indices(columns.offsets, words), np.diff(columns.offsets)[words]
         before = np.repeat(text.starts, counts)
         written, tokens = columns.texts[:, places].tolist()
         ids, starts, ends = columns.numbers[:, places]
         offsets = offsets_of(counts)[text.offsets]
-        read = ReadLines(text.lines, offsets, written, tokens, ids, before + starts, before + ends)
+        encoded = EncodedLines(text.lines, offsets, written, tokens, ids, before + starts, before + ends)
         if known.characters > REMEMBERED_CHARACTERS:
-            self._known = _Known()
-        return read
+            self._known = _KnownWords()
+        return encoded

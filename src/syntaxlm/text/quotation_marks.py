@@ -28,8 +28,10 @@ _MAY_BE_CLIPPED = re.compile(r"(?i).*\w\win|.*[^\W\d_]s")  # walkin', dogs'
 class Quoted(NamedTuple):
     """The single quotation marks of a word.
 
-    opens: whether one opens a quotation at its beginning.  closes: whether one closes a quotation at its end.
-    is_certain: whether a mark that opens cannot be an apostrophe, because of its form or of the one that closes.
+    Attributes:
+        opens: whether a mark opens a quotation at its beginning.
+        closes: whether a mark closes a quotation at its end.
+        is_certain: whether the mark that opens cannot be an apostrophe, because of its form or of the mark that closes.
     """
 
     opens: bool = False
@@ -55,20 +57,20 @@ def single_quotes(words: Sequence[str]) -> dict[int, Quoted]:
     A quotation that does not end in the line opens after a comma or similar mark, or at the beginning of the line.
     """
     opening = [number for number, word in enumerate(words) if (begin := _BEGINS.match(word)) and _opens(word, begin)]
-    found: dict[int, Quoted] = {}
+    quotes: dict[int, Quoted] = {}
     for place, number in enumerate(opening):
-        if number in found:
+        if number in quotes:  # it closes an earlier quotation
             continue
         following = opening[place + 1] if place + 1 < len(opening) else len(words)
         last = _closing_word(words, number, following)
         if last is not None:
-            found[number] = Quoted(opens=True, closes=last == number)
-            found.setdefault(last, Quoted(closes=True))
+            quotes[number] = Quoted(opens=True, closes=last == number)
+            quotes.setdefault(last, Quoted(closes=True))
         elif "‘" in words[number]:
-            found[number] = Quoted(opens=True)
+            quotes[number] = Quoted(opens=True)
         elif number == 0 or words[number - 1].endswith(_PAUSES):
-            found[number] = Quoted(opens=True, is_certain=False)
-    return found
+            quotes[number] = Quoted(opens=True, is_certain=False)
+    return quotes
 
 
 def _opens(word: str, begin: re.Match[str]) -> bool:
@@ -80,7 +82,10 @@ def _opens(word: str, begin: re.Match[str]) -> bool:
 def _closing_word(words: Sequence[str], first: int, following: int) -> int | None:
     """Return the number of the word that ends a quotation: a word of its own, or the first of the most likely ones.
 
-    first: number of the word that opens it.  following: number of the word that opens the next one.
+    Args:
+        words: of the line.
+        first: number of the word that opens the quotation.
+        following: number of the word that opens the next quotation.
     """
     best = _Closing.NEVER
     last: int | None = None

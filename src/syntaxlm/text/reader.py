@@ -1,4 +1,16 @@
-"""Reads a user's text for a model: splits words as the vocabulary requires, then applies the stored normaliser."""
+"""Reads a user's text for a model: splits words as the vocabulary requires, then applies the stored normaliser.
+
+A line passes these steps, each in a file of its own:
+
+1. `lines.WrittenLines`: words, between white space.
+2. `treebank_style.TreebankStyle`: punctuation and contractions are split off, where the vocabulary has them as words.
+3. `TextReader`: each piece gets the spelling of the vocabulary.
+4. `normaliser.Normaliser`: the rules that are stored with the model make tokens, aligned with the written characters.
+5. `vocabulary.Vocabulary`: ids.
+6. `lines.EncodedLines`: the tokens of all lines with their ids and offsets.
+
+`lines.WordForms` takes steps 2 to 5 once for each distinct word.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +22,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.text.lines import Key, ReadLines, WordForms, WrittenLines
+from syntaxlm.text.lines import EncodedLines, Key, WordForms, WrittenLines
 from syntaxlm.text.normaliser import AlignedToken, Normaliser, Piece, UntaggedTokenError
-from syntaxlm.text.options import Contractions, Punctuation, TextOptions
+from syntaxlm.text.options import Contractions, TextOptions
 from syntaxlm.text.quotation_marks import MAY_QUOTE, UNQUOTED, Quoted, single_quotes
 from syntaxlm.text.treebank_style import STRAIGHT, TreebankStyle
 from syntaxlm.text.vocabulary import Vocabulary
@@ -23,19 +35,20 @@ Result = TypeVar("Result")
 
 REMEMBERED_WORDS = 2**16  # words whose pieces are cached
 REMEMBERED_READERS = 16
-_LONGEST_KNOWN = 2000  # characters; longer words are not looked up, once for each mark at their ends
+_LONGEST_LOOKED_UP = 2000  # characters; a longer word would be looked up once for each mark at its ends
 
-_MARKS = (",", ".", "?", "!", ";", ":", "(", "-LRB-", '"', "``", "“", "--")
-_ENDINGS = ("n't", "'s", "'re", "'ve", "'ll", "'d", "'m")
+# A vocabulary with one of these as a word is of text whose punctuation, or whose contractions, are split off.
+_TOKENISED_MARKS = (",", ".", "?", "!", ";", ":", "(", "-LRB-", '"', "``", "“", "--")
+_CONTRACTION_ENDINGS = ("n't", "'s", "'re", "'ve", "'ll", "'d", "'m")
 _WORD_MARKS = ",;?!"
 _WITH_MARK = re.compile(rf"[^\W\d_]{{2,}}[{_WORD_MARKS}]")
-_FEW = 0.005  # share of a vocabulary; more words such as `said,` show that the training text was not tokenised
+_FEW_WITH_MARKS = 0.005  # of a vocabulary; more words such as `said,` show that the training text was not tokenised
 _NUMBER = re.compile(r"[-+−]?\d[-.,:/%\d]*|%")
 _NUMBER_AND_MARK = re.compile(r".*\d[.,:%]+", re.DOTALL)
 _MARKUP = re.compile(r"<.*>|-[A-Z]+-")
 _PLAIN_QUOTE = '"'
 _EN_DASH = "–"
-_QUOTES = (("``", "“"), ("''", "”"))  # opening, closing
+_DIRECTED_QUOTES = (("``", "“"), ("''", "”"))  # opening, closing
 _SPELLINGS = {  # a mark, and how other texts write it
     "“": ("``", _PLAIN_QUOTE),
     "”": ("''", _PLAIN_QUOTE),
@@ -60,7 +73,13 @@ _SPELLINGS = {  # a mark, and how other texts write it
 
 
 def each_line(read: Callable[[str], Result], lines: Iterable[str], first: int = 1) -> Iterator[Result]:
-    """Yield what a function of a reader returns for each line; an error names the sentence. first: its number."""
+    """Yield what a function of a reader returns for each line; an error names the sentence.
+
+    Args:
+        read: the function.
+        lines: the lines.
+        first: number of the first line.
+    """
     for number, line in enumerate(lines, first):
         try:
             yield read(line)
@@ -71,9 +90,13 @@ def each_line(read: Callable[[str], Result], lines: Iterable[str], first: int = 
 class TextReader:
     """Reads lines of text for one model: its tokens, and the position of every token in the line.
 
-    style: the splitting before the normaliser, never `auto`. adapts: whether the vocabulary decides where a word is
-    split and how it is spelled, see `of`; otherwise only the rules of the style apply.
-    is_plain: whether words are neither split nor respelled before the normaliser reads them.
+    Attributes:
+        normaliser: the rules stored with the model.
+        vocabulary: the tokens that the model knows.
+        style: the splitting before the normaliser, never `auto`.
+        adapts: whether the vocabulary decides where a word is split and how it is spelled, see `of`; otherwise only the
+            rules of the style apply.
+        is_plain: whether words are neither split nor respelled before the normaliser reads them.
     """
 
     def __init__(
@@ -115,27 +138,15 @@ class TextReader:
         vocabularies, `auto` means `keep`.
         Raises InputError for a tag model with a style that splits or drops.
         """
-        style = TreebankStyle(options.punctuation, options.contractions)
-        is_auto = "auto" in (style.punctuation, style.contractions)
-        if normaliser.units == "tags" and {"split", "drop"} & {style.punctuation, style.contractions}:
+        chosen = {options.punctuation, options.contractions}
+        if normaliser.units == "tags" and {"split", "drop"} & chosen:
+            style = TreebankStyle(options.punctuation, options.contractions)
             raise InputError(f"{style}: the model reads tagged text, whose words are not split; expected keep or auto")
-        adapts = is_auto and normaliser.units == "words" and not vocabulary.is_open
-        punctuation: Punctuation = "keep"
-        contractions: Contractions = "keep"
-        if adapts:  # the style that `auto` stands for
-            known_ids = cls(normaliser, vocabulary)._known_ids
-            contractions = "split" if any(map(known_ids, _ENDINGS)) else "keep"
-            marked = [token for token in vocabulary.tokens if token[-1] in _WORD_MARKS]
-            with_mark = sum(_WITH_MARK.fullmatch(token) is not None for token in marked)
-            if normaliser.splitting == "whitespace" and with_mark > _FEW * len(vocabulary):
-                punctuation = "keep"
-            else:
-                punctuation = (
-                    "split" if normaliser.splitting == "punctuation" or any(map(known_ids, _MARKS)) else "drop"
-                )
+        adapts = "auto" in chosen and normaliser.units == "words" and not vocabulary.is_open
+        automatic = _style_of(cls(normaliser, vocabulary)) if adapts else AS_TOKENISED
         style = TreebankStyle(
-            punctuation if style.punctuation == "auto" else style.punctuation,
-            contractions if style.contractions == "auto" else style.contractions,
+            automatic.punctuation if options.punctuation == "auto" else options.punctuation,
+            automatic.contractions if options.contractions == "auto" else options.contractions,
         )
         return cls(normaliser, vocabulary, style, adapts)
 
@@ -153,17 +164,20 @@ class TextReader:
         """Return the number of characters of a line that its tokens represent; see `Normaliser.written_length`."""
         if not self.is_plain:
             dropped = [piece for piece in self._pieces(line) if not piece.text]
-            begins, ends = [0, *(piece.end for piece in dropped)], [*(piece.start for piece in dropped), len(line)]
-            line = "".join(line[begin:end] for begin, end in zip(begins, ends, strict=True))
+            starts = [0, *(piece.end for piece in dropped)]
+            ends = [*(piece.start for piece in dropped), len(line)]
+            line = "".join(line[start:end] for start, end in zip(starts, ends, strict=True))
         return self.normaliser.written_length(line)
 
-    def read(self, lines: Sequence[str], first: int = 1) -> ReadLines:
+    def read(self, lines: Sequence[str], first: int = 1) -> EncodedLines:
         """Return the tokens of lines, with their positions and what is not read: `align` for many lines.
 
-        first: number of the first line; errors name the sentence.
+        Args:
+            lines: the lines.
+            first: number of the first line; errors name the sentence.
         """
         if self.normaliser.units == "characters":
-            return ReadLines.of_characters(lines, list(map(self.align, lines)), self.vocabulary.id)
+            return EncodedLines.of_characters(lines, list(map(self.align, lines)), self.vocabulary.id)
         written = WrittenLines.of(lines)
         try:
             return self._forms.read(written, written.words if self.is_plain else self._keys(written))
@@ -193,27 +207,27 @@ class TextReader:
         """Return the pieces of a line. spelled: in the spelling of the vocabulary, if the reader adapts to it."""
         written = WrittenLines.of([line])
         pieces: list[Piece] = []
-        for key, begin in zip(self._keys(written), written.starts.tolist(), strict=True):
-            of_word = (
-                self._pieces_of_word(*key, spelled=spelled)
-                if isinstance(key, tuple)
-                else self._pieces_of_word(key, spelled=spelled)
-            )
-            pieces += [Piece(begin + start, begin + stop, text) for start, stop, text in of_word]
+        for key, first in zip(self._keys(written), written.starts.tolist(), strict=True):
+            word, *place = key if isinstance(key, tuple) else (key,)
+            for start, stop, text in self._pieces_of_word(word, *place, spelled=spelled):
+                pieces.append(Piece(first + start, first + stop, text))
         return pieces
 
     def _keys(self, written: WrittenLines) -> list[Key]:
-        """Return the words of lines, with their place where it matters: whether a word is the first and the last of its
-        line and opens a quotation, and its single quotation marks; only the end of a line and these matter to a reader
-        that does not adapt.
+        """Return cache keys: a word, or (word, is_first, is_last, opens, quoted) if its place changes its reading.
+
+        is_first and is_last: whether the word is the first or last of its line.  opens: whether it opens a quotation.
+        quoted: its single quotation marks, if it has any. A reader that does not adapt ignores is_first and opens.
         """
-        keys: list[Key] = list(written.words)
-        places = np.zeros((3, len(keys)), np.bool_)
-        full = np.flatnonzero(np.diff(written.offsets))
-        places[1, written.offsets[full + 1] - 1] = True
+        # Rows: is_first, is_last, opens.
+        places = np.zeros((3, len(written.words)), np.bool_)
+        lines_with_words = np.flatnonzero(np.diff(written.offsets))
+        places[1, written.offsets[lines_with_words + 1] - 1] = True
         if self.adapts:
-            places[0, written.offsets[full]] = True
+            places[0, written.offsets[lines_with_words]] = True
             places[2] = written.opens
+
+        keys: list[Key] = list(written.words)
         special = np.flatnonzero(places.any(axis=0))
         for number, is_first, is_last, opens in zip(special.tolist(), *places[:, special].tolist(), strict=True):
             word = written.words[number]
@@ -267,7 +281,9 @@ class TextReader:
         opens = opens or len(pieces) > 1
         spelled = []
         for start, end, text in pieces:
-            spelled.append(Piece(start, end, text and self._spelling(text, is_first, _QUOTES[0 if opens else 1])))
+            spelled.append(
+                Piece(start, end, text and self._spelling(text, is_first, _DIRECTED_QUOTES[0 if opens else 1]))
+            )
             opens = opens and text in ("", _PLAIN_QUOTE)  # a quotation mark after a word closes
         return spelled
 
@@ -276,7 +292,7 @@ class TextReader:
 
         None for other words. A mark after a number is not part of the word.
         """
-        if len(word) > _LONGEST_KNOWN or _NUMBER_AND_MARK.fullmatch(word):
+        if len(word) > _LONGEST_LOOKED_UP or _NUMBER_AND_MARK.fullmatch(word):
             return None
         return self._known_ids(self._spelling(word))
 
@@ -288,7 +304,10 @@ class TextReader:
     def _spelling(self, text: str, is_first: bool = False, quotes: Sequence[str] = ()) -> str:
         """Return a word or mark in the spelling of the vocabulary; unchanged if it has none.
 
-        quotes: how other texts write a straight quotation mark at this place.
+        Args:
+            text: the word or mark.
+            is_first: whether it is the first word of its line, which may have a capital for this reason.
+            quotes: how other texts write a straight quotation mark at this place.
         """
         if text == _PLAIN_QUOTE:
             forms = [text, *quotes]
@@ -304,3 +323,18 @@ class TextReader:
             if _EN_DASH in text:  # 1990–95
                 forms += [form.replace(_EN_DASH, "-") for form in forms]
         return next(filter(self._known_ids, forms), text)
+
+
+def _style_of(reader: TextReader) -> TreebankStyle:
+    """Return the splitting that `auto` stands for, see `TextReader.of`: that of the vocabulary's training text."""
+    contractions: Contractions = "split" if any(map(reader._known_ids, _CONTRACTION_ENDINGS)) else "keep"
+    if reader.normaliser.settings.splitting == "punctuation":
+        return TreebankStyle("split", contractions)
+
+    # Words such as `said,` are more evidence than marks that are words, such as dashes.
+    candidates = (token for token in reader.vocabulary.tokens if token[-1] in _WORD_MARKS)
+    words_with_mark = sum(_WITH_MARK.fullmatch(token) is not None for token in candidates)
+    if words_with_mark > _FEW_WITH_MARKS * len(reader.vocabulary):
+        return TreebankStyle("keep", contractions)
+    are_words = any(map(reader._known_ids, _TOKENISED_MARKS))
+    return TreebankStyle("split" if are_words else "drop", contractions)

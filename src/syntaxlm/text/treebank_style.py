@@ -41,7 +41,7 @@ _TWO_WORDS = {
 }  # fmt: skip
 _BRACKETS = {"(": ")", "[": "]", "{": "}"}
 _OPENING_BRACKETS = {closing: opening for opening, closing in _BRACKETS.items()}
-_LONGEST_ENDING = 3  # characters of a contraction
+_LONGEST_CONTRACTION = 3  # characters of a contraction
 _LONGEST_WITH_PAIRS = 1_000  # characters of a word in which the partners of brackets are looked for
 
 Rank = Callable[[str], list[int] | None]
@@ -91,38 +91,43 @@ class TreebankStyle(TextOptions):
         return " ".join(piece.text for of_word in pieces for piece in of_word if piece.text)
 
     def pieces(self, word: str, is_last: bool, rank: Rank = _knows_nothing, quoted: Quoted = UNQUOTED) -> list[Piece]:
-        """Return the pieces of one word, without gaps. word: a string without white space.
+        """Return the pieces of one word, without gaps.
 
-        is_last: whether it is the last word of its line, whose full stop ends the sentence.
-        rank: known words, which must not be split. They also decide whether a full stop or a single quotation mark is
-        punctuation: it is split off if the word is only known without it.
-        quoted: the single quotation marks of the word, see `single_quotes`.
-        Raises ValueError if a setting is `auto`.
+        Args:
+            word: a string without white space.
+            is_last: whether it is the last word of its line, whose full stop ends the sentence.
+            rank: known words, which must not be split. They also decide whether a full stop or a single quotation mark
+                is punctuation: it is split off if the word is only known without it.
+            quoted: the single quotation marks of the word, see `single_quotes`.
+
+        Raises:
+            ValueError: if a setting is `auto`.
         """
         if "auto" in (self.punctuation, self.contractions):
             raise ValueError("auto: expected a style chosen by a vocabulary (TextReader.of)")
-        if word.isalnum() and word.lower() not in _TWO_WORDS and _LETTER_APOSTROPHE not in word:  # most words
+        # Most words have only letters, and known words stay whole.
+        if word.isalnum() and word.lower() not in _TWO_WORDS and _LETTER_APOSTROPHE not in word:
             return [Piece(0, len(word), word)]
         is_alone = quoted.opens == quoted.closes and not (quoted.opens and "‘" in word)
         if is_alone and rank(word) is not None and not _ends_in_stop(word, is_last, rank):
             return [Piece(0, len(word), word)]
         if self.punctuation == "keep" or (word[0].isalnum() and word[-1].isalnum() and not _INNER_MARK.search(word)):
             return self._core(word, 0, len(word), rank)
+
+        # Most of the others are a word and a mark.
         mark, last = word[-1], len(word) - 1
         is_mark = mark in _SIMPLE_MARKS or (mark == "." and _ends_in_stop(word, is_last, rank))
-        if (
-            is_mark and word[:last].isalnum() and _LETTER_APOSTROPHE not in word
-        ):  # most of the others: a word and a mark
-            return [
-                *self._core(word, 0, last, rank),
-                Piece(last, last + 1, mark if self.punctuation == "split" else ""),
-            ]
+        if is_mark and word[:last].isalnum() and _LETTER_APOSTROPHE not in word:
+            final = Piece(last, last + 1, mark if self.punctuation == "split" else "")
+            return [*self._core(word, 0, last, rank), final]
+
+        # Dashes divide the rest into segments, of which the first and last may have the marks of a quotation.
         pieces: list[Piece] = []
-        begin = 0
+        start = 0
         for end, after in [*(dash.span() for dash in _DASH.finditer(word)), (len(word), len(word))]:
-            part = Quoted(quoted.opens and begin == 0, quoted.closes and end == after, quoted.is_certain)
-            pieces += self._segment(word, begin, end, after, is_last and end == after, rank, part)
-            begin = after
+            part = Quoted(quoted.opens and start == 0, quoted.closes and end == after, quoted.is_certain)
+            pieces += self._segment(word, start, end, after, is_last and end == after, rank, part)
+            start = after
         return pieces
 
     def _segment(
@@ -130,9 +135,13 @@ class TreebankStyle(TextOptions):
     ) -> list[Piece]:
         """Return the pieces of word[start:after]: a part of a word, up to `end`, and the dash after it."""
         opening = _opening_marks(word, start, end, rank)
-        start = opening[-1][1] if opening else start
+        if opening:
+            start = opening[-1][1]
         closing = _closing_marks(word, start, end, is_last, rank, quoted.closes)
-        end, closing = (closing[-1][0] if closing else end), [*closing, *([(end, after)] if end < after else [])]
+        dash = [(end, after)] if end < after else []
+        if closing:
+            end = closing[-1][0]
+        closing += dash
 
         # A mark of a pair, or one without which the vocabulary knows the word: 'yes', or the last word of a quotation.
         if quoted.opens and word[start:end][:1] in _SINGLE_QUOTES and end - start > 1:
@@ -142,16 +151,18 @@ class TreebankStyle(TextOptions):
                 opening += _opening_marks(word, start + 1, end, rank)
                 start = opening[-1][1]
         if rank(word[start:end]) is None:
-            begins = _SINGLE_QUOTE.match(word, start, end) is not None
-            inner = start + begins
-            ends = end - inner > 1 and _SINGLE_QUOTE.match(word, end - 1) and (begins or word[end - 2] not in "sS")
-            if ends and rank(word[inner : end - 1]) is not None:  # not girls'
+            has_first = _SINGLE_QUOTE.match(word, start, end) is not None
+            inner = start + has_first
+            has_last = end - inner > 1 and _SINGLE_QUOTE.match(word, end - 1) is not None
+            is_possessive = has_last and not has_first and word[end - 2] in "sS"  # girls'
+            if has_last and not is_possessive and rank(word[inner : end - 1]) is not None:
                 closing.append((end - 1, end))
                 end -= 1
-            if begins and rank(word[inner:end]) is not None:
+            if has_first and rank(word[inner:end]) is not None:
                 opening.append((start, inner))
                 start = inner
 
+        # The marks, and signs of currency and percent, are pieces; what is between them is a word.
         text = word if self.punctuation == "split" else ""
         pieces = [Piece(low, high, text[low:high]) for low, high in [*opening, *closing]]
         if rank(word[start:end]) is None and (currency := _CURRENCY.match(word, start, end)):
@@ -171,16 +182,18 @@ class TreebankStyle(TextOptions):
             return []
         if self.contractions == "keep" or rank(word[start:end]) is not None:
             return [Piece(start, end, word[start:end])]
+
+        # cannot, gonna: two words without an apostrophe
         straight = _straight(word[start:end])
         if middle := _TWO_WORDS.get(straight.lower()):
-            parts = [
-                Piece(low, high, straight[low - start : high - start])
-                for low, high in pairwise((start, start + middle, end))
-            ]
-            if rank is _knows_nothing or all(rank(part.text) is not None for part in parts):
-                return parts
+            first = Piece(start, start + middle, straight[:middle])
+            second = Piece(start + middle, end, straight[middle:])
+            if rank is _knows_nothing or (rank(first.text) is not None and rank(second.text) is not None):
+                return [first, second]
+
+        # n't, 's and other endings, from the last backwards
         endings: list[Piece] = []
-        while ending := _CONTRACTION.search(word, max(start, end - _LONGEST_ENDING), end):  # shouldn't've has two
+        while ending := _CONTRACTION.search(word, max(start, end - _LONGEST_CONTRACTION), end):  # shouldn't've has two
             endings.append(Piece(*ending.span(), _straight(ending[0])))
             end = ending.start()
         return [Piece(start, end, word[start:end]), *reversed(endings)]
@@ -200,7 +213,13 @@ def _opening_marks(word: str, start: int, end: int, rank: Rank) -> list[tuple[in
 def _closing_marks(word: str, start: int, end: int, is_last: bool, rank: Rank, closes: bool) -> list[tuple[int, int]]:
     """Return the marks at the end of word[start:end], from the last backwards.
 
-    closes: whether one of them is a single quotation mark that closes a quotation.
+    Args:
+        word: the word.
+        start: of the segment.
+        end: of the segment.
+        is_last: whether the word is the last one of its line.
+        rank: known words.
+        closes: whether one of the marks is a single quotation mark that closes a quotation.
     """
     marks: list[tuple[int, int]] = []
     may_stop = True

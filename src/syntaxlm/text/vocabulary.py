@@ -21,7 +21,7 @@ BooleanArray = npt.NDArray[np.bool_]
 
 _FORMAT = "syntaxlm vocabulary 1"
 _LONGEST_SUFFIX = 4  # characters
-_STEM = 2  # characters that a word has besides the suffix of its class
+_SHORTEST_STEM = 2  # characters that a word has besides the suffix of its class
 _WITH_DIGIT, _WITH_HYPHEN = "0", "-"  # classes of unknown words by shape; a suffix has letters only
 
 
@@ -40,13 +40,19 @@ class _Ids(dict[str, int]):
 class Vocabulary:
     """Tokens in the order of their ids, from 0, including the three special tokens.
 
-    unknown: the token for words that are not in the vocabulary; a literal `unknown` in a text is this token, too.
-    begin, end: BOS and EOS. They may be the same token ("<eos>").
     A text cannot contain BOS or EOS: a word of a text that looks like one is unknown.
     Unknown words can have classes, which are tokens as well: <unk:ing> stands for unknown words that end in -ing (of
     several suffixes the longest counts), <unk:0> for those with a digit, <unk:-> for those with a hyphen, and <unk> for
     all others.
-    Raises InputError for a repeated or empty token, and if a special token is missing.
+
+    Args:
+        tokens: in the order of their ids.
+        unknown: the token for words that are not in the vocabulary; a literal `unknown` in a text is this token, too.
+        begin: BOS.
+        end: EOS, which may be the same token as BOS ("<eos>").
+
+    Raises:
+        InputError: for a repeated or empty token, and if a special token is missing.
     """
 
     is_open: ClassVar[bool] = False  # whether every word is known; a model then reads text as it is written
@@ -66,12 +72,16 @@ class Vocabulary:
         if unknown in (begin, end):
             raise InputError(f"the token {unknown!r} of the vocabulary is both the unknown token and BOS or EOS")
         self.unknown_id, self.begin_id, self.end_id = ids[unknown], ids[begin], ids[end]
+
+        # Tokens such as <unk:ing> are classes of unknown words.
         before, after = _around_class(unknown)
         name_in = re.compile(f"{re.escape(before)}(.+){re.escape(after)}", re.DOTALL).fullmatch
         possible = [token for token in self.tokens if token.startswith(before)]
         classes = {name[1]: ids[token] for token in possible if (name := name_in(token))}
         self.unknown_ids: tuple[int, ...] = (self.unknown_id, *sorted(classes.values()))
         self._unknown = frozenset(self.unknown_ids)
+
+        # A text cannot contain BOS and EOS: a word that looks like one is unknown.
         self._ids_in_text = _Ids(ids)
         for token in {begin, end}:
             del self._ids_in_text[token]
@@ -88,13 +98,19 @@ class Vocabulary:
         maximum_size: int | None = None,
         unknown_classes: int = 0,
     ) -> Vocabulary:
-        """Return the vocabulary of a text: special tokens, classes of unknown words, then by decreasing count, ties by
-        code points.
+        """Return the vocabulary of a text.
 
-        counts: the frequency of each token in the text.  minimum_count: rarer tokens are omitted.
-        maximum_size: of the whole vocabulary, including special tokens and classes; None for no limit.
-        unknown_classes: number of suffixes that become classes of unknown words, besides those of words with a digit or
-        a hyphen; 0: unknown words have no classes.
+        Special tokens come first, then classes of unknown words, then words by decreasing count, ties by code points.
+
+        Args:
+            counts: the frequency of each token in the text.
+            unknown: the token for unknown words.
+            begin: BOS.
+            end: EOS.
+            minimum_count: rarer tokens are omitted.
+            maximum_size: of the whole vocabulary, including special tokens and classes; None for no limit.
+            unknown_classes: number of suffixes that become classes of unknown words, besides the classes of words with
+                a digit or a hyphen; 0: unknown words have no classes.
         """
         special = list(dict.fromkeys((unknown, begin, end)))
         shapes = [_WITH_DIGIT, _WITH_HYPHEN] if unknown_classes else []
@@ -201,30 +217,36 @@ def _classes_of(word: str) -> list[str]:
         return [_WITH_DIGIT]
     if "-" in word[1:-1]:
         return [_WITH_HYPHEN]
-    lengths = range(min(_LONGEST_SUFFIX, len(word) - _STEM), 0, -1)
+    lengths = range(min(_LONGEST_SUFFIX, len(word) - _SHORTEST_STEM), 0, -1)
     return [word[-length:] for length in lengths if word[-length:].isalpha()]
 
 
 def _frequent_suffixes(counts: Mapping[str, int], number: int) -> list[str]:
     """Return the suffixes that explain the most characters of a list of words, chosen one after the other.
 
-    A word belongs to its longest chosen suffix. counts: the frequency of each word.
+    A word belongs to its longest chosen suffix.
+
+    Args:
+        counts: the frequency of each word.
+        number: of suffixes.
     """
     suffixes = {word: _classes_of(word) for word in counts}
     suffixes = {word: names for word, names in suffixes.items() if names and names[0].isalpha()}
     with_suffix: dict[str, list[str]] = defaultdict(list)
-    totals: Counter[str] = Counter()
+    totals: Counter[str] = Counter()  # of each suffix, the frequency of the words that it would take
     for word, names in suffixes.items():
         for suffix in names:
             with_suffix[suffix].append(word)
             totals[suffix] += counts[word]
+
+    # The best suffix takes its words from shorter ones. Longer ones keep them: they divide the class further.
     chosen: list[str] = []
     lengths: dict[str, int] = dict.fromkeys(suffixes, 0)  # of each word's longest chosen suffix
     while len(chosen) < number and totals:
         best = max(totals, key=lambda suffix: (len(suffix) * totals[suffix], suffix))
         chosen.append(best)
         del totals[best]
-        for word in with_suffix[best]:  # remain available to longer suffixes, which divide the class further
+        for word in with_suffix[best]:
             for suffix in suffixes[word]:
                 if suffix in totals and lengths[word] < len(suffix) < len(best):
                     totals[suffix] -= counts[word]

@@ -46,6 +46,7 @@ from syntaxlm.storage.folder import (
     write_settings,
     write_weights,
 )
+from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.training.loop import GradientLoop
 from syntaxlm.training.processes import Processes, process_group
@@ -61,8 +62,9 @@ class PairTask(Task):
     def __init__(
         self, recipe: PairRecipe, device: torch.device, building: AbstractContextManager[None] = NO_REPORT
     ) -> None:
-        self.recipe, files, normaliser = recipe, recipe.pairs, recipe.pairs.normaliser
-        train = _read_for_training(files, files.train)
+        self.recipe, files = recipe, recipe.pairs
+        normaliser = Normaliser(files.normaliser)
+        train = _read_for_training(files, files.train, normaliser)
         labels = tuple(RELATIONS) if files.task == "logic" else tuple(sorted({pair.label for pair in train}))
         if len(labels) < 2:
             raise InputError(f"{files.train}: found the label {labels[0]} only; expected two labels or more")
@@ -73,11 +75,11 @@ class PairTask(Task):
             counts = Counter(token for sentence in sentences for token in normaliser.tokens(sentence))
             self.vocabulary = Vocabulary.build(counts, **vars(files.vocabulary))
         self.settings = PairClassifierSettings(
-            recipe.model, recipe.classifier, files.task, labels, normaliser, files.maximum_operators
+            recipe.model, recipe.classifier, files.task, labels, files.normaliser, files.maximum_operators
         )
         self.train, self.valid = (
             EncodedPairs(pairs, self.settings, self.vocabulary)
-            for pairs in (train, _read_for_training(files, files.valid, labels))
+            for pairs in (train, _read_for_training(files, files.valid, normaliser, labels))
         )
         if files.test:  # reports an error in the file before training
             read_pairs(files.test, files.task, normaliser, labels)
@@ -132,13 +134,15 @@ class PairBatches:
             yield self.pairs.batch(share[number * self.size : (number + 1) * self.size].tolist())
 
 
-def _read_for_training(files: PairSettings, path: str, labels: Sequence[str] | None = None) -> Sequence[LabelledPair]:
+def _read_for_training(
+    files: PairSettings, path: str, normaliser: Normaliser, labels: Sequence[str] | None = None
+) -> Sequence[LabelledPair]:
     """Read pairs: of formulas, those with up to `maximum_operators`. Raises InputError if there are none.
 
     labels: allowed labels of sentence pairs; None: any.
     """
     most = files.maximum_operators
-    pairs = [pair for pair in read_pairs(path, files.task, files.normaliser, labels) if pair.operators <= most]
+    pairs = [pair for pair in read_pairs(path, files.task, normaliser, labels) if pair.operators <= most]
     if not pairs:
         raise InputError(f"{path}: found no pair with {most} operators or fewer (pairs.maximum_operators)")
     return pairs

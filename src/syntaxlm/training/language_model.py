@@ -50,6 +50,7 @@ from syntaxlm.storage.folder import (
     write_settings,
     write_weights,
 )
+from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.training.memory import BatchShape, check_memory
 from syntaxlm.training.recipe import StreamBatchSettings, TextRecipe, TreeRecipe
@@ -268,11 +269,11 @@ class TextTask(LanguageModelTask):
     def _read(self) -> None:
         text = self.recipe.text
         special = ("<eos>", "<eos>") if self.recipe.mode.carry_state else ("<s>", "</s>")
-        counts = count_tokens(text.train, text.normaliser)
+        normaliser = Normaliser(text.normaliser)
+        counts = count_tokens(text.train, normaliser)
         self.vocabulary = Vocabulary.build(counts, "<unk>", *special, **vars(text.vocabulary))
-        encode = partial(EncodedCorpus.encode, normaliser=text.normaliser, vocabulary=self.vocabulary)
-        with_marks = bool(getattr(self.recipe.model, "marks", 0))
-        self.train = encode(text.train, marks=with_marks)
+        encode = partial(EncodedCorpus.encode, normaliser=normaliser, vocabulary=self.vocabulary)
+        self.train = encode(text.train, marks=self.recipe.model.training_marks is not None)
         self.valid = encode(text.valid) if text.valid is not None else None
         if self.train.marks is not None and not self.train.marks.any():
             raise InputError(
@@ -280,9 +281,9 @@ class TextTask(LanguageModelTask):
                 " Use a text with punctuation and text.normaliser.drop_punctuation true, or set model.marks 0"
             )
         self.test = encode(text.test) if text.test else None
-        read = partial(read_supervision, normaliser=text.normaliser, vocabulary=self.vocabulary)
+        read = partial(read_supervision, normaliser=normaliser, vocabulary=self.vocabulary)
         self.supervision = [read(path, "none", self.train) for path in text.focus]
-        self._learns_whole_trees = hasattr(self.recipe.model, "tree_loss")
+        self._learns_whole_trees = self.recipe.model.tree_loss is not None
         if text.trees is not None:
             whole, share = self._learns_whole_trees, text.trees_share
             self.supervision.append(
@@ -418,12 +419,11 @@ class TreeTask(LanguageModelTask):
 
     def _read(self) -> None:
         trees = self.recipe.trees
-        words, labels = count_dependencies(dependency_trees(trees.train), trees.normaliser)
+        normaliser = Normaliser(trees.normaliser)
+        words, labels = count_dependencies(dependency_trees(trees.train), normaliser)
         self.vocabulary = Vocabulary.build(words, UNKNOWN, ROOT, ROOT, **vars(trees.vocabulary))
         self.labels = label_vocabulary(labels)
-        read = partial(
-            DependencyCorpus.read, normaliser=trees.normaliser, vocabulary=self.vocabulary, labels=self.labels
-        )
+        read = partial(DependencyCorpus.read, normaliser=normaliser, vocabulary=self.vocabulary, labels=self.labels)
         self.train, self.valid = read(trees.train), read(trees.valid)
         self.test = read(trees.test) if trees.test else None
 

@@ -42,7 +42,7 @@ from syntaxlm.models.registry import MODELS, ModelConfig
 from syntaxlm.reports.tables import plain
 from syntaxlm.storage.bundled import find_model
 from syntaxlm.storage.folder import WEIGHTS, Operators, PairTask
-from syntaxlm.text.normaliser import Normaliser
+from syntaxlm.text.normaliser_settings import NormaliserSettings
 from syntaxlm.training.recipe_files import find_recipe
 from syntaxlm.trees.preprocessing import PREPROCESSINGS
 
@@ -77,7 +77,7 @@ class DataSettings(Settings):
     train: str
     valid: str | None
     test: str | None = None
-    normaliser: Normaliser = field(default_factory=Normaliser)
+    normaliser: NormaliserSettings = field(default_factory=NormaliserSettings)
     vocabulary: VocabularySettings = field(default_factory=VocabularySettings)
 
     @property
@@ -162,7 +162,7 @@ class PairSettings(DataSettings, section="pairs"):
     maximum_operators: Operators = TRAINED_OPERATORS
 
     def contradictions(self) -> list[str]:
-        if self.task == "logic" and self.normaliser != Normaliser():
+        if self.task == "logic" and self.normaliser != NormaliserSettings():
             return ["normaliser: found settings; expected none, or pairs.task: sentences: formulas have fixed tokens"]
         return []
 
@@ -527,7 +527,7 @@ def _both_or_neither(model: ModelConfig, weight: str, setting: str, value: Any, 
     strength = getattr(model, weight, 0.0)
     if value != none and not strength:
         shown, absent = (list(value), "[]") if isinstance(value, tuple) else (value, "null")
-        if hasattr(model, weight):
+        if weight in model.__dataclass_fields__:
             advice = f"a number above 0, to learn from text.{setting} ({shown}), or no text.{setting}"
             return [f"model.{weight}: found {strength}; expected {advice}"]
         return [f"text.{setting}: found {shown}; expected {absent}, or a model type with the setting model.{weight}"]

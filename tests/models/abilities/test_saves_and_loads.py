@@ -8,7 +8,7 @@ import torch
 from syntaxlm.models.abilities import LabelsSpans, ParsesSentences, ScoresSentences, ScoresTokens, TrainsByCounting
 from syntaxlm.models.structures import Heads, SpanMarginals
 from syntaxlm.storage.folder import ModelBundle, ModelSettings, distinct_tensors, read_model, write_model
-from syntaxlm.text.normaliser import Normaliser
+from syntaxlm.text.normaliser_settings import NormaliserSettings
 from syntaxlm.text.vocabulary import Vocabulary
 from tests.models import tree_variants
 from tests.models.variants import (
@@ -33,9 +33,9 @@ def stored(name: str, **settings: object) -> ModelBundle:
         model.float()
     config = config_of(name, **settings)
     if name in TREE_VARIANTS:
-        how = ModelSettings(config, Normaliser(), carry_state=False, predict_eos=False)
+        how = ModelSettings(config, NormaliserSettings(), carry_state=False, predict_eos=False)
         return ModelBundle(model, how, tree_variants.VOCABULARY, tree_variants.LABELS)
-    return ModelBundle(model, ModelSettings(config, Normaliser()), VOCABULARY)
+    return ModelBundle(model, ModelSettings(config, NormaliserSettings()), VOCABULARY)
 
 
 @pytest.mark.parametrize("name", EVERY)

@@ -18,7 +18,8 @@ from syntaxlm.models.pcfg.grammars import (
     SimplePCFGConfig,
     TensorPCFGConfig,
 )
-from syntaxlm.models.pcfg.model import PCFG, SentencePCFG
+from syntaxlm.models.pcfg.model import PCFG
+from syntaxlm.models.pcfg.sentence_pcfg import SentencePCFG
 from syntaxlm.models.registry import build_model
 from syntaxlm.trees.decoding import SpanTable
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from syntaxlm.models.pcfg.grammars import Sentences
-from syntaxlm.models.pcfg.model import PSEUDO_COUNT, edge_scores
+from syntaxlm.models.pcfg.sentence_pcfg import EDGE_PSEUDO_COUNT, edge_scores
 from syntaxlm.ops.inside import log_partition_reference
 from tests.models.pcfg.small import EVERY, SORTED, WORDS, batch_of, counts_of, small_model
 
@@ -20,7 +20,7 @@ def test_scores_are_the_log_ratios_of_the_ends_of_sentences_and_never_positive()
     found = edge_scores(WORD_COUNTS, FINAL_COUNTS)
     rate = 46 / 200
     expected = [np.log((ends + 10 * rate) / (count + 10) / rate) for count, ends in ((30, 1), (80, 0))]
-    assert PSEUDO_COUNT == 10
+    assert EDGE_PSEUDO_COUNT == 10
     assert found.dtype == torch.float64
     assert found[[0, 3]].tolist() == pytest.approx(expected)
     assert found[[1, 2, 4]].tolist() == [0, 0, 0], "words that end sentences as often as any, and words never seen"

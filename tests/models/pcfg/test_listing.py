@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from syntaxlm.models.abilities import HasGrammar
-from syntaxlm.models.pcfg import grammars as derivations
+from syntaxlm.models.pcfg import derivations
 from syntaxlm.models.pcfg.grammars import CompoundGrammar
 from syntaxlm.ops.inside import FactoredRules
 from tests.grammar_models import every_grammar, grammar
@@ -15,7 +15,7 @@ from tests.grammar_models import every_grammar, grammar
 @every_grammar
 @pytest.mark.parametrize("together", [1, 24, 1 << 20])
 def test_the_top_rules_are_those_of_the_full_table(name, together, monkeypatch):
-    monkeypatch.setattr(derivations, "_TOGETHER", together)
+    monkeypatch.setattr(derivations, "_PAIRS_TOGETHER", together)
     model = grammar(name).model
     assert isinstance(model, HasGrammar)
     table = model._all_tables()[0].table()

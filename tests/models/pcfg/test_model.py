@@ -14,6 +14,7 @@ from syntaxlm.core.errors import InputError
 from syntaxlm.models import sizes
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.pcfg import model as implementation
+from syntaxlm.models.pcfg import sentence_pcfg
 from syntaxlm.models.pcfg.grammars import (
     CompoundGrammar,
     Sentences,
@@ -62,7 +63,7 @@ def test_sentence_log_probabilities_are_those_of_the_reference_and_the_share_of_
 def test_token_log_probabilities_do_not_depend_on_how_charts_are_split(monkeypatch):
     model, batch = exact_model("simple"), batch_of(SORTED)
     expected = model.token_log_probs(batch).log_probs
-    monkeypatch.setattr(implementation, "_PREFIX_CHART", 40)
+    monkeypatch.setattr(implementation, "_PREFIX_PROBABILITIES_TOGETHER", 40)
     torch.testing.assert_close(model.token_log_probs(batch).log_probs, expected)
 
 
@@ -71,7 +72,7 @@ def test_probabilities_and_structure_do_not_depend_on_how_charts_are_split(monke
     model = small_model(name)
     expected = model.sentence_log_probs(batch_of(SORTED))
     structure = model.labelled_structure(batch_of(SORTED, closed=True))
-    monkeypatch.setattr(implementation, "_CHART", 40)
+    monkeypatch.setattr(sentence_pcfg, "_PROBABILITIES_TOGETHER", 40)
     torch.testing.assert_close(model.sentence_log_probs(batch_of(SORTED)), expected)
     again = model.labelled_structure(batch_of(SORTED, closed=True))
     torch.testing.assert_close(again.values, structure.values)
@@ -422,7 +423,7 @@ def test_structures_are_computed_in_bfloat16_where_it_has_kernels(name, monkeypa
     model, batch = small_model(name).float(), batch_of(SORTED)
     is_fast = tiles_usable() and not model.config.full_table
     fast = model.structure(batch).values
-    monkeypatch.setattr(implementation, "tiles_usable", lambda: False)
+    monkeypatch.setattr(sentence_pcfg, "tiles_usable", lambda: False)
     exact = model.structure(batch).values
     assert torch.equal(fast, exact) == (not is_fast)
     torch.testing.assert_close(fast, exact, rtol=0, atol=0.03)

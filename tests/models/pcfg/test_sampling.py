@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.models.pcfg.grammars import Sampler
+from syntaxlm.models.pcfg.derivations import Sampler
 from syntaxlm.ops.inside import FactoredRules, TableRules, log_partition_reference
 from tests.models.pcfg.small import BOS, EOS, EVERY, small_model
 

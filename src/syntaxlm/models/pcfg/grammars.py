@@ -14,24 +14,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear, relu
 
-from syntaxlm.core.errors import InputError
-from syntaxlm.core.settings import NonNegative, Positive, Settings, Size
-from syntaxlm.core.threads import publishing
-from syntaxlm.models.abilities import SampledSentence, SymbolRule
+from syntaxlm.core.settings import NonNegative, Positive, Size
+from syntaxlm.models.config import BaseConfig
 from syntaxlm.models.layers import Linear
 from syntaxlm.ops.inside import FactoredRules, Rules, TableRules
-from syntaxlm.ops.sampling import Values, draw_from
 from syntaxlm.ops.softmax import emission_log_probs, product_softmax
 from syntaxlm.trees.marks import MarkSide
 
-_KEPT = 1 << 25  # most cumulative probabilities in memory (256 MiB)
-_TOGETHER = 1 << 20  # most probabilities of pairs of children in memory
-_LARGEST_TABLE = 1 << 28  # most probabilities of binary rules in one table
+_MOST_RULES = 1 << 28  # most probabilities of binary rules in one table
 
 
 @dataclass(frozen=True)
@@ -332,10 +326,11 @@ def _network_emissions(network: nn.Sequential, inputs: Tensor, columns: Tensor) 
 
 
 @dataclass(frozen=True)
-class PCFGConfig(Settings, ABC, section="model"):
+class PCFGConfig(BaseConfig, ABC):
     """Settings that all neural PCFGs share.
 
-    factors: the setting with the number of rows of a rule table.  full_table: whether a row has all pairs of symbols.
+    `factors` names the setting with the number of rows of a rule table; `full_table` says whether a row has all pairs
+    of symbols.
 
     Attributes:
         nonterminals: number of constituent symbols
@@ -351,6 +346,7 @@ class PCFGConfig(Settings, ABC, section="model"):
 
     factors = "nonterminals"
     full_table = False
+    is_focusable = True
     name: str = ""
     nonterminals: Size = 512
     preterminals: Size = 1024
@@ -362,25 +358,34 @@ class PCFGConfig(Settings, ABC, section="model"):
     marks: NonNegative = 0.0
     marks_side: MarkSide = "either"
 
+    @property
+    def rule_rows(self) -> int:
+        """The number of rows of a rule table, the value of the setting that `factors` names."""
+        return self.nonterminals
+
+    @property
+    def training_marks(self) -> MarkSide | None:
+        return self.marks_side if self.marks else None
+
     @abstractmethod
     def grammar(self, words: int) -> Grammar:
         """Return a grammar with fresh weights. words: number of words, without BOS and EOS."""
 
     def contradictions(self) -> list[str]:
-        rows = getattr(self, self.factors)
+        rows = self.rule_rows
         size = rows * (self.nonterminals + self.preterminals) ** (2 if self.full_table else 1)
-        if size <= _LARGEST_TABLE:
+        if size <= _MOST_RULES:
             return []
         others = "" if self.factors == "nonterminals" else f"{self.nonterminals} nonterminals and "
+        advice = ", or model.name simple-pcfg, which needs no full table" if self.full_table else ""
         return [
             f"{self.factors}: found {rows} with {others}{self.preterminals} preterminals, a table of {size:,} rules;"
-            f" expected at most {_LARGEST_TABLE:,}"
-            + (", or model.name simple-pcfg, which needs no full table" if self.full_table else "")
+            f" expected at most {_MOST_RULES:,}{advice}"
         ]
 
 
 @dataclass(frozen=True)
-class SimplePCFGConfig(PCFGConfig, section="model"):
+class SimplePCFGConfig(PCFGConfig):
     """Settings of SN-PCFG (Liu et al. 2023): left and right child are independent given the parent."""
 
     name: Literal["simple-pcfg"] = "simple-pcfg"
@@ -390,7 +395,7 @@ class SimplePCFGConfig(PCFGConfig, section="model"):
 
 
 @dataclass(frozen=True)
-class HolographicPCFGConfig(PCFGConfig, section="model"):
+class HolographicPCFGConfig(PCFGConfig):
     """Settings of Hol-PCFG (Yamaki et al. 2026): rules scored by circular correlation of vectors on a torus.
 
     The default temperatures are the published ones, from a search by F1 on trees.
@@ -411,7 +416,7 @@ class HolographicPCFGConfig(PCFGConfig, section="model"):
 
 
 @dataclass(frozen=True)
-class TensorPCFGConfig(PCFGConfig, section="model"):
+class TensorPCFGConfig(PCFGConfig):
     """Settings of TN-PCFG (Yang et al. 2021): the binary rule table has low rank.
 
     Attributes:
@@ -426,12 +431,16 @@ class TensorPCFGConfig(PCFGConfig, section="model"):
     preterminals: Size = 500
     rank: Size = 500
 
+    @property
+    def rule_rows(self) -> int:
+        return self.rank
+
     def grammar(self, words: int) -> Grammar:
         return TensorGrammar(self, words)
 
 
 @dataclass(frozen=True)
-class NeuralPCFGConfig(PCFGConfig, section="model"):
+class NeuralPCFGConfig(PCFGConfig):
     """Settings of N-PCFG (Kim et al. 2019): a full binary rule table.
 
     Attributes:
@@ -449,7 +458,7 @@ class NeuralPCFGConfig(PCFGConfig, section="model"):
 
 
 @dataclass(frozen=True)
-class CompoundPCFGConfig(PCFGConfig, section="model"):
+class CompoundPCFGConfig(PCFGConfig):
     """Settings of C-PCFG (Kim et al. 2019): an N-PCFG whose rules also depend on a sentence vector.
 
     Attributes:
@@ -468,109 +477,3 @@ class CompoundPCFGConfig(PCFGConfig, section="model"):
 
     def grammar(self, words: int) -> Grammar:
         return CompoundGrammar(self, words)
-
-
-# ---- derivations sampled top-down, and the most probable rules
-
-
-class Sampler:
-    """Samples derivations from fixed rules, by inverse cumulative distributions.
-
-    Cumulative distributions are computed on first use: a sentence needs few of those of a large grammar.
-    """
-
-    def __init__(self, rules: Rules, emissions: Tensor) -> None:
-        self.rules = rules
-        self._tables = {"root": rules.root[None], "words": emissions.T}  # a distribution in each row; words: logarithms
-        if isinstance(rules, TableRules):
-            self._tables["pairs"] = rules.binary.flatten(1)
-        else:
-            self._tables |= {"left": rules.left, "right": rules.right}
-            if rules.parent is not None:
-                self._tables["parent"] = rules.parent
-        self._sums: dict[tuple[str, int], Values] = {}
-        self._size = 0
-
-    def draw(self, longest: int, generator: np.random.Generator, omitted: int = 0) -> SampledSentence | None:
-        """Return a sentence, or None if it would be longer than the limit.
-
-        omitted: number of the first words that are not sampled; the other words' probabilities are renormalised.
-        """
-        words: list[int] = []
-        labels: list[int] = []
-        spans: list[list[int]] = []
-        # Symbols to expand, from left to right; the index of a span marks its end.
-        waiting: list[tuple[int, bool]] = [(self._drawn("root", 0, generator), False)]
-        pending = 1  # symbols to expand, each into at least one word
-        while waiting:
-            symbol, is_end = waiting.pop()
-            if is_end:
-                spans[symbol][1] = len(words) - 1
-                continue
-            if symbol >= self.rules.nonterminals:
-                words.append(self._drawn("words", symbol - self.rules.nonterminals, generator, omitted))
-                labels.append(symbol)
-                pending -= 1
-                continue
-            pending += 1
-            if len(words) + pending > longest:
-                return None
-            spans.append([len(words), -1, symbol])
-            if "pairs" in self._tables:
-                symbols = self.rules.nonterminals + self.rules.preterminals
-                left, right = divmod(self._drawn("pairs", symbol, generator), symbols)
-            else:
-                factor = self._drawn("parent", symbol, generator) if "parent" in self._tables else symbol
-                left, right = self._drawn("left", factor, generator), self._drawn("right", factor, generator)
-            waiting += [(len(spans) - 1, True), (right, False), (left, False)]
-        closed = tuple((first, last, symbol) for first, last, symbol in spans)
-        return SampledSentence(tuple(words), closed, tuple(labels))
-
-    def _drawn(self, name: str, row: int, generator: np.random.Generator, omitted: int = 0) -> int:
-        """Return an index drawn from a row of a table. Raises InputError for NaN."""
-        sums = self._sums.get((name, row))
-        if sums is None:
-            shares = self._tables[name][row].double()
-            sums = np.cumsum((shares.exp() if name == "words" else shares).cpu().numpy())
-            if np.isnan(sums[-1]):
-                raise InputError("the model returned NaN; its weights are unusable")
-            with publishing:
-                if self._size + len(sums) > _KEPT:
-                    self._sums.clear()
-                    self._size = 0
-                self._sums[name, row] = sums
-                self._size += len(sums)
-        return draw_from(sums, generator, omitted)
-
-
-@torch.no_grad()
-def top_rules(rules: Rules, nonterminal: int, count: int) -> list[SymbolRule]:
-    """Return the most probable binary rules of a nonterminal, in descending order.
-
-    Exact, in O(m + t) memory for factored rules. p(A -> B C) = sum_l parent_Al left_lB right_lC is at most
-    sum_l parent_Al left_lB max_C right_lC, so left children are tried in descending order of this bound until no other
-    left child can be among the best.
-    """
-    if isinstance(rules, TableRules):
-        symbols = rules.binary.shape[-1]
-        values, places = rules.binary[nonterminal].flatten().topk(min(count, symbols**2))
-        pairs = zip(places.tolist(), values.tolist(), strict=True)
-        return [SymbolRule(place // symbols, place % symbols, probability) for place, probability in pairs]
-    if rules.parent is None:
-        left, right = rules.left[nonterminal, None].double(), rules.right[nonterminal, None].double()
-    else:
-        left, right = rules.parent[nonterminal, :, None].double() * rules.left.double(), rules.right.double()
-    symbols = left.shape[1]
-    bounds, order = (right.amax(1) @ left).sort(descending=True)
-    size = max(1, _TOGETHER // symbols)
-    best: list[SymbolRule] = []
-    for low in range(0, symbols, size):
-        if len(best) == count and float(bounds[low]) <= best[-1].probability:
-            break
-        chosen = order[low : low + size]
-        table = left[:, chosen].T @ right
-        values, places = table.flatten().topk(min(count, table.numel()))
-        for value, place in zip(values.tolist(), places.tolist(), strict=True):
-            best.append(SymbolRule(int(chosen[place // symbols]), place % symbols, value))
-        best = sorted(best, key=lambda rule: -rule.probability)[:count]
-    return best

@@ -1,430 +1,33 @@
-"""Neural PCFGs as language models and parsers: SN-PCFG, Hol-PCFG, TN-PCFG, N-PCFG and C-PCFG, trained on plain text.
+"""Neural PCFGs as language models and parsers, trained on plain text: SN-PCFG, Hol-PCFG, TN-PCFG and N-PCFG.
 
-Sentences of one word are not in the grammar (S -> A -> B C). With probability q a sentence has one word, drawn from
-unigrams; the others have 1 - q times the probability that the grammar gives. q and the unigrams are estimated from the
-training text. The end of the sentence is always predicted: P(sentence) is the probability of exactly these words. Words
-outside the vocabulary are one word, <unk>, which the grammar learns if the training text contains it.
-
-Vocabulary ids are those of `Vocabulary.build`: unknown, BOS, EOS, then words. A grammar has neither BOS nor EOS; its
-word 0 is the unknown word.
+They also give the probability of every next word. C-PCFG, which does not, is in `sentence_pcfg`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar
 
-import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from syntaxlm.core.errors import InputError
-from syntaxlm.core.files import memory_size
-from syntaxlm.models.abilities import (
-    AnnealsLoss,
-    ConstrainsWeights,
-    EmittedWord,
-    FindsBestTrees,
-    HasGrammar,
-    LabelledSpans,
-    Loss,
-    Model,
-    NeedsTextCounts,
-    PredictsNextToken,
-    SampledSentence,
-    ScoresSentences,
-    ScoresTrees,
-    SymbolRule,
-    TextCounts,
-    TokenScores,
-)
+from syntaxlm.models.abilities import ConstrainsWeights, PredictsNextToken, TokenScores
 from syntaxlm.models.batches import State, TokenBatch
-from syntaxlm.models.layers import LOG_PROBS, PROBABILITIES
 from syntaxlm.models.pcfg.grammars import (
-    CompoundPCFGConfig,
     HolographicGrammar,
     HolographicPCFGConfig,
     NeuralPCFGConfig,
-    PCFGConfig,
-    Sampler,
     Sentences,
     SimplePCFGConfig,
-    Tables,
     TensorPCFGConfig,
-    top_rules,
 )
+from syntaxlm.models.pcfg.sentence_pcfg import SentencePCFG
 from syntaxlm.models.registry import model
-from syntaxlm.models.sentences import BOS, EOS, SPECIALS, draw_short, token_of
+from syntaxlm.models.sentences import BOS, EOS, SPECIALS
 from syntaxlm.models.sizes import check_chart
-from syntaxlm.models.structures import SpanMarginals
-from syntaxlm.ops.inside import (
-    Layout,
-    NextWords,
-    Rules,
-    best_derivations,
-    log_partition,
-    next_words,
-    next_words_after_each,
-    posteriors,
-    prefix_log_probs,
-    sample_trees,
-)
-from syntaxlm.ops.products import tiles_usable
-from syntaxlm.ops.sampling import TreeSpans, draw_from
+from syntaxlm.ops.inside import Layout, NextWords, next_words, next_words_after_each, prefix_log_probs
 
-ELBO_AT_MEAN = "ELBO at the mean of q(z|x), approximate"
-PSEUDO_COUNT = 10.0  # added occurrences of each word, with the overall rate of sentence ends
-_CHART = 1 << 26  # most inside probabilities of a group of sentences in memory
-_PREFIX_CHART = 1 << 22  # most entries of a float64 chart of a group of sentences
-_BYTES = 24  # in all charts, per inside probability
-_SPAN_VALUES = 12  # float64 values of a span in prefix probabilities, besides those of symbols: scales, places
-_EXCLUDED = -1000.0  # log-weight of a span that is not in a tree; charts are scaled, so it may not be -inf
-_NOTE = "rules at the sentence vector z = 0, the mean of its prior"
-
-
-@model("compound-pcfg", CompoundPCFGConfig)
-class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBestTrees, ScoresTrees, HasGrammar):
-    """A grammar that scores and parses whole sentences.
-
-    Sentence log-probabilities are exact or, for compound grammars, an estimate of the evidence lower bound (ELBO): with
-    a sampled sentence vector z in training, and at the mean of q(z|x) in evaluation, which is not a bound.
-    The setting `focus` is parse-focusing (Park & Kim 2024): in training, derivations are weighted by how many of the
-    parsers whose trees are in the batch have each span. With k parsers, a span that j of them have costs (1 - j / k)
-    `focus` nats. Sentences without such trees are not affected. The setting `marks` makes derivations with spans that
-    violate the requirement of `trees.marks` less probable in training.
-    """
-
-    reads = "sentences"
-    structure_type = SpanMarginals
-    likelihood_estimate: ClassVar[str | None] = ELBO_AT_MEAN
-    value_ranges: ClassVar = {"one_word_share": PROBABILITIES, "unigrams": LOG_PROBS}
-    one_word_share: Tensor
-    unigrams: Tensor
-    end_scores: Tensor
-    start_scores: Tensor
-
-    def __init__(self, config: PCFGConfig, vocabulary_size: int) -> None:
-        super().__init__()
-        words = vocabulary_size - SPECIALS
-        if words < 2:
-            raise InputError(f"the vocabulary of {vocabulary_size} tokens has no words that a grammar could emit")
-        size = torch.float32.itemsize * words * config.preterminals
-        if size > memory_size():
-            raise InputError(
-                f"model.preterminals: found {config.preterminals:,}; the probabilities of {words:,} words given each"
-                f" need {size / 2**30:,.1f} GiB; this machine has {memory_size() / 2**30:,.1f} GiB of memory"
-            )
-        self.config, self.vocabulary_size = config, vocabulary_size
-        self.mixes_lengths = not config.full_table  # charts of full tables have sentences of one length
-        self.grammar = config.grammar(words)
-        self.nonterminal_count = config.nonterminals
-        symbols = ("NT", config.nonterminals), ("T", config.preterminals)
-        self.labels = [f"{name}-{number}" for name, count in symbols for number in range(count)]
-        self.rules_note = _NOTE if self.grammar.latent_size else ""
-        self.register_buffer("one_word_share", torch.zeros(()))
-        self.register_buffer("unigrams", torch.zeros(words))
-        self.register_buffer("end_scores", torch.zeros(words), persistent=False)
-        self.register_buffer("start_scores", torch.zeros(words), persistent=False)
-        self._bias, self.parsers = 1.0, 1
-        # Rules and emissions of all words, cached for evaluation, after the weights from which they were computed; by
-        # autocast's dtype, in which parsing and scoring may differ.
-        self._caches: dict[torch.dtype | None, tuple[list[Tensor], Rules, Tensor]] = {}
-        self._cached_sampler: Sampler | None = None
-
-    # ---- training
-
-    def setup(self, counts: TextCounts) -> None:
-        """Set q, the unigrams of one-word sentences (add-1/2 smoothing), and the biases of ends and starts."""
-        assert counts.first_words is not None
-        assert counts.final_words is not None
-        assert counts.one_word_sentences is not None
-        words, starts, ends, alone = (  # without BOS and EOS
-            torch.cat([part[:1], part[SPECIALS + 1 :]])
-            for part in (counts.words, counts.first_words, counts.final_words, counts.one_word_sentences)
-        )
-        if not ends.sum():
-            raise InputError(
-                "no sentence of the training text has two or more words; grammars cannot be trained on shorter ones"
-            )
-        single, total = alone.sum(), ends.sum() + alone.sum()
-        self.one_word_share.fill_((single + 0.5) / (total + 1))
-        smoothed = alone.double() + 0.5
-        self.unigrams.copy_((smoothed / smoothed.sum()).log())
-        self.end_scores.copy_(edge_scores(words - alone, ends))
-        self.start_scores.copy_(edge_scores(words - alone, starts))
-        self.parsers = max(1, counts.parsers)
-
-    def step_size(self, tokens: int, longest: int) -> int:
-        """As in `TrainsByGradient`: layers read symbols, not tokens, and a batch has charts and tables of rules."""
-        config, words = self.config, self.vocabulary_size - SPECIALS
-        symbols, sentences = config.nonterminals + config.preterminals, -(-tokens // longest)
-        grammars = sentences if self.grammar.latent_size else 1  # with a sentence vector, each sentence has its own
-        linear = [module.weight for module in self.grammar.modules() if isinstance(module, nn.Linear)]
-        layers = sum(sum(weight.shape) for weight in linear if len(weight) not in (words, symbols**2))
-        factors = getattr(config, config.factors)
-        rules = factors * symbols * (symbols if config.full_table else 2)
-        emissions = config.preterminals * (tokens if grammars > 1 else min(tokens, words))
-        spans, pairs = tokens * (longest + 1) // 2, tokens * (longest**2 - 1) // 6
-        chart = spans * factors * _BYTES // 4
-        if config.full_table:  # autograd keeps both parts of each split, and the products of symbols of each span
-            chart += (4 * pairs + 3 * spans * factors) * factors
-        return 2 * grammars * (symbols * layers + rules) + 2 * emissions + chart
-
-    def set_epoch(self, epochs: float) -> None:
-        self._bias = max(0.0, 1 - epochs / self.config.end_bias_epochs)
-
-    def loss(self, batch: TokenBatch, state: State = None) -> Loss:
-        """Return negative log-likelihood; in training, with derivations weighted by end bias and focus."""
-        sentences = self._sentences(batch)
-        weights = self._span_weights(sentences, batch) if self.training else None
-        total = -self._log_probs(sentences, weights).sum()
-        return Loss(total, batch.token_count(), batch.sentence_count())
-
-    def _span_weights(self, sentences: Sentences, batch: TokenBatch) -> Tensor | None:
-        """(B, n, n) log-weights of spans, indexed by first and last word; None if no weights are in use."""
-        lengths = torch.tensor(sentences.lengths, device=self.device)
-        columns, longest = len(lengths), int(lengths.max())
-        weights = None
-        places = torch.arange(longest, device=self.device)
-        if weight := self._bias * self.config.end_bias:  # by the last word of a span; 0 at the end of the sentence
-            of_last = self._by_word(self.end_scores, sentences, places < lengths[:, None])
-            of_last[places == lengths[:, None] - 1] = 0
-            weights = (weight * of_last)[:, None].expand(-1, longest, -1)
-        if weight := self._bias * self.config.start_bias:  # by the first word of a span; 0 at the sentence's start
-            of_first = self._by_word(self.start_scores, sentences, places < lengths[:, None])
-            of_first[:, 0] = 0
-            of_first = (weight * of_first)[:, :, None].expand(-1, -1, longest)
-            weights = of_first if weights is None else weights + of_first
-        if self.config.focus and batch.spans is not None:
-            shares = self.end_scores.new_zeros(columns, longest, longest, dtype=torch.float64)
-            end, column, length = batch.spans.unbind(1)
-            shares.index_put_((column, end - length - 1, end - 2), shares.new_ones(()), accumulate=True)
-            known = shares.flatten(1).sum(1) > 0
-            penalty = self.config.focus * (shares / self.parsers - 1)
-            penalty[torch.arange(columns), 0, lengths - 1] = 0  # the whole sentence is a span of every tree
-            penalty[~known] = 0
-            weights = penalty if weights is None else weights + penalty
-        if self.config.marks and (violations := batch.violations(lengths, self.config.marks_side)) is not None:
-            penalty = -self.config.marks * violations.double()
-            weights = penalty if weights is None else weights + penalty
-        return weights
-
-    @staticmethod
-    def _by_word(scores: Tensor, sentences: Sentences, real: Tensor) -> Tensor:
-        """(B, n) the score of each word; 0 on padding.  real: (B, n) bool."""
-        of_words = scores.new_zeros(real.shape)
-        of_words[real] = scores[sentences.words]
-        return of_words
-
-    # ---- probabilities
-
-    def sentence_log_probs(self, batch: TokenBatch) -> Tensor:
-        return self._log_probs(self._sentences(batch))
-
-    def _log_probs(self, sentences: Sentences, weights: Tensor | None = None) -> Tensor:
-        """(B,) float64; -inf for sentences without words. weights: (B, n, n), see `log_partition`."""
-        share = self.one_word_share.double()
-        result = self.unigrams.new_full((len(sentences.lengths),), -torch.inf, dtype=torch.float64)
-        for index, part in self._groups(sentences, _CHART):
-            tables, longest = self._tables(part), max(part.lengths)
-            own = None if weights is None else weights[index, :longest, :longest]
-            layout = Layout(part.lengths, self.device)
-            log_probs = log_partition(tables.rules, tables.emissions, tables.words, layout, own)
-            if not torch.is_grad_enabled() and bool((log_probs == -torch.inf).any()):  # too small for this precision
-                rules, emissions = tables.rules.double(), tables.emissions.double()
-                log_probs = log_partition(rules, emissions, tables.words, layout, own)
-            if tables.penalties is not None:
-                log_probs = log_probs - tables.penalties
-            result = result.index_copy(0, index, log_probs.double() + torch.log1p(-share))
-        for index, part in self._groups(sentences, _CHART, shortest=1, longest=1):
-            result = result.index_copy(0, index, self.unigrams.double()[part.words] + share.log())
-        return result
-
-    # ---- structure
-
-    @torch.no_grad()
-    def structure(self, batch: TokenBatch, labelled: bool = False) -> SpanMarginals:
-        """Return the probability of every span.
-
-        On a GPU, or on a processor with kernels for bfloat16 (AMX or AVX-512), matrix products of a float32 model are
-        computed in bfloat16, as in training; the marginals are then within a few hundredths of the float32 ones. Full
-        tables have no such kernels.
-        """
-        sentences, device_type = self._sentences(batch, closed=True), self.device.type
-        is_fast = tiles_usable() and not self.config.full_table if device_type == "cpu" else device_type == "cuda"
-        low = self.unigrams.dtype == torch.float32 and is_fast
-        with torch.autocast(device_type, torch.bfloat16, enabled=low or torch.is_autocast_enabled(device_type)):
-            longest = max(1, *sentences.lengths)
-            shape = len(sentences.lengths), longest, longest
-            marginals = self.unigrams.new_zeros(shape)
-            labels = torch.full(shape, -1, device=self.device) if labelled else None
-            for index, part in self._groups(sentences, _CHART // 2):
-                tables, layout = self._tables(part), Layout(part.lengths, self.device)
-                chart = posteriors(tables.rules, tables.emissions, tables.words, layout, labels=labelled)
-                size = chart.marginals.shape[-1]
-                marginals = marginals.to(chart.marginals.dtype)
-                marginals[index, :size, :size] = chart.marginals.clamp(0, 1)  # bfloat16 sums may slightly exceed 1
-                marginals[index, 0, torch.tensor(part.lengths, device=self.device) - 1] = 1
-                if labels is not None and chart.labels is not None:
-                    labels[index, :size, :size] = chart.labels
-            if labels is not None:  # one word is not in the grammar: the preterminal that most probably emits it
-                for index, part in self._groups(sentences, _CHART, shortest=1, longest=1):
-                    tables = self._tables(part)
-                    labels[index, 0, 0] = self.nonterminal_count + tables.emissions[tables.words].argmax(-1)
-            return SpanMarginals(marginals, labels)
-
-    def labelled_structure(self, batch: TokenBatch) -> SpanMarginals:
-        """Like `structure`, with the most probable symbol of every span: nonterminals, then preterminals."""
-        return self.structure(batch, labelled=True)
-
-    @torch.no_grad()
-    def best_trees(self, batch: TokenBatch) -> list[LabelledSpans]:
-        sentences = self._sentences(batch, closed=True)
-        count = self.nonterminal_count
-        trees: list[LabelledSpans] = [[] for _ in sentences.lengths]
-        for index, part in self._groups(sentences, 1, shortest=1):  # one at a time
-            tables = self._tables(part)
-            if part.lengths == (1,):
-                trees[int(index)] = [(0, 0, count + int(tables.emissions[tables.words].argmax()))]
-                continue
-            (best,) = best_derivations(tables.rules, tables.emissions, tables.words, Layout(part.lengths, self.device))
-            words = [(place, place, count + symbol) for place, symbol in enumerate(best.preterminals)]
-            trees[int(index)] = [*best.spans, *words]
-        return trees
-
-    @torch.no_grad()
-    def tree_log_probs(self, batch: TokenBatch, spans: Tensor) -> Tensor:
-        sentences = self._sentences(batch, closed=True)
-        of_tree = self._log_probs(sentences, torch.where(spans, 0.0, _EXCLUDED).double())
-        return of_tree - self._log_probs(sentences)
-
-    @torch.no_grad()
-    def sample_trees(self, batch: TokenBatch, count: int, generator: np.random.Generator) -> list[list[TreeSpans]]:
-        sentences = self._sentences(batch, closed=True)
-        trees: list[list[TreeSpans]] = [[[] for _ in range(count)] for _ in sentences.lengths]
-        for index, part in self._groups(sentences, _CHART // 2):
-            tables, layout = self._tables(part), Layout(part.lengths, self.device)
-            drawn = sample_trees(tables.rules, tables.emissions, tables.words, layout, count, generator)
-            for column, of_sentence in zip(index.tolist(), drawn, strict=True):
-                trees[column] = of_sentence
-        return trees
-
-    # ---- grammar
-
-    def start_probabilities(self) -> Tensor:
-        return self._all_tables()[0].root
-
-    def top_rules(self, nonterminal: int, count: int) -> list[SymbolRule]:
-        return top_rules(self._all_tables()[0], nonterminal, count)
-
-    def top_words(self, preterminal: int, count: int) -> list[EmittedWord]:
-        log_probs = self._all_tables()[1][:, preterminal - self.nonterminal_count]
-        values, words = log_probs.double().exp().topk(min(count, len(log_probs)))
-        return [EmittedWord(token_of(word), p) for word, p in zip(words.tolist(), values.tolist(), strict=True)]
-
-    # ---- sampling
-
-    @torch.no_grad()
-    def sample(
-        self, count: int, maximum_words: int, generator: np.random.Generator, *, omitted: int = 0
-    ) -> list[SampledSentence]:
-        """Sample sentences top-down (ancestral sampling)."""
-        share, alone = float(self.one_word_share), self.unigrams.double().exp().cumsum(0).cpu().numpy()
-
-        def draw() -> SampledSentence:
-            if generator.random() < share:
-                return SampledSentence((draw_from(alone, generator, omitted),), ())
-            return draw_short(lambda: self._sampler(generator).draw(maximum_words, generator, omitted), maximum_words)
-
-        drawn = (draw() for _ in range(count))
-        return [sample._replace(words=tuple(map(token_of, sample.words))) for sample in drawn]
-
-    def _sampler(self, generator: np.random.Generator) -> Sampler:
-        if self.grammar.latent_size:
-            vector = torch.from_numpy(generator.standard_normal(self.grammar.latent_size))
-            return Sampler(*self.grammar.all_tables(vector))
-        rules, emissions = self._all_tables()
-        sampler = self._cached_sampler  # another thread may replace it
-        if sampler is None or sampler.rules is not rules:
-            self._cached_sampler = sampler = Sampler(rules, emissions)
-        return sampler
-
-    # ---- arguments of the algorithms
-
-    def train(self, mode: bool = True) -> SentencePCFG:
-        if mode:  # free the memory
-            self._caches.clear()
-            self._cached_sampler = None
-        super().train(mode)
-        return self
-
-    def _tables(self, sentences: Sentences) -> Tables:
-        if self.training or torch.is_grad_enabled() or self.grammar.latent_size:
-            return self.grammar.tables(sentences)
-        rules, emissions = self._all_tables()
-        columns, words = torch.unique(sentences.words, return_inverse=True)
-        return Tables(rules, emissions[columns], words)
-
-    def _all_tables(self) -> tuple[Rules, Tensor]:
-        """Return rules and emissions of all words, recomputed only if weights changed.
-
-        For a compound grammar, those at z = 0. Weights are compared by value: a fused optimiser changes neither their
-        addresses nor their version counters.
-        """
-        device_type = self.device.type
-        dtype = torch.get_autocast_dtype(device_type) if torch.is_autocast_enabled(device_type) else None
-        weights = [weight.detach() for weight in self.parameters()]
-        cached = self._caches.get(dtype)
-        if cached is None or not all(
-            old.dtype == new.dtype and old.device == new.device and torch.equal(old, new)
-            for old, new in zip(cached[0], weights, strict=True)
-        ):
-            with torch.no_grad():
-                tables = self.grammar.all_tables()
-            self._caches[dtype] = cached = ([weight.clone() for weight in weights], *tables)
-        return cached[1:]
-
-    def _sentences(self, batch: TokenBatch, closed: bool = False) -> Sentences:
-        """Return the words of whole sentences; BOS and EOS inside a sentence become unknown words.
-
-        closed: whether the tokens include EOS.
-        """
-        counts = batch.word_counts(2 if closed else 1)
-        kept = (torch.arange(1, len(batch.tokens))[:, None] <= counts).to(batch.tokens.device)
-        words = (batch.tokens[1:].T[kept.T] - SPECIALS).clamp(min=0)
-        return Sentences(words, tuple(counts.tolist()))
-
-    def check_length(self, words: int) -> None:
-        check_chart(words, self._chart_size(words) * _BYTES)
-
-    def _chart_size(self, words: int) -> int:
-        """Return the number of inside probabilities of a sentence."""
-        return words * (words + 1) // 2 * self.nonterminal_count
-
-    def _groups(
-        self, sentences: Sentences, most: int, shortest: int = 2, longest: int | None = None
-    ) -> Iterator[tuple[Tensor, Sentences]]:
-        """Yield sentences of `shortest` to `longest` words, with their indices, in groups whose charts fit in memory.
-
-        most: limit of a group's inside probabilities. Raises InputError for a sentence too long for the memory.
-        """
-        groups: list[list[int]] = []
-        size = most
-        for index, length in enumerate(sentences.lengths):
-            if length < shortest or (longest is not None and length > longest):
-                continue
-            self.check_length(length)
-            own = self._chart_size(length)
-            if size + own > most:
-                groups.append([])
-                size = 0
-            groups[-1].append(index)
-            size += own
-        words = sentences.words.split(sentences.lengths)
-        for group in groups:
-            lengths = tuple(sentences.lengths[index] for index in group)
-            part = Sentences(torch.cat([words[index] for index in group]), lengths)
-            yield torch.tensor(group, device=self.device), part
+_PREFIX_PROBABILITIES_TOGETHER = 1 << 22  # most entries of a float64 chart of a group of sentences
+_OTHER_VALUES_PER_SPAN = 12  # of float64, in prefix probabilities, besides the values of symbols: scales, places
 
 
 @model("simple-pcfg", SimplePCFGConfig)
@@ -454,6 +57,8 @@ class PCFG(SentencePCFG, PredictsNextToken):
             for step, targets in enumerate(batch.targets):
                 result[step] = self._next(tokens[: before + step + 1]).gather(1, targets[:, None])[:, 0]
             return TokenScores(result.masked_fill(~mask, 0), {"tokens": tokens})
+
+        # The prefixes of whole texts: what each prefix adds to the previous one is a target's log-probability.
         lengths = batch.step_counts().tolist()
         words: list[Tensor] = []
         for column, length in enumerate(lengths):
@@ -462,10 +67,10 @@ class PCFG(SentencePCFG, PredictsNextToken):
         sentences = Sentences((torch.cat(words) - SPECIALS).clamp(min=0), tuple(map(len, words)))
         prefixes, wholes = self._prefixes(sentences)
         for column, length in enumerate(lengths):
-            own = prefixes[column, : len(words[column]) + 1]
-            if len(own) == before + length:  # EOS is the last target
-                own = torch.cat([own, wholes[column, len(own) - 1 : len(own)]])
-            result[:length, column] = torch.diff(own)[before:]
+            values = prefixes[column, : len(words[column]) + 1]
+            if len(values) == before + length:  # EOS is the last target
+                values = torch.cat([values, wholes[column, len(values) - 1 : len(values)]])
+            result[:length, column] = torch.diff(values)[before:]
         return TokenScores(result, {"tokens": tokens})
 
     @torch.no_grad()
@@ -480,7 +85,7 @@ class PCFG(SentencePCFG, PredictsNextToken):
     def _check_prefixes(self, words: int) -> None:
         """Raise InputError if the prefix probabilities of a sentence do not fit in this machine's memory."""
         spans, symbols = words * (words + 1) // 2, self.nonterminal_count
-        size = spans * (3 * getattr(self.config, self.config.factors) + _SPAN_VALUES)
+        size = spans * (3 * self.config.rule_rows + _OTHER_VALUES_PER_SPAN)
         if self.config.full_table:  # both charts, and copies of the children of the spans of one width
             size = spans * 4 * symbols + words * (symbols + self.config.preterminals) ** 2
         check_chart(words, size * torch.float64.itemsize)
@@ -493,16 +98,16 @@ class PCFG(SentencePCFG, PredictsNextToken):
         prefixes = self.unigrams.new_full(shape, -torch.inf, dtype=torch.float64)
         wholes = prefixes.clone()
         prefixes[:, 0] = 0
-        for index, part in self._groups(sentences, _PREFIX_CHART, shortest=1):
+        for index, part in self._groups(sentences, _PREFIX_PROBABILITIES_TOGETHER, shortest=1):
             # The layout needs two words: a single word is repeated, and the prefix of the second is ignored.
-            parts = [own if len(own) > 1 else own.repeat(2) for own in part.words.split(part.lengths)]
+            parts = [words if len(words) > 1 else words.repeat(2) for words in part.words.split(part.lengths)]
             padded = Sentences(torch.cat(parts), tuple(map(len, parts)))
             tables = self._tables(padded)
             computed = prefix_log_probs(
                 tables.rules, tables.emissions, tables.words, Layout(padded.lengths, self.device)
             )
             size = computed.prefixes.shape[1]
-            alone = share + self.unigrams.double()[torch.stack([own[0] for own in parts])]
+            alone = share + self.unigrams.double()[torch.stack([words[0] for words in parts])]
             prefixes[index, 1 : size + 1] = (rest + computed.prefixes)[:, : shape[1] - 1]
             prefixes[index, 1] = torch.logaddexp(prefixes[index, 1], alone)
             wholes[index, 1 : size + 1] = (rest + computed.sentences)[:, : shape[1] - 1]
@@ -520,8 +125,8 @@ class PCFG(SentencePCFG, PredictsNextToken):
         predicted = next_words(tables.rules, tables.emissions, tables.words, sentences.lengths)
         last = torch.tensor(sentences.lengths, device=self.device)
         emissions = self._all_tables()[1].exp().double()
-        of_last = (chart.gather(1, last[:, None])[:, 0] for chart in (prefixes, wholes))
-        result = self._distributions(predicted, emissions, last == 0, *of_last)
+        prefix, whole = (chart.gather(1, last[:, None])[:, 0] for chart in (prefixes, wholes))
+        result = self._distributions(predicted, emissions, last == 0, prefix, whole)
         return result[torch.tensor([places[part] for part in parts], device=self.device)]
 
     @torch.no_grad()
@@ -535,9 +140,9 @@ class PCFG(SentencePCFG, PredictsNextToken):
         predicted = next_words_after_each(tables.rules, tables.emissions, tables.words, sentences.lengths)
         weights, scales = (torch.stack(parts, 1) for parts in zip(*predicted, strict=True))  # (n + 1, B, ...)
         emissions = self._all_tables()[1].exp().double()
-        for step, found in enumerate(zip(weights, scales, strict=True)):
+        for step, next_word in enumerate(map(NextWords, weights, scales)):
             is_empty = torch.full(batch.tokens.shape[1:], step == 0, device=self.device)
-            yield self._distributions(NextWords(*found), emissions, is_empty, prefixes[:, step], wholes[:, step])
+            yield self._distributions(next_word, emissions, is_empty, prefixes[:, step], wholes[:, step])
 
     def _distributions(
         self, predicted: NextWords, emissions: Tensor, is_empty: Tensor, prefixes: Tensor, wholes: Tensor
@@ -556,25 +161,6 @@ class PCFG(SentencePCFG, PredictsNextToken):
         result[:, SPECIALS + 1 :] = words[:, 1:] - prefixes[:, None]
         result[:, EOS] = wholes - prefixes
         return result
-
-
-# ---- the end bias: which words end constituents, estimated from the words that end sentences
-
-
-def edge_scores(words: Tensor, edge_words: Tensor) -> Tensor:
-    """(V,) float64 log-weights, at most 0, of constituents that end in each word but not at the sentence's end.
-
-    words, edge_words: (V,) number of occurrences of each word in sentences of two or more words, and as their last
-    word. The log-weight is min(0, log(p(end | w) / p(end))), estimated from plain text: words that rarely end
-    sentences, such as articles, prepositions and auxiliaries, rarely end constituents. As a bias in the first part of
-    training, it makes grammars attach such words to what follows them, whatever the random seed. The bias falls to 0,
-    so the final grammar is trained on the likelihood alone. The same with first words in place of last ones is for
-    languages such as Japanese, whose particles rarely start sentences and follow what they belong to.
-    """
-    counts, edges = words.double(), edge_words.double()
-    rate = edges.sum() / counts.sum()
-    shares = (edges + PSEUDO_COUNT * rate) / (counts + PSEUDO_COUNT)
-    return torch.log(shares / rate).clamp(max=0)
 
 
 @model("holographic-pcfg", HolographicPCFGConfig)

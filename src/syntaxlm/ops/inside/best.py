@@ -12,9 +12,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from syntaxlm.ops.backend import parts
 from syntaxlm.ops.inside.rules import FactoredRules, Layout, Rules
 
-_CACHED = 1 << 22  # candidates compared at once
+_CANDIDATES_TOGETHER = 1 << 22  # candidates that are compared at once
 
 Back = Callable[[int, int, int], tuple[int, int, int]]
 """(first word, last word, symbol) of a span -> last word of its left child, symbols of both children; preterminals
@@ -84,23 +85,30 @@ def _best_of_independent(rules: FactoredRules, emissions: Tensor) -> tuple[Tenso
     symbols = torch.zeros(2, n, n, count, dtype=torch.int64)
 
     def choose(sides: Tensor, values: Tensor, first: Tensor, last: Tensor, offset: int) -> None:
-        """Find the best symbols of spans as children. sides: (2, m, symbols) log-rules; values: (spans, symbols)."""
-        together = max(1, _CACHED // sides[0].numel())
+        """Find the best symbols of spans as children, for every parent.
+
+        Args:
+            sides: (2, m, symbols) log-rules.
+            values: (spans, symbols), of the spans.
+            first: (spans,) first word of each span.
+            last: (spans,) last word of each span.
+            offset: of the number of a symbol.
+        """
         for side in range(2):
-            for low in range(0, len(values), together):
-                part = slice(low, low + together)
-                best, which = (values[part, None] + sides[side]).max(2)
+            for part in parts(len(values), max(1, _CANDIDATES_TOGETHER // sides[0].numel())):
+                best, symbol = (values[part, None] + sides[side]).max(2)
                 children[side, first[part], last[part]] = best
-                symbols[side, first[part], last[part]] = which + offset
+                symbols[side, first[part], last[part]] = symbol + offset
 
     best, diagonal = emissions.new_empty(0), torch.arange(n)
     choose(sides[:, :, count:], emissions, diagonal, diagonal, count)
+    # V_A(i, j) = max over k of L_A(i, k) + R_A(k + 1, j), with L_A(i, k) = max over B of left_AB + V_B(i, k)
     for width in range(2, n + 1):
         first = torch.arange(n - width + 1)
         last = first + width - 1
         split = first[:, None] + torch.arange(width - 1)
-        best, which = (children[0, first[:, None], split] + children[1, split + 1, last[:, None]]).max(1)
-        splits[first, last] = which + first[:, None]
+        best, best_split = (children[0, first[:, None], split] + children[1, split + 1, last[:, None]]).max(1)
+        splits[first, last] = best_split + first[:, None]
         if width < n:
             choose(sides[:, :, :count], best, first, last, 0)
 
@@ -120,14 +128,15 @@ def _best_of_table(table: Tensor, emissions: Tensor) -> tuple[Tensor, Back]:
     no_preterminal = emissions.new_full((symbols - count,), -torch.inf)
     for word in range(n):
         best[word, word] = torch.cat([no_nonterminal, emissions[word]])
+    # V_A(i, j) = max over B, C and k of rule_ABC + V_B(i, k) + V_C(k + 1, j)
     for width in range(2, n + 1):
         for first in range(n - width + 1):
             last = first + width - 1
             pairs = torch.stack([best[first, k][:, None] + best[k + 1, last] for k in range(first, last)])
             pair, split = pairs.max(0)  # for each pair of symbols
-            scores, which = (table + pair).flatten(1).max(1)
+            scores, best_pair = (table + pair).flatten(1).max(1)
             best[first, last] = torch.cat([scores, no_preterminal])
-            backs[first, last] = split.flatten()[which] + first, which // symbols, which % symbols
+            backs[first, last] = split.flatten()[best_pair] + first, best_pair // symbols, best_pair % symbols
 
     def back(first: int, last: int, symbol: int) -> tuple[int, int, int]:
         split, left, right = (int(part[symbol]) for part in backs[first, last])

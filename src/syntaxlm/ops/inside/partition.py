@@ -30,13 +30,14 @@ from syntaxlm.ops.products import product_dtype, product_into, product_of_sums, 
 
 Addition = Callable[[Tensor, int], Tensor]
 
-BLOCK = 64  # the number of factors must be a multiple of this in C
-LONGEST = 4096  # most words of a sentence in C
-BLOCK_ENTRIES = 1 << 21  # inside probabilities of the charts of a block of sentences, so that they stay in cache
-# Entries of splits multiplied at a time in torch: as many as fit in a core's cache; on other devices, enough for few
-# calls.
-CACHED, ON_DEVICE = 1 << 20, 1 << 26
-_TINY_RULE = 1e-16  # smaller rule probabilities become 0, so that no product is subnormal (with TINY in inside.c)
+SYMBOL_MULTIPLE = 64  # in C, the numbers of factors and preterminals must be multiples of this
+MOST_WORDS_IN_C = 4096  # of a sentence
+BLOCK_PROBABILITIES = 1 << 21  # inside probabilities of the charts of a block of sentences, so that they stay in cache
+# Entries of splits that are multiplied at a time in torch: as many as fit in a core's cache; on other devices, enough
+# for few calls.
+SPLITS_IN_CACHE = 1 << 20
+SPLITS_ON_DEVICE = 1 << 26
+_SMALLEST_RULE = 1e-16  # smaller rule probabilities become 0, so that no product is subnormal (with TINY in inside.c)
 
 
 def log_partition_reference(
@@ -57,6 +58,7 @@ def log_partition_reference(
     no_span = emissions.new_full((emissions.shape[1],), -torch.inf)
     for word in range(length):
         beta[word, word] = torch.cat([no_word, emissions[word]])
+    # beta_A(i, j) = sum over B, C and k of p(A -> B C) beta_B(i, k) beta_C(k + 1, j)
     for width in range(2, length + 1):
         for first in range(length - width + 1):
             last = first + width - 1
@@ -121,10 +123,14 @@ class Posteriors(NamedTuple):
 
 @torch.no_grad()
 def posteriors(rules: Rules, emissions: Tensor, words: Tensor, layout: Layout, labels: bool = True) -> Posteriors:
-    """Return span marginals, d log Z / d log weight of the span, and, with `labels`, the most probable symbol of every
-    span.
+    """Return span marginals, d log Z / d log weight of the span, and perhaps the most probable symbol of every span.
 
-    Other arguments: see `log_partition`.
+    Args:
+        rules: as all but the last argument, see `log_partition`.
+        emissions: of words.
+        words: of all sentences.
+        layout: of the batch.
+        labels: whether the most probable symbols are needed.
     """
     if isinstance(rules, TableRules):
         return _table_posteriors(rules, emissions, words, layout, labels)
@@ -141,23 +147,21 @@ def posteriors(rules: Rules, emissions: Tensor, words: Tensor, layout: Layout, l
 def _labels(charts: InsideCharts, rules: FactoredRules) -> Tensor:
     """(rows,) the most probable symbol of each span, from charts with gradients of log Z."""
     size, layout, count = charts.factors, charts.layout, len(rules.root)
-    longer = slice(layout.of_width(1).stop, layout.rows)
+    longer = slice(layout.of_width(1).stop, layout.rows)  # spans of two words or more
     if rules.parent is None:
         symbols = charts.values[longer, :size] * charts.value_grads[longer, :size]
     else:
         # Charts are indexed by factor: the probabilities of symbols are products with the rules.
         children = torch.cat([rules.left[:, :count], rules.right[:, :count]])
-        worth = torch.cat([part[longer, :size] for part in charts.children_grads.chunk(2, 1)], 1).to(children)
-        outside = worth @ children
+        child_grads = torch.cat([part[longer, :size] for part in charts.children_grads.chunk(2, 1)], 1)
+        outside = child_grads.to(children) @ children
         outside[layout.whole_rows - longer.start] += (rules.root / charts.root_sums[:, None]).to(outside)
         symbols = (charts.values[longer, :size].to(children) @ rules.parent.T) * outside
     return torch.cat([count + charts.word_symbols().argmax(1), symbols.argmax(1)])
 
 
 def _charts_dtype(tensor: Tensor) -> torch.dtype:
-    """Return autocast's dtype, but float32 instead of float16, whose range is too small for gradients of
-    probabilities.
-    """
+    """Return autocast's dtype, but never float16, whose range is too small for gradients of probabilities."""
     dtype = product_dtype(tensor)
     return torch.float32 if dtype == torch.float16 else dtype
 
@@ -166,9 +170,7 @@ class _LogPartition(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, *arguments: Any) -> Tensor:
         """Return log Z, (B,). arguments: those of `InsideCharts`."""
-        ctx.charts = InsideCharts(
-            *arguments
-        )  # save_for_backward is not needed: none of its tensors is an input or output
+        ctx.charts = InsideCharts(*arguments)  # none of its tensors is an input or output, so they may be kept in ctx
         result: Tensor = ctx.charts.inside()
         return result
 
@@ -195,7 +197,7 @@ class InsideCharts:
     values: (rows, R) beta / exp(scale).  children: (rows, 2R) a and b, with the same scale.  scales: (rows,) float64,
     natural logarithms.  weights: (rows,) float64, of spans, included in the scales, or None.
     In backward: value_grads (rows, R) and children_grads (rows, 2R), of values and children. For C, factors and
-    preterminals are padded to a multiple of `BLOCK`.
+    preterminals are padded to a multiple of `SYMBOL_MULTIPLE`.
     """
 
     def __init__(
@@ -203,12 +205,16 @@ class InsideCharts:
         weights: Tensor | None, dtype: torch.dtype,
     ) -> None:  # fmt: skip
         device, self.factors = left.device, len(root)
-        self.library = kernels("inside", dtype, left, emissions) if layout.longest <= LONGEST else None
+        self.library = kernels("inside", dtype, left, emissions) if layout.longest <= MOST_WORDS_IN_C else None
         self.layout, self.dtype, self.root, self.words = layout, dtype, root, words[layout.words_order]
         self.preterminals = preterminals = left.shape[1] - self.factors
-        block = 1 if self.library is None else BLOCK
-        self.size, padded = (-(-count // block) * block for count in (self.factors, preterminals))
+
+        # Factors and preterminals are padded for C.
+        multiple = 1 if self.library is None else SYMBOL_MULTIPLE
+        self.size, padded = (-(-count // multiple) * multiple for count in (self.factors, preterminals))
         self.tiled = self.library is not None and dtype == torch.bfloat16 and tiles_usable(self.size, padded)
+
+        # Emissions are probabilities divided by their largest; rules of both sides are one matrix.
         scales = emissions.amax(1)
         self.emissions = pad(torch.exp(emissions - scales[:, None]).to(dtype), (0, padded - preterminals))
         rules = torch.zeros(2, self.size, self.size + padded, dtype=dtype, device=device)
@@ -216,31 +222,39 @@ class InsideCharts:
             rules[side, : self.factors, : self.factors] = values[:, : self.factors]
             rules[side, : self.factors, self.size : self.size + preterminals] = values[:, self.factors :]
         if self.library is not None and dtype == torch.float32:
-            rules.masked_fill_(rules < _TINY_RULE, 0)
+            rules.masked_fill_(rules < _SMALLEST_RULE, 0)
         rules = rules.flatten(0, 1)
         self.span_rules, self.word_rules = rules[:, : self.size].contiguous(), rules[:, self.size :].contiguous()
+
+        # The charts, one row per span.
         self.values = torch.empty(layout.rows, self.size, dtype=dtype, device=device)
         self.children = torch.empty(layout.rows, 2 * self.size, dtype=dtype, device=device)
         self.scales = torch.empty(layout.rows, dtype=torch.float64, device=device)
         self.scales[: len(self.words)] = scales[self.words].to(torch.float64)
         self.weights = None if weights is None else layout.flat(weights.to(device, torch.float64))
         self.sum_dtype = torch.float64 if dtype == torch.float64 else torch.float32
-        # The sorted sentences that are computed together.
-        self.blocks = (
-            [range(len(layout.lengths))] if self.library is None else layout.blocks(BLOCK_ENTRIES // self.size)
-        )
-        tensors = {name: getattr(layout, name) for name in ("lengths", "begins", "starts", "counts")}
-        tensors |= {"inside": self.values, "children": self.children, "scales": self.scales, "weights": self.weights}
+
+        # The sorted sentences that are computed together: in C as many as have charts that fit in the cache.
+        self.blocks = [range(len(layout.lengths))]
+        if self.library is not None:
+            self.blocks = layout.blocks(BLOCK_PROBABILITIES // self.size)
+        tensors: dict[str, Tensor | None] = {"lengths": layout.lengths, "begins": layout.begins}
+        tensors |= {"starts": layout.starts, "counts": layout.counts, "inside": self.values}
+        tensors |= {"children": self.children, "scales": self.scales, "weights": self.weights}
         self.struct = filled(_Chart, tensors, size=self.size, half=dtype == torch.bfloat16)
 
     def inside(self) -> Tensor:
         """Return log Z, in the caller's order."""
         layout = self.layout
+
+        # Single words as children: products of emissions and rules.
         self.values[: len(self.words)] = 0  # words have no nonterminal
         by_word = self.children.new_empty(len(self.emissions), 2 * self.size)
         product_into(self.word_rules, False, self.tiled)(self.emissions, by_word)
         torch.index_select(by_word, 0, self.words, out=self.children[: len(self.words)])
+
         product = product_into(self.span_rules, False, self.tiled)
+        # beta(i, j) = sum over k of a(i, k) * b(k + 1, j), with a = left beta and b = right beta
         for block in self.blocks:
             for width in range(2, int(layout.lengths[block.start]) + 1):
                 if self.library is None:
@@ -250,6 +264,8 @@ class InsideCharts:
                 inner, _, _ = layout.of_block(width, block)
                 if inner.stop > inner.start:
                     product(self.values[inner], self.children[inner])
+
+        # log Z = log(root . beta of the whole sentence) + its scale
         whole = layout.whole_rows
         self.whole = self.values[whole, : self.factors].to(self.root.dtype)
         self.root_sums = self.whole @ self.root
@@ -270,6 +286,7 @@ class InsideCharts:
         product = product_into(self.span_rules, True, self.tiled)
         root_grads = torch.zeros(len(self.whole_grads), self.size, dtype=self.root.dtype, device=device)
         torch.mul(self.whole_grads[:, None], self.root, out=root_grads[:, : self.factors])
+        # da(i, k) = sum over j of dbeta(i, j) * b(k + 1, j), and likewise db; dbeta = left^T da + right^T db
         for block in self.blocks:
             for width in range(int(layout.lengths[block.start]), 0, -1):
                 # Complete the gradients of children, once those of longer spans' values are known.
@@ -293,14 +310,20 @@ class InsideCharts:
         """Return gradients of the root (R,), left and right rules (R, R + t), and the log-emissions (u, t)."""
         layout, grads = self.layout, self.children_grads
         root = self.whole_grads @ self.whole
+
+        # The rules of spans of two words or more.
         longer = slice(layout.of_width(1).stop, layout.rows)
         spans = product_of_sums(grads[longer].to(self.dtype), self.values[longer], self.tiled)
+
+        # The rules of words, and the emissions: the gradients of equal words are added up first.
         sums = torch.zeros(len(self.emissions), 2 * self.size, dtype=self.root.dtype, device=root.device)
         sums.index_add_(0, self.words, grads[: len(self.words)].to(sums.dtype))
         low = sums.to(self.dtype)
         words = product_of_sums(low, self.emissions, self.tiled)
         emissions = torch.empty(self.emissions.shape, dtype=sums.dtype, device=root.device)
         product_into(self.word_rules, True, self.tiled)(low, emissions).mul_(self.emissions)
+
+        # Left and right rules, without padding.
         size, count = self.factors, self.preterminals
         sides = []
         for side in range(2):
@@ -349,15 +372,17 @@ class InsideCharts:
         differences = self.scales[left] + self.scales[right] - parent
         factors = torch.where(parent.isfinite(), differences.exp(), 0).to(self.sum_dtype)
         for part in parts(len(left), self._together(width)):
-            of_parent = self.value_grads[rows][part, None].to(self.sum_dtype) * factors[part, :, None]
+            parent_grads = self.value_grads[rows][part, None].to(self.sum_dtype) * factors[part, :, None]
             for child, sibling, first in ((left, right, 0), (right, left, size)):
-                other = slice(size - first, 2 * size - first)
-                values = of_parent * self.children[:, other][sibling[part]].to(self.sum_dtype)
+                sibling_side = slice(size - first, 2 * size - first)
+                values = parent_grads * self.children[:, sibling_side][sibling[part]].to(self.sum_dtype)
                 grads[:, first : first + size].index_add_(0, child[part].flatten(), values.flatten(0, 1))
 
     def _together(self, splits: int) -> int:
         """Return the number of spans whose splits are multiplied at a time."""
-        return max(1, (CACHED if self.values.device.type == "cpu" else ON_DEVICE) // (splits * self.size))
+        return max(
+            1, (SPLITS_IN_CACHE if self.values.device.type == "cpu" else SPLITS_ON_DEVICE) // (splits * self.size)
+        )
 
 
 class SpanValues(NamedTuple):
@@ -386,9 +411,10 @@ class TableGroup:
 
     def chart(self, emissions: Tensor, weights: Tensor | None = None) -> list[SpanValues]:
         """Return the inside probabilities by width, from 1. weights: (B, n, n), see `log_partition`."""
-        of_words = emissions[self.words]
-        top = of_words.detach().amax(-1, keepdim=True)
-        chart = [SpanValues(torch.exp(of_words - top), top[..., 0], self.preterminals)]
+        log_probs = emissions[self.words]
+        top = log_probs.detach().amax(-1, keepdim=True)
+        chart = [SpanValues(torch.exp(log_probs - top), top[..., 0], self.preterminals)]
+        # beta_A(i, j) = sum over B and C of p(A -> B C) (sum over k of beta_B(i, k) beta_C(k + 1, j))
         for width in range(2, self.words.shape[1] + 1):
             value, scale = rescaled(*self.split_sums(chart, chart, width))
             if weights is not None:
@@ -406,14 +432,16 @@ class TableGroup:
         pairs = [(lefts[k - 1], rights[width - k - 1]) for k in range(1, width)]
         logs = [left.scales[:, :rows] + right.scales[:, k : k + rows] for k, (left, right) in enumerate(pairs, 1)]
         top, factors = split_factors(torch.stack(logs, -1))
+
+        # Splits whose children have the same symbols are one product: single words have preterminals only.
         total = factors.new_zeros(*top.shape, self.rules.nonterminals)
         splits = enumerate(pairs, 1)
         for symbols, together in groupby(splits, lambda split: (split[1][0].symbols, split[1][1].symbols)):
-            of_symbols = list(together)
-            left = torch.stack([left.values[:, :rows] for _, (left, _) in of_symbols], 2)
-            right = torch.stack([right.values[:, k : k + rows] for k, (_, right) in of_symbols], 2)
-            chosen = factors[..., of_symbols[0][0] - 1 : of_symbols[-1][0], None]
-            products = torch.einsum("srkb,srkc->srbc", chosen * left, right).flatten(2)
+            group = list(together)
+            left = torch.stack([left.values[:, :rows] for _, (left, _) in group], 2)
+            right = torch.stack([right.values[:, k : k + rows] for k, (_, right) in group], 2)
+            group_factors = factors[..., group[0][0] - 1 : group[-1][0], None]
+            products = torch.einsum("srkb,srkc->srbc", group_factors * left, right).flatten(2)
             total = total + products @ self._part(*symbols)
         return total, top
 
@@ -446,10 +474,13 @@ def table_groups(rules: TableRules, words: Tensor, layout: Layout) -> Iterator[T
 
 
 def split_factors(logs: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the largest of the splits' logarithms, or 0 if no split is possible, and all relative to it,
-    exponentiated.
+    """Return the largest of the splits' logarithms, or 0 if no split is possible, and all relative to it.
 
-    (..., k) -> (...), (..., k).
+    Args:
+        logs: (..., k).
+
+    Returns:
+        The largest, (...), and exp(logs - largest), (..., k).
     """
     top = logs.amax(-1)
     top = top.where(top > -torch.inf, 0)

@@ -29,7 +29,7 @@ from syntaxlm.core.errors import InputError
 from syntaxlm.ops.inside.partition import SpanValues, TableGroup, rescaled, split_factors, table_groups
 from syntaxlm.ops.inside.rules import FactoredRules, Layout, Rules, TableRules
 
-_CACHED = 1 << 18  # products of children computed at a time
+_PRODUCTS_TOGETHER = 1 << 18  # products of children that are computed at a time
 
 
 def prefix_log_probs_reference(rules: Rules, emissions: Tensor) -> Tensor:
@@ -49,6 +49,7 @@ def prefix_log_probs_reference(rules: Rules, emissions: Tensor) -> Tensor:
         (word, word): torch.cat([closure @ corners[:, nonterminals:] @ words[word], words[word]])
         for word in range(length)
     }
+    # pi_A(i, j) = sum over B, C, D and k of Q_AB p(B -> C D) beta_C(i, k) pi_D(k + 1, j)
     for width in range(2, length + 1):
         for first in range(length - width + 1):
             last = first + width - 1
@@ -84,14 +85,18 @@ def prefix_log_probs(rules: Rules, emissions: Tensor, words: Tensor, layout: Lay
     count = len(root)
     closure = closure_of(left[:, :count])
     lefts, left_scales, wholes = _complete_chart(root, left, right, emissions, words, layout)
-    given = words[layout.words_order]
+
+    # Incomplete spans that have one word.
+    sorted_words = words[layout.words_order]
     top, probabilities = _scaled(emissions)
     begun, scales = torch.empty_like(lefts), torch.empty_like(left_scales)  # incomplete right children
     prefixes = root.new_full((layout.rows,), -torch.inf)
     opened = probabilities @ left[:, count:].T @ closure.T
-    of_words = probabilities @ right[:, count:].T + opened @ right[:, :count].T
-    begun[: len(given)], scales[: len(given)] = of_words[given], top[given]
-    prefixes[: len(given)] = (opened @ root).log()[given] + top[given]
+    as_right = probabilities @ right[:, count:].T + opened @ right[:, :count].T
+    begun[: len(sorted_words)], scales[: len(sorted_words)] = as_right[sorted_words], top[sorted_words]
+    prefixes[: len(sorted_words)] = (opened @ root).log()[sorted_words] + top[sorted_words]
+
+    # pi(i, j) = Q sum over k of a(i, k) * c(k + 1, j), with c = right pi
     for width in range(2, layout.longest + 1):
         span = layout.of_width(width)
         value, scales[span] = _split_sums(layout, width, lefts, left_scales, begun, scales, closure)
@@ -110,13 +115,15 @@ def _complete_chart(
     span), (rows,), -inf for single words.
     """
     count = len(root)
-    given = words if layout is None else words[layout.words_order]
-    rows, single = len(given) if layout is None else layout.rows, len(given)
+    sorted_words = words if layout is None else words[layout.words_order]
+    single = len(sorted_words)
+    rows = single if layout is None else layout.rows
     top, probabilities = _scaled(emissions)
     lefts, rights = (root.new_empty(rows, count) for _ in range(2))
     scales, wholes = root.new_empty(rows), root.new_full((rows,), -torch.inf)
-    lefts[:single], rights[:single] = ((probabilities @ side[:, count:].T)[given] for side in (left, right))
-    scales[:single] = top[given]
+    lefts[:single], rights[:single] = ((probabilities @ side[:, count:].T)[sorted_words] for side in (left, right))
+    scales[:single] = top[sorted_words]
+    # beta(i, j) = sum over k of a(i, k) * b(k + 1, j), with a = left beta and b = right beta
     for width in range(2, 1 if layout is None else layout.longest + 1):
         assert layout is not None
         span = layout.of_width(width)
@@ -142,7 +149,7 @@ def _split_sums(
     left_rows, right_rows = layout.splits(width, range(1, width))
     top, factors = split_factors(left_scales[left_rows] + right_scales[right_rows])
     sums = lefts.new_zeros(len(left_rows), lefts.shape[1])
-    together = max(1, _CACHED // sums.numel())
+    together = max(1, _PRODUCTS_TOGETHER // sums.numel())
     for first in range(0, width - 1, together):
         part = slice(first, first + together)
         products = lefts[left_rows[:, part]] * rights[right_rows[:, part]]
@@ -175,11 +182,12 @@ def _prefixes_of_tables(rules: TableRules, emissions: Tensor, words: Tensor, lay
     result = PrefixLogProbs(*emissions.new_full((2, len(layout), layout.longest), -torch.inf))
     for group in table_groups(rules, words, layout):
         complete = group.chart(emissions)
-        closure, of_words = _corners(group.rules)
-        opened = complete[0].values @ of_words.mT @ closure.mT
+        closure, word_corners = _corners(group.rules)
+        opened = complete[0].values @ word_corners.mT @ closure.mT
         single = torch.cat([opened, complete[0].values], -1)
         begun = [SpanValues(single, complete[0].scales, slice(None))]
         prefixes = [SpanValues(opened, complete[0].scales, group.nonterminals)]
+        # pi_A(i, j) = sum over B, C, D and k of Q_AB p(B -> C D) beta_C(i, k) pi_D(k + 1, j)
         for width in range(2, len(complete) + 1):
             sums, scale = group.split_sums(complete, begun, width)
             prefixes.append(SpanValues(*rescaled(sums @ closure.mT, scale), group.nonterminals))
@@ -212,26 +220,29 @@ def next_words(rules: Rules, emissions: Tensor, words: Tensor, lengths: tuple[in
 
     emissions, words: as in `log_partition`; a prefix may have any number of words, including 0.
     """
-    parts = next_words_after_each(rules, emissions, words, lengths)
-    return NextWords(*(torch.stack([values[-1] for values in of_prefixes]) for of_prefixes in zip(*parts, strict=True)))
+    sentences = next_words_after_each(rules, emissions, words, lengths)
+    return NextWords(
+        torch.stack([sentence.weights[-1] for sentence in sentences]),
+        torch.stack([sentence.scales[-1] for sentence in sentences]),
+    )
 
 
 @torch.no_grad()
 def next_words_after_each(rules: Rules, emissions: Tensor, words: Tensor, lengths: tuple[int, ...]) -> list[NextWords]:
     """Return the same for the prefixes of 0, 1, ... n words of each sentence, from one chart."""
     rules, emissions = rules.double(), emissions.double()
-    parts = words.split(lengths)
-    found: list[NextWords | None] = [None] * len(lengths)
+    sentences = words.split(lengths)
+    by_sentence: dict[int, NextWords] = {}
     for length in sorted(set(lengths)):
         index = torch.tensor([column for column, each in enumerate(lengths) if each == length])
-        chosen = torch.stack([parts[column] for column in index.tolist()])
+        same_length = torch.stack([sentences[column] for column in index.tolist()])
         if isinstance(rules, FactoredRules):
-            weights, scales = _next_by_factors(rules, emissions, chosen)
+            weights, scales = _next_by_factors(rules, emissions, same_length)
         else:
-            weights, scales = _next_by_tables(TableGroup(rules.of(index), index, chosen), emissions)
+            weights, scales = _next_by_tables(TableGroup(rules.of(index), index, same_length), emissions)
         for place, column in enumerate(index.tolist()):
-            found[column] = NextWords(weights[place], scales[place])
-    return [one for one in found if one is not None]
+            by_sentence[column] = NextWords(weights[place], scales[place])
+    return [by_sentence[column] for column in range(len(lengths))]
 
 
 def _next_by_factors(rules: FactoredRules, emissions: Tensor, words: Tensor) -> tuple[Tensor, Tensor]:
@@ -247,14 +258,15 @@ def _next_by_factors(rules: FactoredRules, emissions: Tensor, words: Tensor) -> 
     lefts, left_scales, _ = _complete_chart(root, left, right, emissions, words.flatten(), layout)
     sentence = torch.arange(batch)[:, None]
     opened = [torch.zeros_like(reached[:, 0])]  # of each position, C
+    # C(j) = sum over i < j of H(i) * a(i, j - 1);  H(j) = C(j) right Q
     for end in range(1, length + 1):
         first = torch.arange(end)[None]
         rows = sentence * length + first if layout is None else layout.row(sentence, first, end - first)
         top, factors = split_factors(scales + left_scales[rows])
-        of_end, scale = rescaled(torch.einsum("bi,bim,bim->bm", factors, reached, lefts[rows]), top)
-        opened.append(of_end)
+        end_values, scale = rescaled(torch.einsum("bi,bim,bim->bm", factors, reached, lefts[rows]), top)
+        opened.append(end_values)
         scales = torch.cat([scales, scale[:, None]], 1)
-        reached = torch.cat([reached, (of_end @ right[:, :count] @ closure)[:, None]], 1)
+        reached = torch.cat([reached, (end_values @ right[:, :count] @ closure)[:, None]], 1)
     return reached @ left[:, count:] + torch.stack(opened, 1) @ right[:, count:], scales
 
 
@@ -262,12 +274,13 @@ def _next_by_tables(group: TableGroup, emissions: Tensor) -> tuple[Tensor, Tenso
     """Return the same with a full rule table, or one per sentence."""
     rules, (batch, length) = group.rules, group.words.shape
     count, symbols = rules.nonterminals, rules.binary.shape[-1]
-    closure, of_words = _corners(rules)
+    closure, word_corners = _corners(rules)
     table = rules.binary.expand(batch, count, symbols, symbols)
     reached = [(rules.root.unsqueeze(-2) @ closure).expand(batch, 1, count)[:, 0]]
     scales = [reached[0].new_zeros(batch)]
     opened = [reached[0].new_zeros(batch, symbols)]  # the next symbol as a right child
     chart = group.chart(emissions) if length else []
+    # C_D(j) = sum over i < j, A and B of H_A(i) beta_B(i, j - 1) p(A -> B D);  H(j) = C(j) Q
     for end in range(1, length + 1):
         spans = [chart[end - first - 1] for first in range(end)]
         top, factors = split_factors(
@@ -277,9 +290,9 @@ def _next_by_tables(group: TableGroup, emissions: Tensor) -> tuple[Tensor, Tenso
         for first, span in enumerate(spans):
             weighted = factors[:, first, None] * reached[first]
             pairs[..., span.symbols] += weighted[:, :, None] * span.values[:, None, first]
-        of_end, scale = rescaled(torch.einsum("bac,bacd->bd", pairs, table), top)
-        opened.append(of_end)
+        end_values, scale = rescaled(torch.einsum("bac,bacd->bd", pairs, table), top)
+        opened.append(end_values)
         scales.append(scale)
-        reached.append((of_end[:, None, :count] @ closure)[:, 0])
-    weights = torch.stack(reached, 1) @ of_words + torch.stack(opened, 1)[..., count:]
+        reached.append((end_values[:, None, :count] @ closure)[:, 0])
+    weights = torch.stack(reached, 1) @ word_corners + torch.stack(opened, 1)[..., count:]
     return weights, torch.stack(scales, 1)

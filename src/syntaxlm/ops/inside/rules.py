@@ -130,6 +130,8 @@ class Layout:
         self.lengths = given[self.order]
         self.begins = self.lengths.cumsum(0) - self.lengths  # index of each sentence's first word among all words
         self.longest = int(self.lengths[0])
+
+        # The first row of each width: as many rows as sentences of this length or more have spans.
         widths = torch.arange(self.longest + 1)
         self.counts = (self.lengths[:, None] >= widths).sum(0)
         words = torch.cat([self.begins, self.lengths.sum()[None]])
@@ -140,6 +142,8 @@ class Layout:
             [int(number) for number in numbers.tolist()] for numbers in (self.starts, self.counts, words)
         )
         self.rows = self._starts[-1]
+
+        # From the words of the sorted sentences to the given words, and from sentences to their spans.
         sentences, first = torch.arange(len(given)), given.cumsum(0) - given
         sentence = sentences.repeat_interleave(self.lengths)
         order = (first[self.order] - self.begins)[sentence] + torch.arange(len(sentence))
@@ -154,11 +158,10 @@ class Layout:
         return slice(self._starts[width], self._starts[width + 1])
 
     def blocks(self, rows: int) -> list[range]:
-        """Return ranges of consecutive sorted sentences with at most `rows` spans together, or one sentence with
-        more.
-        """
+        """Return ranges of consecutive sorted sentences with at most `rows` spans, or one sentence with more."""
         spans = (self.lengths * (self.lengths + 1) // 2).tolist()
-        result, first, total = [], 0, 0
+        result: list[range] = []
+        first = total = 0
         for sentence, count in enumerate(spans):
             if total and total + count > rows:
                 result.append(range(first, sentence))

@@ -21,14 +21,14 @@ def sample_trees(
     """
     samples: list[list[TreeSpans]] = [[] for _ in range(len(layout))]
     if isinstance(rules, FactoredRules):
-        of_factors = _FactorChoices(rules, emissions, words, layout, generator)
+        factor_choices = _FactorChoices(rules, emissions, words, layout, generator)
         for number, sentence in enumerate(layout.order.tolist()):
-            samples[sentence] = [of_factors.tree(number) for _ in range(count)]
+            samples[sentence] = [factor_choices.tree(number) for _ in range(count)]
         return samples
     for group in table_groups(rules, words, layout):
-        of_tables = _TableChoices(group, emissions, generator)
+        table_choices = _TableChoices(group, emissions, generator)
         for number, sentence in enumerate(group.sentences.tolist()):
-            samples[sentence] = [of_tables.tree(number) for _ in range(count)]
+            samples[sentence] = [table_choices.tree(number) for _ in range(count)]
     return samples
 
 
@@ -51,12 +51,13 @@ class _FactorChoices:
         """Return a tree of a sorted sentence."""
         sentence, length = torch.tensor(number), int(self.layout.lengths[number])
 
+        # P(k | i, j, factor) is proportional to a(i, k) b(k + 1, j)
         def split(start: int, width: int, factor: int) -> tuple[int, int, int]:
             widths = torch.arange(1, width)
             lefts = self.layout.row(sentence, start, widths).numpy()
             rights = self.layout.row(sentence, start + widths, width - widths).numpy()
-            of_splits = _relative(self.scales[lefts] + self.scales[rights])
-            chosen = draw(of_splits * self.as_left[lefts, factor] * self.as_right[rights, factor], self.generator)
+            factors = _relative(self.scales[lefts] + self.scales[rights])
+            chosen = draw(factors * self.as_left[lefts, factor] * self.as_right[rights, factor], self.generator)
             left = self._factor(self.left[factor], lefts[chosen]) if chosen > 0 else 0
             right = self._factor(self.right[factor], rights[chosen]) if chosen < width - 2 else 0
             return chosen + 1, left, right
@@ -82,9 +83,10 @@ class _TableChoices:
         rules = self.rules.of(number)
         root, table = rules.root.cpu().numpy(), rules.binary.cpu().numpy()
 
+        # P(k, B, C | i, j, A) is proportional to p(A -> B C) beta_B(i, k) beta_C(k + 1, j)
         def split(start: int, width: int, symbol: int) -> tuple[int, int, int]:
             pairs, logs = [], []
-            for first, second in zip(range(width - 1), reversed(range(width - 1)), strict=True):  # widths less 1
+            for first, second in zip(range(width - 1), reversed(range(width - 1)), strict=True):  # widths minus 1
                 place = start + first + 1
                 pair = table[symbol, self.symbols[first], self.symbols[second]]
                 pairs.append(pair * self.values[first][number, start, :, None] * self.values[second][number, place])

@@ -1,4 +1,4 @@
-/* One step of PRPN's reading layer, forward and backward, except its two matrix products (see gated_memory.py).
+/* One step of PRPN's reading layer, forward and backward, except its two matrix products (see memory_reader.py).
  *
  * Rows are real tokens, time-major: step t has the first counts[t] columns. H hidden size, N memory slots.
  * history (B, N + T, 2H): [h ; c] of the N steps before the chunk, then of the chunk; step t's window starts at t.
@@ -34,7 +34,7 @@ typedef struct {
     void *input_grads, *recurrent_grads, *key_grads_half;  /* (n, 4H), (n, 4H), (n, H): inputs of products */
     float *carried;          /* (B, 2H): a step's gradient of [h ; c], passed between its two functions */
     float *history_grads, *state_grads; /* (B, N + T, H), (n, H): of the predict network's attention */
-    float *sums;             /* (threads, 18H): gradients of the columns' weights, as in gated_memory.py */
+    float *sums;             /* (threads, 18H): gradients of the columns' weights, as in memory_tensors.py */
 } Layer;
 
 static inline integer count_of(const Layer *l, integer t) { return l->starts[t + 1] - l->starts[t]; }

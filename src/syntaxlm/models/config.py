@@ -1,0 +1,50 @@
+"""The base class of model settings: what other packages ask of the settings of any model type."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, Literal
+
+from syntaxlm.core.settings import Settings
+from syntaxlm.trees.marks import MarkSide
+
+TreeLoss = Literal["states", "distances"]
+"""How a model learns from given trees: by TreeReg on its hidden states, or by a ranking loss on its distances."""
+
+
+class BaseConfig(Settings, section="model"):
+    """Base class of the settings of a model type, which are a frozen dataclass.
+
+    A subclass has the field `name`. The other attributes are what the rest of the program asks of a model's settings;
+    their defaults fit a model without the capability. A subclass overrides them, mostly by a field of the same name.
+
+    Attributes:
+        name: the model type.
+        is_focusable: whether the setting `focus` penalises spans that are in no given tree (text.focus).
+        supervision: weight of the loss of given trees (text.trees); 0: the model does not learn from them.
+        drop_punctuation: whether the model parses without the punctuation marks that it reads to predict words.
+    """
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+    is_focusable: ClassVar[bool] = False
+    name: str
+    supervision: float = 0.0
+    drop_punctuation: bool = False
+
+    def __init_subclass__(cls, section: str = "model") -> None:
+        super().__init_subclass__(section)
+
+    @property
+    def tree_loss(self) -> TreeLoss | None:
+        """How the model learns from given trees with `supervision`; None: not from whole trees."""
+        return None
+
+    @property
+    def training_marks(self) -> MarkSide | None:
+        """The side of a span at which training expects a punctuation mark; None: training does not use marks."""
+        return None
+
+    @property
+    def parser_settings(self) -> Sequence[BaseConfig]:
+        """The settings of the models whose trees are averaged: these settings, or those of a combination's parsers."""
+        return (self,)
