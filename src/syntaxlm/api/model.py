@@ -53,8 +53,9 @@ from syntaxlm.generation.sentences import (
 from syntaxlm.generation.stops import read_stops, write_stops
 from syntaxlm.generation.trees import GeneratedTree, generate_trees
 from syntaxlm.parsing.options import Decoder, MarkUse, ParseOptions, Ties
-from syntaxlm.parsing.parse import CONSTITUENTS, Parse, check_text_of, parse_lines
+from syntaxlm.parsing.parse import check_text_of, parse_lines
 from syntaxlm.parsing.processes import parse_in_processes
+from syntaxlm.parsing.result import CONSTITUENTS, Parse
 from syntaxlm.parsing.word_measures import word_measures
 from syntaxlm.scoring.cache import CacheSettings
 from syntaxlm.scoring.engine import Scorer

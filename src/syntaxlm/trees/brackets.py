@@ -51,10 +51,18 @@ _CERTAIN_TOKENS = 5_000  # of a file, from which the recurrence of labels leaves
 _BRACKETS_PER_BARE = 8  # one inner bracket without label among so many brackets is evidence against labels
 
 Token = tuple[str, str, str, str, str]
-"""The groups of a match: tag, word, opening bracket, label, other; those that did not match are ""."""
-Parts = tuple[list[str], list[str], list[str], list[int], list[int]]
-"""Of a tree: words and tags, and labels, starts and ends of its constituents."""
+"""The groups of a match: tag, word, opening bracket, label, other atom or closing bracket; "" for one without match."""
 TreeType = TypeVar("TreeType")
+
+
+class Parts(NamedTuple):
+    """The parts of a tree: words with their tags, and constituents in pre-order."""
+
+    words: list[str]
+    tags: list[str]
+    labels: list[str]
+    starts: list[int]
+    ends: list[int]
 
 
 class Place(NamedTuple):
@@ -265,13 +273,13 @@ class _Parser(Generic[TreeType]):
         make = self.make
         first = 0  # the first token of the outermost bracket
         empties = 0  # brackets without words in earlier trees
-        for number, (tag, word, opening, label, other) in enumerate(self.tokens):
+        for number, (tag, word, opening, label, atom) in enumerate(self.tokens):
             if word:
                 if stack:
                     words.append(unescaped[word])
                     tags.append(tag)
                 else:
-                    trees.append(make(([unescaped[word]], [tag], [], [], [])))
+                    trees.append(make(Parts([unescaped[word]], [tag], [], [], [])))
                     self.words += 1
             elif opening:
                 if not stack:
@@ -283,8 +291,8 @@ class _Parser(Generic[TreeType]):
                 starts.append(len(words))
                 ends.append(-1)
             elif not stack:
-                raise _outside(number, other)
-            elif other == ")":
+                raise _outside(number, atom)
+            elif atom == ")":
                 place = stack.pop()
                 ends[place] = end = len(words)
                 if starts[place] == end:
@@ -298,13 +306,14 @@ class _Parser(Generic[TreeType]):
                     elif end == 1 < len(labels):
                         self._check_labels(first, labels, tags)
                     if len(self.empty) > empties:
-                        parts, empties = without_empty(parts), len(self.empty)
+                        parts = without_empty(parts)
+                        empties = len(self.empty)
                     self.words += end
                     trees.append(make(parts))
                     words, tags, labels, starts, ends = parts = new_parts()
             else:
                 self.leaves.append(number)
-                words.append(unescaped[other])
+                words.append(unescaped[atom])
                 tags.append("")
         if stack:
             raise _unclosed(first, stack)
@@ -316,7 +325,7 @@ class _Parser(Generic[TreeType]):
         unescaped = _Words()
         first = 0  # the first token of the outermost bracket
         opened = -1  # the last opening bracket before an atom
-        for number, (tag, word, opening, label, other) in enumerate(self.tokens):
+        for number, (tag, word, opening, label, atom) in enumerate(self.tokens):
             if word:
                 starts.append(len(words))
                 words += unescaped[tag], unescaped[word]
@@ -333,8 +342,8 @@ class _Parser(Generic[TreeType]):
                     words.append(unescaped[label])
                     opened = number
             elif not stack:
-                raise _outside(number, other)
-            elif other == ")":
+                raise _outside(number, atom)
+            elif atom == ")":
                 place = stack.pop()
                 ends[place] = len(words)
                 if opened == number - 1 >= 0:  # around a single word
@@ -344,7 +353,7 @@ class _Parser(Generic[TreeType]):
                 elif starts[place] == len(words):
                     self.empty.append(number)
             else:
-                words.append(unescaped[other])
+                words.append(unescaped[atom])
             if not stack:
                 if not words:
                     self.failed.append((len(self.trees), first))
@@ -518,7 +527,7 @@ def without_empty(parts: Parts) -> Parts:
     """Return the parts of a tree without constituents that have no words."""
     words, tags, labels, starts, ends = parts
     with_words = [index for index, (start, end) in enumerate(zip(starts, ends, strict=True)) if start < end]
-    return (
+    return Parts(
         words,
         tags,
         [labels[index] for index in with_words],
@@ -529,4 +538,4 @@ def without_empty(parts: Parts) -> Parts:
 
 def new_parts() -> Parts:
     """Return the parts of a tree without words."""
-    return [], [], [], [], []
+    return Parts([], [], [], [], [])
