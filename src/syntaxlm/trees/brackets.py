@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Generic, NamedTuple, TypeVar, cast
@@ -24,15 +24,8 @@ from syntaxlm.trees.bracket_forms import (
     is_label_like,
     with_escaped_parentheses,
 )
+from syntaxlm.trees.bracket_tokens import SPACE, TOKEN, Token, TokenPlaces
 
-# Only ASCII white space separates tokens: a no-break space is part of a word.
-SPACE = r"[ \t\r\n\f\v]"
-_ATOM = r"[^ \t\r\n\f\v()]"
-_TOKEN = re.compile(
-    rf"\({SPACE}*({_ATOM}++){SPACE}++({_ATOM}++){SPACE}*\)"  # 1, 2: a bracket of two atoms
-    rf"|(\(){SPACE}*({_ATOM}*)"  # 3: an opening bracket, 4: the atom after it
-    rf"|({_ATOM}+|\))"  # 5: a further atom, a closing bracket
-)
 _READ = {
     "-LRB-": "(",
     "-RRB-": ")",
@@ -50,8 +43,6 @@ _CAPITAL_WORDS = {"A", "I"}  # words of English that look like labels
 _CERTAIN_TOKENS = 5_000  # of a file, from which the recurrence of labels leaves no doubt
 _BRACKETS_PER_BARE = 8  # one inner bracket without label among so many brackets is evidence against labels
 
-Token = tuple[str, str, str, str, str]
-"""The groups of a match: tag, word, opening bracket, label, other atom or closing bracket; "" for one without match."""
 TreeType = TypeVar("TreeType")
 
 
@@ -170,7 +161,8 @@ class _Parser(Generic[TreeType]):
         self.source = source
         self.make = make
         self.remarks = Remarks()
-        self.tokens = cast(list[Token], _TOKEN.findall(text))
+        self.tokens = cast(list[Token], TOKEN.findall(text))
+        self.places = TokenPlaces(text)
         self._start()
 
     def _start(self) -> None:
@@ -205,9 +197,11 @@ class _Parser(Generic[TreeType]):
                 self._start()
                 self._build_unlabelled()
         except _Fault as fault:
-            (line,) = self._lines([fault.token])
+            (line,) = self.places.lines([fault.token])
             raise InputError(f"{self.source}, line {line}: found {fault.found}, expected {fault.expected}") from None
-        failed = list(map(Place, [index for index, _ in self.failed], self._lines([first for _, first in self.failed])))
+        failed = list(
+            map(Place, [index for index, _ in self.failed], self.places.lines([first for _, first in self.failed]))
+        )
         for place in failed:
             self.remarks.add("trees without words (failed parses)", place.line)
         return ParsedBrackets(self.trees, labelled, evidence, failed, remarks=self.remarks)
@@ -388,7 +382,7 @@ class _Parser(Generic[TreeType]):
         roots = self._roots()
         if self.empty:
             known = {token[0] for token in tokens} | self._labels_in_use()
-            spaces = self._spaces([number - 1 for number in self.empty])
+            spaces = self.places.spaces([number - 1 for number in self.empty])
             changes: dict[int, tuple[int, Token]] = {}  # first token -> number of tokens, the token in their place
             dropped = []
             for number in self.empty:
@@ -424,7 +418,7 @@ class _Parser(Generic[TreeType]):
 
     def _replace(self, changes: dict[int, tuple[int, Token]]) -> None:
         """Build the trees again with some tokens replaced. The text is marked with as many tokens, for line numbers."""
-        all_lines = self._all_lines()
+        all_lines = self.places.lines(range(len(self.tokens)))
         tokens: list[Token] = []
         lines: list[int] = []
         skip = 0
@@ -437,7 +431,7 @@ class _Parser(Generic[TreeType]):
             tokens.append(token)
             lines.append(all_lines[number])
         self.tokens = tokens
-        self.known_lines = lines
+        self.places.known_lines = lines
         self._start()
         self._build_labelled()
         self._check_brackets_of_one_atom()
@@ -456,52 +450,11 @@ class _Parser(Generic[TreeType]):
 
     def _remark(self, what: str, numbers: Sequence[int], examples: Sequence[str] = ()) -> None:
         """Add a remark on tokens, with the lines of the first ones."""
-        lines = self._lines(numbers[: 4 * LINES_NAMED])
+        lines = self.places.lines(numbers[: 4 * LINES_NAMED])
         for place, line in enumerate(lines):
             self.remarks.add(what, line, examples[place] if examples and examples[place] else None)
         if rest := len(numbers) - len(lines):
             self.remarks.add(what, count=rest)
-
-    known_lines: list[int] | None = None  # of all tokens, if some were replaced
-
-    def _lines(self, numbers: Sequence[int]) -> list[int]:
-        """Return the line numbers of tokens, whose numbers are in ascending order."""
-        if self.known_lines is not None:
-            return [self.known_lines[number] for number in numbers]
-        lines = []
-        line = 1
-        position = 0
-        for match in self._matches(numbers):
-            line += self.text.count("\n", position, match.start())
-            position = match.start()
-            lines.append(line)
-        return lines
-
-    def _all_lines(self) -> list[int]:
-        return self._lines(range(len(self.tokens)))
-
-    def _matches(self, numbers: Sequence[int]) -> Iterator[re.Match[str]]:
-        """Yield the matches of tokens, whose numbers are in ascending order; nothing is read after the last one."""
-        wanted = iter(numbers)
-        following = next(wanted, None)
-        if following is None:
-            return
-        for number, match in enumerate(_TOKEN.finditer(self.text)):
-            if number == following:
-                yield match
-                following = next(wanted, None)
-                if following is None:
-                    return
-
-    def _spaces(self, numbers: Sequence[int]) -> dict[int, tuple[bool, bool]]:
-        """Return, for opening brackets of one atom, whether white space is before the atom, and after it."""
-        if self.known_lines is not None:  # all that remain are dropped
-            return dict.fromkeys(numbers, (False, True))
-        spaces = {}
-        for number, match in zip(numbers, self._matches(numbers), strict=True):
-            after = self.text[match.end() : match.end() + 1]
-            spaces[number] = match.start(4) > match.start() + 1, after != ")"
-        return spaces
 
 
 def _one_atom(number: int, atom: str) -> _Fault:
