@@ -8,11 +8,10 @@ from collections.abc import Iterable, Sequence
 
 _CODE = re.compile(r"(`+)(?:.+?)\1", re.DOTALL)
 _ENTITIES = {"<": "&lt;", "*": "&#42;", "$": "&#36;", "[": "&#91;", "|": "&#124;"}
-_ENTRY = re.compile(r"(?P<names>[A-Za-z_][\w.]*(?:, [A-Za-z_][\w.]*)*):(?= )")
-_RAISES = re.compile(r"^Raises:\n {4}(\w+): ", re.MULTILINE)
-_SECTION = re.compile(r"^(?:Args|Attributes):\n(?P<entries>(?: {4}.*(?:\n|$))+)", re.MULTILINE)
-_NUMBERED = re.compile(r"\d+\. ")
-_SECOND_ENTRY = re.compile(r"\.  (?=[a-z_][\w, ]*: )")  # two spaces separate entries of one line
+_ENTRY = re.compile(r"^((?:\*|&#42;){0,2}[A-Za-z_][\w.]*):(?= )", re.MULTILINE)
+_SECTION = re.compile(
+    r"^(?P<heading>Args|Attributes|Keyword Args|Raises|Returns):\n(?P<entries>(?: {4}.*(?:\n|$))+)", re.MULTILINE
+)
 _MARKUP = re.compile("[" + re.escape("".join(_ENTITIES)) + "]")
 
 
@@ -36,27 +35,16 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def as_markdown(docstring: str) -> str:
-    """A docstring with its lists of names as Markdown lists, its example as code, and nothing in it read as markup."""
-    text, prompt, example = docstring.partition(">>> ")
-    text = _SECTION.sub(lambda section: textwrap.dedent(section["entries"]), text)
-    text = _RAISES.sub(r"Raises \1 ", text)
-    text = _SECOND_ENTRY.sub(".\n", text.rstrip())
-    lines: list[str] = []
-    for line in plain(text).split("\n"):
-        entry = _ENTRY.match(line)
-        begins = entry is not None or _NUMBERED.match(line) is not None
-        ends = line.startswith("Raises ") and _in_list(lines)
-        if ends or (begins and lines and lines[-1] and not _in_list(lines)):
-            lines.append("")
-        if entry is not None:
-            names = ", ".join(f"`{name}`" for name in entry["names"].split(", "))
-            line = f"- {names}:{line[entry.end() :]}"
-        elif line and not begins and _in_list(lines):
-            line = "    " + line.strip()
-        lines.append(line)
-    return "\n".join([*lines, *(["", f"```pycon\n{prompt}{example.rstrip()}\n```"] if prompt else [])])
+    """A Google docstring as Markdown: sections as lists, the example as code, and nothing in it read as markup."""
+    text, _, example = docstring.partition("\nExamples:\n")
+    parts = [_SECTION.sub(_section, plain(text.rstrip()))]
+    if example:
+        parts.append(f"```pycon\n{textwrap.dedent(example).rstrip()}\n```")
+    return "\n\n".join(parts)
 
 
-def _in_list(lines: list[str]) -> bool:
-    """Whether the last line is of a list."""
-    return bool(lines) and lines[-1].startswith(("- ", "    "))
+def _section(section: re.Match[str]) -> str:
+    """The entries of a section as a list. Parameters need no heading, as they follow the signature."""
+    heading = "" if section["heading"] in ("Args", "Attributes", "Keyword Args") else f"{section['heading']}:\n\n"
+    entries = textwrap.dedent(section["entries"])
+    return heading + _ENTRY.sub(lambda entry: f"- `{entry[1].replace(_ENTITIES['*'], '*')}`:", entries)

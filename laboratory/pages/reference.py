@@ -9,9 +9,10 @@ import syntaxlm
 
 # From the ground up: a package imports only those before it.
 PACKAGES = [
-    "core", "drawing", "trees", "text", "ops", "models", "storage", "data", "batches", "scoring", "generation",
-    "parsing", "evaluation", "training", "api",
+    "core", "drawing", "statistics", "reports", "trees", "text", "ops", "models", "storage", "data", "batches",
+    "scoring", "parsing", "generation", "evaluation", "training", "comparison", "api",
 ]  # fmt: skip
+PROGRAMS = {"cli", "jobs", "serve", "spacy"}  # they are started, not called
 PACKAGE = Path(syntaxlm.__file__).parent
 
 
@@ -21,10 +22,10 @@ def reference_pages() -> dict[str, str]:
 
 
 def all_packages() -> list[str]:
-    """Those that are there: packages, and the modules beside them that are no part of the command line."""
+    """The packages that are called from Python, those that are not listed here at the end."""
     found = [module.name for module in pkgutil.iter_modules([str(PACKAGE)]) if not module.name.startswith("_")]
     known = [package for package in PACKAGES if package in found]
-    return known + sorted(set(found) - set(known) - {"app"})
+    return known + sorted(set(found) - set(known) - PROGRAMS)
 
 
 def _package_page(package: str) -> str:

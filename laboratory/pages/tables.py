@@ -13,7 +13,7 @@ from syntaxlm.scoring.surprisal import MEASURES, SURPRISALS
 # Each table, and the commands that write it.
 TABLES = {
     "syntaxlm.scoring.surprisal:SURPRISALS": ["score"],
-    "syntaxlm.parsing.parse:CONSTITUENTS": ["parse"],
+    "syntaxlm.parsing.result:CONSTITUENTS": ["parse"],
     "syntaxlm.generation.sentences:GENERATED_SENTENCES": ["generate"],
     "syntaxlm.generation.sentences:SAMPLED_TREES": ["generate --trees"],
     "syntaxlm.generation.trees:GENERATED_TREES": ["generate"],

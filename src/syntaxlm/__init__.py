@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from syntaxlm.evaluation.suites import evaluate_suites as evaluate_suites
     from syntaxlm.evaluation.trees import evaluate_parsing as evaluate_parsing
     from syntaxlm.evaluation.trees import evaluate_trees as evaluate_trees
-    from syntaxlm.parsing.parse import Parse as Parse
+    from syntaxlm.parsing.result import Parse as Parse
     from syntaxlm.scoring.cache import CacheSettings as CacheSettings
     from syntaxlm.scoring.word_table import word_table as word_table
     from syntaxlm.text.treebank_style import TreebankStyle as TreebankStyle
@@ -59,7 +59,7 @@ _MODULES = {
     "InputWarning": "core.errors",
     "LanguageModel": "api.model",
     "PROTOCOLS": "trees.f1",
-    "Parse": "parsing.parse",
+    "Parse": "parsing.result",
     "Protocol": "trees.f1",
     "RegressionSettings": "evaluation.options",
     "Tree": "trees.tree",

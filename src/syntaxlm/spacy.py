@@ -35,7 +35,7 @@ from syntaxlm.trees.tree import Constituent, Tree, format_brackets
 if TYPE_CHECKING:
     from syntaxlm.api.model import LanguageModel
     from syntaxlm.parsing.options import Decoder
-    from syntaxlm.parsing.parse import Parse
+    from syntaxlm.parsing.result import Parse
 
 SPANS = "syntaxlm"  # name of the group of constituents in `doc.spans`
 _WHITE_SPACE = re.compile(r"\s+")

@@ -125,7 +125,7 @@ def test_every_protocol_and_preprocessing_rule_is_told():
 
 def test_the_reference_has_every_package():
     assert {"trees", "models", "storage", "core"} <= set(all_packages())
-    assert "app" not in all_packages()
+    assert "cli" not in all_packages()
 
 
 def test_every_table_of_results_and_every_command_with_formats_is_in_the_documentation():

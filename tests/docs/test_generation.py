@@ -98,16 +98,18 @@ def test_every_formula_of_the_pages_becomes_mathml():
 
 
 def test_docstrings_become_markdown():
-    text = "What it is.\n\nArgs:\n    tokens: (T, B) <unk>\n        and more\n    mask: (B,)\n\nRaises InputError."
-    text += "\n\n>>> 1 < 2\nTrue"
+    text = "What it is.\n\nArgs:\n    tokens: (T, B) <unk>\n        and more\n    **masks: (B,)\n\n"
+    text += "Raises:\n    InputError: if so.\n\nExamples:\n    >>> 1 < 2\n    True"
     assert as_markdown(text).split("\n") == [
         "What it is.",
         "",
         "- `tokens`: (T, B) &lt;unk>",
         "    and more",
-        "- `mask`: (B,)",
+        "- `**masks`: (B,)",
         "",
-        "Raises InputError.",
+        "Raises:",
+        "",
+        "- `InputError`: if so.",
         "",
         "```pycon",
         ">>> 1 < 2",

@@ -14,7 +14,8 @@ from syntaxlm.drawing.files import format_latex
 from syntaxlm.drawing.terminal import draw_tree
 from syntaxlm.parsing.json_lines import json_lines
 from syntaxlm.parsing.options import ParseOptions
-from syntaxlm.parsing.parse import CONSTITUENTS, NotRead, Parse, parse_lines
+from syntaxlm.parsing.parse import parse_lines
+from syntaxlm.parsing.result import CONSTITUENTS, NotRead, Parse
 from syntaxlm.parsing.structure import structure_of
 from syntaxlm.reports.tables import blocks_of, format_blocks
 from syntaxlm.text.normaliser import split_words

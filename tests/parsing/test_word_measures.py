@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.parsing.parse import Parse, parse_lines
+from syntaxlm.parsing.parse import parse_lines
+from syntaxlm.parsing.result import Parse
 from syntaxlm.parsing.word_measures import tree_measures, word_measures
 from syntaxlm.scoring.options import ScoreOptions
 from syntaxlm.scoring.surprisal import word_columns

@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import cycle, islice
+from itertools import cycle
 from pathlib import Path
 from typing import Any, Literal, overload
 
@@ -17,6 +17,7 @@ import torch
 from syntaxlm.api.results import Results, SentenceSurprisal, Surprisals
 from syntaxlm.core.errors import LONGEST_NAME, InputError, shortened
 from syntaxlm.core.files import named_path
+from syntaxlm.core.iteration import batched
 from syntaxlm.core.reading import keeps_readings
 from syntaxlm.core.settings import check_number
 from syntaxlm.core.text_files import LINES_TOGETHER
@@ -52,8 +53,9 @@ from syntaxlm.generation.sentences import (
 from syntaxlm.generation.stops import read_stops, write_stops
 from syntaxlm.generation.trees import GeneratedTree, generate_trees
 from syntaxlm.parsing.options import Decoder, MarkUse, ParseOptions, Ties
-from syntaxlm.parsing.parse import CONSTITUENTS, Parse, check_text_of, parse_lines
+from syntaxlm.parsing.parse import check_text_of, parse_lines
 from syntaxlm.parsing.processes import parse_in_processes
+from syntaxlm.parsing.result import CONSTITUENTS, Parse
 from syntaxlm.parsing.word_measures import word_measures
 from syntaxlm.scoring.cache import CacheSettings
 from syntaxlm.scoring.engine import Scorer
@@ -196,7 +198,7 @@ class LanguageModel(ModelBundle):
         models = [self, *also]
         read = partial(parse_lines, models, options=options, names=model_names(models))
         read([])  # reports wrong options now instead of with the first parse
-        batches = enumerate(iter(lambda: list(islice(texts, batch_size)), []))
+        batches = enumerate(batched(texts, batch_size))
 
         def chunks() -> Iterator[tuple[int, list[str]]]:
             for number, batch in batches:

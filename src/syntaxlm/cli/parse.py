@@ -18,7 +18,7 @@ from syntaxlm.parsing.options import ParseOptions
 
 if TYPE_CHECKING:
     from syntaxlm.jobs.work import Work
-    from syntaxlm.parsing.parse import Parse, ParseBatch
+    from syntaxlm.parsing.result import Parse, ParseBatch
 
 FAILED = 1  # exit code if shards failed
 
@@ -158,7 +158,8 @@ def parse(
         raise InputError("--column: applies only to jobs that read Parquet files; add --workers N, or omit it")
     source = text.read()
     from syntaxlm.data.tables import refuse_table
-    from syntaxlm.parsing.parse import CONSTITUENTS, parse_text
+    from syntaxlm.parsing.parse import parse_text
+    from syntaxlm.parsing.result import CONSTITUENTS
     from syntaxlm.reports.tables import write_blocks
 
     if isinstance(source, str):

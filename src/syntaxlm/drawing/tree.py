@@ -144,16 +144,26 @@ def tree_picture(
             raise ValueError(f"found {len(values)} {name} for {len(words)} words; expected one per word")
     if distances is not None and not all(map(math.isfinite, distances[1:])):
         raise ValueError("distances must be finite")
-    title = " ".join(words)
-    if gold is None:
-        columns = _columns([tree], words, distances)
-        return _picture(tree, words, columns, distances, notes, f"Tree: {title}", span_notes=span_notes)
+    if gold is not None:
+        return _tree_pair(tree, gold, words, distances, notes)
+    columns = _columns([tree], words, distances)
+    return _picture(tree, words, columns, distances, notes, f"Tree: {' '.join(words)}", span_notes=span_notes)
 
+
+def _tree_pair(
+    tree: DrawableTree,
+    gold: DrawableTree,
+    words: Sequence[str],
+    distances: Sequence[float] | None,
+    notes: Sequence[str],
+) -> Picture:
+    """Return an induced tree and a gold tree, in which the spans that both have are marked."""
     if len(tree.words) != len(gold.words):
         raise InputError(
             f"the induced tree has {len(tree.words)} words, but the gold tree has {len(gold.words)}; expected the same"
             " words"
         )
+    title = " ".join(words)
     spans = {(start, end) for _, start, end in tree.constituents if end - start > 1}
     gold_spans = {(start, end) for _, start, end in gold.constituents if end - start > 1}
     shared = spans & gold_spans

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice, pairwise
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from syntaxlm.core.errors import InputError, amount
+from syntaxlm.core.iteration import batched
 from syntaxlm.core.progress import progress_bar
 from syntaxlm.core.text_files import LINES_TOGETHER, source_name
 from syntaxlm.data.corpora import read_sentences
@@ -160,7 +161,7 @@ def parsed_sentences(bundle: ModelBundle, path: str | Path) -> Iterator[Labelled
     """
     lines = read_sentences(path, bundle.normaliser)
     is_empty = True
-    for chunk in iter(lambda: list(islice(lines, LINES_TOGETHER)), []):
+    for chunk in batched(lines, LINES_TOGETHER):
         sentences = []
         for number, line in chunk:
             try:

@@ -7,13 +7,14 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from itertools import chain, groupby, islice
+from itertools import chain, groupby
 from pathlib import Path
 from typing import Any, Literal
 
 from syntaxlm.core.declarations import LARGEST_COUNT
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import remove_unfinished
+from syntaxlm.core.iteration import batched
 from syntaxlm.core.progress import Progress, working
 from syntaxlm.core.text_files import LINES_TOGETHER, no_sentence
 from syntaxlm.core.version import VERSION
@@ -121,7 +122,7 @@ class Job:
         source = task.source
         drops_tags = is_tagged(source.name) and not loaded.reads_tags
         lines = source.lines(task, self.longest)
-        while chunk := list(islice(lines, LINES_TOGETHER)):
+        for chunk in batched(lines, LINES_TOGETHER):
             texts = []
             for line in chunk:
                 text, reason = line.text, line.fault

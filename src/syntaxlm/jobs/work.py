@@ -71,7 +71,8 @@ class ParseWork(Work):
     options: ParseOptions
 
     def load(self, device: str) -> Loaded:
-        from syntaxlm.parsing.parse import CONSTITUENTS, parse_lines
+        from syntaxlm.parsing.parse import parse_lines
+        from syntaxlm.parsing.result import CONSTITUENTS
 
         bundles = [_load(name, device) for name in self.models]
 

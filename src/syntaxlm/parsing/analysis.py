@@ -17,7 +17,8 @@ from syntaxlm.drawing.sentence import Analysis, SentenceMaps
 from syntaxlm.models.abilities import HasMaps
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.parsing.options import ParseOptions
-from syntaxlm.parsing.parse import Parse, parse_lines
+from syntaxlm.parsing.parse import parse_lines
+from syntaxlm.parsing.result import Parse
 from syntaxlm.parsing.structure import decodings, structure_of
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.options import AS_WRITTEN

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from syntaxlm.core.files import to_json
-from syntaxlm.parsing.parse import ParseBatch
+from syntaxlm.parsing.result import ParseBatch
 from syntaxlm.trees.spans import AnyIntegers, Integers, offsets_of
 
 _SCALE = 1e6  # six decimals

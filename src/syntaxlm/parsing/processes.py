@@ -14,7 +14,7 @@ import torch
 
 from syntaxlm.core.errors import InputError, InputWarning
 from syntaxlm.core.threads import core_count
-from syntaxlm.parsing.parse import Parse
+from syntaxlm.parsing.result import Parse
 
 Read = Callable[..., Iterable[Parse]]
 """Parses a list of texts. first: number of the first one."""

@@ -11,7 +11,8 @@ from syntaxlm.core.iteration import batched
 from syntaxlm.core.text_files import LINES_TOGETHER
 from syntaxlm.models.abilities import ParsesSentences
 from syntaxlm.parsing.options import ParseOptions
-from syntaxlm.parsing.parse import Parse, parse_lines
+from syntaxlm.parsing.parse import parse_lines
+from syntaxlm.parsing.result import Parse
 from syntaxlm.scoring.options import TREE_MEASURES, ScoreOptions
 from syntaxlm.scoring.surprisal import WordSurprisal, surprisals
 from syntaxlm.storage.folder import ModelBundle

@@ -15,13 +15,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from html import escape
-from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple, cast, get_args
 
 from syntaxlm.core.declarations import ReportFormat
 from syntaxlm.core.errors import InputError, printable
 from syntaxlm.core.files import replaced, text_output, to_json
+from syntaxlm.core.iteration import batched
 from syntaxlm.core.reading import ReadingReport
 from syntaxlm.core.run_head import RunHead
 
@@ -394,8 +394,8 @@ def write_blocks(
 
 def blocks_of(rows: Iterable[Row], names: Iterable[str], size: int) -> Iterator[Block]:
     """Yield rows in columns, so many at a time.  names: of the columns."""
-    rest, names = iter(rows), list(names)
-    while block := list(islice(rest, size)):
+    names = list(names)
+    for block in batched(rows, size):
         yield {name: [row[name] for row in block] for name in names}
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import warnings
-from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -40,6 +39,7 @@ from syntaxlm.models.abilities import (
 from syntaxlm.models.batches import State, TextMode, TokenBatch, TreeBatch
 from syntaxlm.models.registry import require
 from syntaxlm.scoring.long_sentences import LONG_SENTENCE, SCORING, check_long_sentence, fitting_in_memory
+from syntaxlm.scoring.parts import distinct_sentences, numbered_corpus, parts_of
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.vocabulary import Vocabulary
 
@@ -53,7 +53,6 @@ DISTRIBUTIONS = 1 << 24  # probabilities of next tokens that are in memory toget
 STREAM_STEPS = 1024  # of a batch of a stream in one column
 
 LogProbs = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 
 
 class Predictions(NamedTuple):
@@ -158,8 +157,8 @@ class Scorer:
         model = self._token_model(hidden, best)
         if self.mode.carry_state:
             stream = self.stream(hidden, best)
-            return (stream.read(part) for part in _parts(corpus, TOKENS))
-        return (self._sentence_tokens(model, part, hidden, best) for part in _parts(corpus, TOKENS))
+            return (stream.read(part) for part in parts_of(corpus, TOKENS))
+        return (self._sentence_tokens(model, part, hidden, best) for part in parts_of(corpus, TOKENS))
 
     def stream(self, hidden: bool = False, best: int | None = None) -> TokenStream:
         """Read sentences as one stream that continues from call to call. Parameters and errors: see `tokens`."""
@@ -197,7 +196,7 @@ class Scorer:
             total: number of sentences, for the progress bar; None: unknown.
         """
         parts = [
-            self._sentence_sums(model, _numbered(chunk))
+            self._sentence_sums(model, numbered_corpus(chunk))
             for chunk in progress_bar(batched(numbered, SENTENCES), "scoring sentences", total, len)
         ]
         return self._checked(np.concatenate(parts) if parts else np.zeros(0), may_be_empty=True)
@@ -227,7 +226,7 @@ class Scorer:
             return float(self._tree_words(corpus).sum())
         if not self.mode.carry_state:
             model = require(self.model, ScoresSentences, self.name, "perplexity")
-            return sum(float(self._sentence_sums(model, part).sum()) for part in _parts(corpus, SENTENCES * 8))
+            return sum(float(self._sentence_sums(model, part).sum()) for part in parts_of(corpus, SENTENCES * 8))
 
         # A stream in several columns, because only the sum is needed.
         total = 0.0
@@ -277,7 +276,7 @@ class Scorer:
         self, model: ScoresTokens, corpus: EncodedCorpus, hidden: bool, best: int | None
     ) -> ScoredTokens:
         """Score the sentences of a part of a text, each read independently."""
-        distinct, index = _distinct(corpus)
+        distinct, index = distinct_sentences(corpus)
         batches = self._batches(distinct)
         places: list[Tensor] = []
         tokens: list[Tensor] = []
@@ -316,13 +315,13 @@ class Scorer:
     @torch.no_grad()
     def _sentence_sums(self, model: ScoresSentences, corpus: EncodedCorpus) -> LogProbs:
         """(S,) log-probabilities of sentences read independently; 0 for empty ones if ends are not predicted."""
-        distinct, index = _distinct(corpus)
+        distinct, index = distinct_sentences(corpus)
         sums = np.zeros(len(distinct))
         if not self.mode.predict_eos and not distinct.lengths.all():
             full = np.flatnonzero(distinct.lengths)
             if len(full):
                 numbered = [(int(distinct.line_numbers[place]), distinct.sentence(int(place))) for place in full]
-                sums[full] = self._sentence_sums(model, _numbered(numbered))
+                sums[full] = self._sentence_sums(model, numbered_corpus(numbered))
             return sums[index]
         # A model of whole sentences compares all spans, which takes time as the cube of the length.
         power = 3 if self.model.reads == "sentences" else 1
@@ -483,49 +482,6 @@ def _read_once(model: ScoresTokens, best: int | None, batch: TokenBatch) -> None
     model.token_log_probs(batch)
     if best is not None:
         _batch_predictions(model, batch, best)
-
-
-def _numbered(sentences: Sequence[tuple[int, Sequence[int]]]) -> EncodedCorpus:
-    """Return the sentences with these numbers as a corpus."""
-    corpus = EncodedCorpus.from_sentences([sentence for _, sentence in sentences])
-    corpus.line_numbers = np.array([number for number, _ in sentences], np.int64)
-    return corpus
-
-
-def _parts(corpus: EncodedCorpus, tokens: int) -> Iterator[EncodedCorpus]:
-    """Yield the corpus in parts of whole sentences, of at most `tokens` tokens with their ends, or of one sentence."""
-
-    def start(sentence: int) -> int:  # one at a time: offsets may be on disk and are never all in memory
-        return int(corpus.offsets[sentence]) + sentence
-
-    first = 0
-    while first < len(corpus):
-        end = bisect_right(range(len(corpus) + 1), start(first) + tokens, key=start)
-        last = max(first + 1, end - 1)
-        offsets = np.asarray(corpus.offsets[first : last + 1])
-        yield EncodedCorpus(corpus.ids[offsets[0] : offsets[-1]], offsets - offsets[0], corpus.line_numbers[first:last])
-        first = last
-
-
-def _distinct(corpus: EncodedCorpus) -> tuple[EncodedCorpus, Integers]:
-    """Return the distinct sentences of a corpus, and for each sentence its index among them.
-
-    Scoring repeated sentences once saves time and keeps ties: rounding differs between batches.
-    """
-    ids = np.asarray(corpus.ids)
-    offsets = np.asarray(corpus.offsets)
-    places: dict[bytes, int] = {}
-    index = np.empty(len(corpus), np.int64)
-    for number in range(len(corpus)):
-        key = ids[offsets[number] : offsets[number + 1]].tobytes()
-        index[number] = places.setdefault(key, len(places))
-    if len(places) == len(corpus):
-        return corpus, index
-    firsts = np.unique(index, return_index=True)[1]
-    numbered = [
-        (int(corpus.line_numbers[first]), ids[offsets[first] : offsets[first + 1]].tolist()) for first in firsts
-    ]
-    return _numbered(numbered), index
 
 
 def unusable(name: str, values: str = "NaN") -> InputError:

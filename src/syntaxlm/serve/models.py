@@ -28,7 +28,7 @@ from syntaxlm.models.abilities import (
     ScoresTokens,
     abilities_of,
 )
-from syntaxlm.parsing.parse import Alternative, Parse
+from syntaxlm.parsing.result import Alternative, Parse
 from syntaxlm.scoring.surprisal import WordSurprisal
 from syntaxlm.serve.limits import Limits
 from syntaxlm.serve.pictures import chart_picture, sentence_picture

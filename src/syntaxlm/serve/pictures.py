@@ -12,7 +12,7 @@ from syntaxlm.drawing.sentence import Analysis, Drawing
 from syntaxlm.drawing.surprisal import FULL, surprisal_bars
 from syntaxlm.drawing.svg import UNKNOWN, Picture, right_to_left
 from syntaxlm.drawing.tree import SpanNote, tree_picture, word_anchors
-from syntaxlm.parsing.parse import Parse
+from syntaxlm.parsing.result import Parse
 from syntaxlm.trees.tree import Tree
 
 LARGEST_CHART = 40  # words; charts of longer sentences are not drawn

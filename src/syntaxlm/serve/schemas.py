@@ -14,7 +14,7 @@ from syntaxlm.core.declarations import options_of
 from syntaxlm.core.text_files import check_encodable
 from syntaxlm.generation.options import SamplingOptions
 from syntaxlm.parsing.options import ParseOptions
-from syntaxlm.parsing.parse import NotRead
+from syntaxlm.parsing.result import NotRead
 from syntaxlm.scoring.options import ScoreOptions
 from syntaxlm.scoring.surprisal import MEASURES, SURPRISALS, WordSurprisal
 

@@ -5,7 +5,7 @@ Each function returns one binary tree per sentence: its spans of two or more wor
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -314,16 +314,18 @@ def _positions_to_open(starts: list[int], ends: list[int], is_open: list[bool], 
                 counts = end == _CLOSED and start != _USED
                 best[span][start, end] = below[inner]._replace(spans=below[inner].spans + counts)
 
-    # Follow the choices from the root down, and note the positions at which they open groups of children.
-    positions = []
-    agenda = [best_below(root, _OPEN, _CLOSED)]
+    return [position for position in _opened(best_below(root, _OPEN, _CLOSED), best, starts) if contested[position]]
+
+
+def _opened(root: _Best, best: list[dict[tuple[int, int], _Best]], starts: list[int]) -> Iterator[int]:
+    """Yield the positions at which the choices, from the root down, open groups of children."""
+    agenda = [root]
     while agenda:
         choice = agenda.pop()
         if choice.before is not None:
-            if choice.start == _OPEN and contested[starts[choice.child]]:
-                positions.append(starts[choice.child])
+            if choice.start == _OPEN:
+                yield starts[choice.child]
             agenda += [choice.before, best[choice.child][choice.start, choice.end]]
-    return positions
 
 
 def _children(starts: list[int], ends: list[int]) -> list[list[int]]:

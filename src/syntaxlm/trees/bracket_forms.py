@@ -6,6 +6,8 @@ import re
 from collections import Counter
 from functools import lru_cache
 
+from syntaxlm.trees.bracket_tokens import ATOM, SPACE
+
 LABEL_LIKE = 0.5  # smallest share of labels that look like labels
 OVERLAP = 0.1  # largest share of words that also are labels, for labels that are recognised by their recurrence
 
@@ -20,10 +22,8 @@ _FUNCTION = re.compile(r"(?<=.)[-=+.|;^:*\d].*", re.DOTALL)
 _POSITION = re.compile(r"(\d+)=.+", re.DOTALL)
 
 _ESCAPED = re.compile(r"\\([()])")
-_ATOM = r"[^ \t\r\n\f\v()]"
-_SPACE = r"[ \t\r\n\f\v]"
-_AS_WORDS = (re.compile(rf"\((?:-LRB-|\(){_SPACE}+\(\)"), re.compile(rf"\((?:-RRB-|\)){_SPACE}+\)\)"))
-_WITH_ANY_TAG = re.compile(rf"\(({_ATOM}+){_SPACE}+\(\)")
+_AS_WORDS = (re.compile(rf"\((?:-LRB-|\(){SPACE}+\(\)"), re.compile(rf"\((?:-RRB-|\)){SPACE}+\)\)"))
+_WITH_ANY_TAG = re.compile(rf"\(({ATOM}+){SPACE}+\(\)")
 _WORDS = {"(": "-LRB-", ")": "-RRB-"}
 
 _OTHER_FORMATS = (

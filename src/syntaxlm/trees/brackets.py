@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Generic, NamedTuple, TypeVar, cast
@@ -24,15 +24,8 @@ from syntaxlm.trees.bracket_forms import (
     is_label_like,
     with_escaped_parentheses,
 )
+from syntaxlm.trees.bracket_tokens import SPACE, TOKEN, Token, TokenPlaces
 
-# Only ASCII white space separates tokens: a no-break space is part of a word.
-SPACE = r"[ \t\r\n\f\v]"
-_ATOM = r"[^ \t\r\n\f\v()]"
-_TOKEN = re.compile(
-    rf"\({SPACE}*({_ATOM}++){SPACE}++({_ATOM}++){SPACE}*\)"  # 1, 2: a bracket of two atoms
-    rf"|(\(){SPACE}*({_ATOM}*)"  # 3: an opening bracket, 4: the atom after it
-    rf"|({_ATOM}+|\))"  # 5: a further atom, a closing bracket
-)
 _READ = {
     "-LRB-": "(",
     "-RRB-": ")",
@@ -50,11 +43,17 @@ _CAPITAL_WORDS = {"A", "I"}  # words of English that look like labels
 _CERTAIN_TOKENS = 5_000  # of a file, from which the recurrence of labels leaves no doubt
 _BRACKETS_PER_BARE = 8  # one inner bracket without label among so many brackets is evidence against labels
 
-Token = tuple[str, str, str, str, str]
-"""The groups of a match: tag, word, opening bracket, label, other; those that did not match are ""."""
-Parts = tuple[list[str], list[str], list[str], list[int], list[int]]
-"""Of a tree: words and tags, and labels, starts and ends of its constituents."""
 TreeType = TypeVar("TreeType")
+
+
+class Parts(NamedTuple):
+    """The parts of a tree: words with their tags, and constituents in pre-order."""
+
+    words: list[str]
+    tags: list[str]
+    labels: list[str]
+    starts: list[int]
+    ends: list[int]
 
 
 class Place(NamedTuple):
@@ -162,7 +161,8 @@ class _Parser(Generic[TreeType]):
         self.source = source
         self.make = make
         self.remarks = Remarks()
-        self.tokens = cast(list[Token], _TOKEN.findall(text))
+        self.tokens = cast(list[Token], TOKEN.findall(text))
+        self.places = TokenPlaces(text)
         self._start()
 
     def _start(self) -> None:
@@ -197,9 +197,11 @@ class _Parser(Generic[TreeType]):
                 self._start()
                 self._build_unlabelled()
         except _Fault as fault:
-            (line,) = self._lines([fault.token])
+            (line,) = self.places.lines([fault.token])
             raise InputError(f"{self.source}, line {line}: found {fault.found}, expected {fault.expected}") from None
-        failed = list(map(Place, [index for index, _ in self.failed], self._lines([first for _, first in self.failed])))
+        failed = list(
+            map(Place, [index for index, _ in self.failed], self.places.lines([first for _, first in self.failed]))
+        )
         for place in failed:
             self.remarks.add("trees without words (failed parses)", place.line)
         return ParsedBrackets(self.trees, labelled, evidence, failed, remarks=self.remarks)
@@ -265,13 +267,13 @@ class _Parser(Generic[TreeType]):
         make = self.make
         first = 0  # the first token of the outermost bracket
         empties = 0  # brackets without words in earlier trees
-        for number, (tag, word, opening, label, other) in enumerate(self.tokens):
+        for number, (tag, word, opening, label, atom) in enumerate(self.tokens):
             if word:
                 if stack:
                     words.append(unescaped[word])
                     tags.append(tag)
                 else:
-                    trees.append(make(([unescaped[word]], [tag], [], [], [])))
+                    trees.append(make(Parts([unescaped[word]], [tag], [], [], [])))
                     self.words += 1
             elif opening:
                 if not stack:
@@ -283,8 +285,8 @@ class _Parser(Generic[TreeType]):
                 starts.append(len(words))
                 ends.append(-1)
             elif not stack:
-                raise _outside(number, other)
-            elif other == ")":
+                raise _outside(number, atom)
+            elif atom == ")":
                 place = stack.pop()
                 ends[place] = end = len(words)
                 if starts[place] == end:
@@ -298,13 +300,14 @@ class _Parser(Generic[TreeType]):
                     elif end == 1 < len(labels):
                         self._check_labels(first, labels, tags)
                     if len(self.empty) > empties:
-                        parts, empties = without_empty(parts), len(self.empty)
+                        parts = without_empty(parts)
+                        empties = len(self.empty)
                     self.words += end
                     trees.append(make(parts))
                     words, tags, labels, starts, ends = parts = new_parts()
             else:
                 self.leaves.append(number)
-                words.append(unescaped[other])
+                words.append(unescaped[atom])
                 tags.append("")
         if stack:
             raise _unclosed(first, stack)
@@ -316,7 +319,7 @@ class _Parser(Generic[TreeType]):
         unescaped = _Words()
         first = 0  # the first token of the outermost bracket
         opened = -1  # the last opening bracket before an atom
-        for number, (tag, word, opening, label, other) in enumerate(self.tokens):
+        for number, (tag, word, opening, label, atom) in enumerate(self.tokens):
             if word:
                 starts.append(len(words))
                 words += unescaped[tag], unescaped[word]
@@ -333,8 +336,8 @@ class _Parser(Generic[TreeType]):
                     words.append(unescaped[label])
                     opened = number
             elif not stack:
-                raise _outside(number, other)
-            elif other == ")":
+                raise _outside(number, atom)
+            elif atom == ")":
                 place = stack.pop()
                 ends[place] = len(words)
                 if opened == number - 1 >= 0:  # around a single word
@@ -344,7 +347,7 @@ class _Parser(Generic[TreeType]):
                 elif starts[place] == len(words):
                     self.empty.append(number)
             else:
-                words.append(unescaped[other])
+                words.append(unescaped[atom])
             if not stack:
                 if not words:
                     self.failed.append((len(self.trees), first))
@@ -379,7 +382,7 @@ class _Parser(Generic[TreeType]):
         roots = self._roots()
         if self.empty:
             known = {token[0] for token in tokens} | self._labels_in_use()
-            spaces = self._spaces([number - 1 for number in self.empty])
+            spaces = self.places.spaces([number - 1 for number in self.empty])
             changes: dict[int, tuple[int, Token]] = {}  # first token -> number of tokens, the token in their place
             dropped = []
             for number in self.empty:
@@ -415,7 +418,7 @@ class _Parser(Generic[TreeType]):
 
     def _replace(self, changes: dict[int, tuple[int, Token]]) -> None:
         """Build the trees again with some tokens replaced. The text is marked with as many tokens, for line numbers."""
-        all_lines = self._all_lines()
+        all_lines = self.places.lines(range(len(self.tokens)))
         tokens: list[Token] = []
         lines: list[int] = []
         skip = 0
@@ -428,7 +431,7 @@ class _Parser(Generic[TreeType]):
             tokens.append(token)
             lines.append(all_lines[number])
         self.tokens = tokens
-        self.known_lines = lines
+        self.places.known_lines = lines
         self._start()
         self._build_labelled()
         self._check_brackets_of_one_atom()
@@ -447,52 +450,11 @@ class _Parser(Generic[TreeType]):
 
     def _remark(self, what: str, numbers: Sequence[int], examples: Sequence[str] = ()) -> None:
         """Add a remark on tokens, with the lines of the first ones."""
-        lines = self._lines(numbers[: 4 * LINES_NAMED])
+        lines = self.places.lines(numbers[: 4 * LINES_NAMED])
         for place, line in enumerate(lines):
             self.remarks.add(what, line, examples[place] if examples and examples[place] else None)
         if rest := len(numbers) - len(lines):
             self.remarks.add(what, count=rest)
-
-    known_lines: list[int] | None = None  # of all tokens, if some were replaced
-
-    def _lines(self, numbers: Sequence[int]) -> list[int]:
-        """Return the line numbers of tokens, whose numbers are in ascending order."""
-        if self.known_lines is not None:
-            return [self.known_lines[number] for number in numbers]
-        lines = []
-        line = 1
-        position = 0
-        for match in self._matches(numbers):
-            line += self.text.count("\n", position, match.start())
-            position = match.start()
-            lines.append(line)
-        return lines
-
-    def _all_lines(self) -> list[int]:
-        return self._lines(range(len(self.tokens)))
-
-    def _matches(self, numbers: Sequence[int]) -> Iterator[re.Match[str]]:
-        """Yield the matches of tokens, whose numbers are in ascending order; nothing is read after the last one."""
-        wanted = iter(numbers)
-        following = next(wanted, None)
-        if following is None:
-            return
-        for number, match in enumerate(_TOKEN.finditer(self.text)):
-            if number == following:
-                yield match
-                following = next(wanted, None)
-                if following is None:
-                    return
-
-    def _spaces(self, numbers: Sequence[int]) -> dict[int, tuple[bool, bool]]:
-        """Return, for opening brackets of one atom, whether white space is before the atom, and after it."""
-        if self.known_lines is not None:  # all that remain are dropped
-            return dict.fromkeys(numbers, (False, True))
-        spaces = {}
-        for number, match in zip(numbers, self._matches(numbers), strict=True):
-            after = self.text[match.end() : match.end() + 1]
-            spaces[number] = match.start(4) > match.start() + 1, after != ")"
-        return spaces
 
 
 def _one_atom(number: int, atom: str) -> _Fault:
@@ -518,7 +480,7 @@ def without_empty(parts: Parts) -> Parts:
     """Return the parts of a tree without constituents that have no words."""
     words, tags, labels, starts, ends = parts
     with_words = [index for index, (start, end) in enumerate(zip(starts, ends, strict=True)) if start < end]
-    return (
+    return Parts(
         words,
         tags,
         [labels[index] for index in with_words],
@@ -529,4 +491,4 @@ def without_empty(parts: Parts) -> Parts:
 
 def new_parts() -> Parts:
     """Return the parts of a tree without words."""
-    return [], [], [], [], []
+    return Parts([], [], [], [], [])

@@ -277,7 +277,10 @@ def _blocks(
 def _tree(sentence: ConlluSentence, file_format: _Format, remarks: Remarks) -> DependencyTree | None:
     """Return the tree of a sentence; None for a sentence without words."""
     words: list[str] = []
-    tags, labels, heads, rows = [], [], [], []
+    tags: list[str] = []
+    labels: list[str] = []
+    heads: list[int] = []
+    rows: list[int] = []
     for row, line in enumerate(sentence.rows):
         columns = line.split("\t")
         if not file_format.fewest <= len(columns) <= file_format.most:

@@ -14,7 +14,8 @@ from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import write_text
 from syntaxlm.core.reading import ReadingReport, announce
 from syntaxlm.core.text_files import read_whole_text, source_name
-from syntaxlm.trees.brackets import SPACE, Parts, Place, new_parts, parse, without_empty
+from syntaxlm.trees.bracket_tokens import SPACE
+from syntaxlm.trees.brackets import Parts, Place, new_parts, parse, without_empty
 
 if TYPE_CHECKING:
     import nltk
