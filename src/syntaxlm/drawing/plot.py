@@ -110,6 +110,9 @@ def _plot_svg(plot: Plot, theme: Theme = "auto") -> str:
     body = re.sub(r"\s*\n\s*", "\n", body).replace(">\n<", "><").replace("\n", " ")
     body = re.sub(r"<[^>]*>", lambda tag: re.sub(r"(\.\d\d)\d+", r"\1", tag[0]), body)  # coordinates
 
+    # Markers have the colour of their uses, which style sheets reach.
+    body = re.sub(r'(<defs><path [^>]*style="[^"]*?)stroke: #\w+;? ?', r"\1", body)
+
     # Only names that are used stay. Those of two plots on a page differ, and a plot always has the same.
     used = set(re.findall(r'(?:href="#|url\(#)([^")]+)', body))
     body = re.sub(r' id="([^"]*)"(?=[^<]*>)', lambda match: match[0] if match[1] in used else "", body)
@@ -134,7 +137,7 @@ def _style_sheet(theme: Theme) -> str:
     rules = ".syntaxlm-plot *{stroke-linejoin:round;stroke-linecap:butt}"
     if theme == "auto":
         dark = "".join(
-            f'.syntaxlm-plot [style*="{side}: {light}"]{{{side}:{dark}!important}}'
+            f'.syntaxlm-plot :is([style*="{side}: {light}"],[{side}="{light}"]){{{side}:{dark}!important}}'
             for light, dark in _DARK.items()
             for side in ("fill", "stroke")
         )
