@@ -9,7 +9,7 @@ import pytest
 
 HEAVY = {
     "annotated_types", "jinja2", "nltk", "numpy", "pandas", "polars", "pyarrow", "pydantic", "safetensors",
-    "syntaxlm.reports.tables", "torch", "yaml",
+    "syntaxlm.reports.report", "torch", "yaml",
 }  # fmt: skip
 
 

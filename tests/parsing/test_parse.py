@@ -16,7 +16,7 @@ from syntaxlm.parsing.json_lines import json_lines
 from syntaxlm.parsing.options import ParseOptions
 from syntaxlm.parsing.parse import CONSTITUENTS, NotRead, Parse, parse_lines
 from syntaxlm.parsing.structure import structure_of
-from syntaxlm.reports.tables import blocks_of, format_blocks
+from syntaxlm.reports.writers import blocks_of, format_blocks
 from syntaxlm.text.normaliser import split_words
 from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.trees.averaging import average

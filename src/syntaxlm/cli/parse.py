@@ -159,7 +159,7 @@ def parse(
     source = text.read()
     from syntaxlm.data.tables import refuse_table
     from syntaxlm.parsing.parse import CONSTITUENTS, parse_text
-    from syntaxlm.reports.tables import write_blocks
+    from syntaxlm.reports.writers import write_blocks
 
     if isinstance(source, str):
         refuse_table(source, "Write the sentences, here of the column {}, to a text file")

@@ -13,7 +13,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from syntaxlm.core.errors import InputError, InputWarning, closest_match, listed
 from syntaxlm.core.text_files import check_encodable
-from syntaxlm.reports.tables import HasRows
+from syntaxlm.reports.report import HasRows
 from syntaxlm.storage.folder import ModelBundle
 
 Chosen = TypeVar("Chosen")

@@ -23,7 +23,8 @@ from syntaxlm.data.stimuli import Stimuli
 from syntaxlm.data.tables import input_columns, names_beside
 from syntaxlm.drawing.plot import Plot
 from syntaxlm.evaluation.item_plot import plot_items
-from syntaxlm.reports.tables import Column, Columns, HasReport, Report, ReportTable, Row
+from syntaxlm.reports.report import HasReport, Report
+from syntaxlm.reports.tables import Column, Columns, ReportTable, Row
 from syntaxlm.scoring.options import MOST_SPILLOVER, ScoreOptions
 from syntaxlm.scoring.word_table import WordScores, previous_name, score_words, with_previous, word_properties
 from syntaxlm.statistics.intervals import Interval, mean_interval

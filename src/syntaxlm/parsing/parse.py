@@ -24,7 +24,9 @@ from syntaxlm.models.structures import CorpusStructure
 from syntaxlm.parsing.alternatives import alternatives_of, check_several
 from syntaxlm.parsing.options import ParseOptions
 from syntaxlm.parsing.structure import combined_trees, decodings, structure_of, trained_side
-from syntaxlm.reports.tables import Block, Column, Columns, HasRows, blocks_of
+from syntaxlm.reports.report import HasRows
+from syntaxlm.reports.tables import Block, Column, Columns
+from syntaxlm.reports.writers import blocks_of
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.doubts import warn_of_doubts
 from syntaxlm.text.lines import ReadLines
