@@ -13,7 +13,18 @@ HEAVY = {
 }  # fmt: skip
 
 
-NOT_NEEDED = {"fastapi", "lightning", "pandas", "polars", "pyarrow", "scipy", "spacy", "statsmodels", "transformers"}
+NOT_NEEDED = {
+    "fastapi",
+    "lightning",
+    "narwhals",
+    "pandas",
+    "polars",
+    "pyarrow",
+    "scipy",
+    "spacy",
+    "statsmodels",
+    "transformers",
+}
 
 
 def imported_by(arguments):
