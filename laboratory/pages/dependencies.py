@@ -21,11 +21,10 @@ UNKNOWN = "not installed here"  # in place of the licence of a package that stat
 _FOR_DEVELOPERS = ("docs", "test")  # optional parts that users do not install
 
 _USES = {
-    "dataframe": "results as pandas data frames (polars works, too)",
+    "dataframe": "results as data frames of pandas instead of polars",
     "draw": "pictures of trees and maps as PDF and PNG",
     "frequencies": "word frequencies from wordfreq: `--frequencies wordfreq:en`",
     "hub": "[models on the Hugging Face hub](share-a-model.md)",
-    "parquet": "[Parquet files](result-files.md) and [jobs](very-large-jobs.md)",
     "plot": "plots of surprisals, stimuli, reading times and training, as SVG, PDF and PNG",
     "ray": "[jobs](very-large-jobs.md) on several machines",
     "serve": "[the web app](serve.md): `syntaxlm serve`",

@@ -14,7 +14,7 @@ import pytest
 import syntaxlm
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.settings import SettingsError
-from syntaxlm.reports.tables import HasReport, HasRows
+from syntaxlm.reports.report import HasReport, HasRows
 from syntaxlm.text.normaliser import UntaggedTokenError
 from tests.api.models import TEXTS, language_model, results_of_every_type
 from tests.fresh_models import fresh

@@ -9,11 +9,22 @@ import pytest
 
 HEAVY = {
     "annotated_types", "jinja2", "nltk", "numpy", "pandas", "polars", "pyarrow", "pydantic", "safetensors",
-    "syntaxlm.reports.tables", "torch", "yaml",
+    "syntaxlm.reports.report", "torch", "yaml",
 }  # fmt: skip
 
 
-NOT_NEEDED = {"fastapi", "lightning", "pandas", "polars", "pyarrow", "scipy", "spacy", "statsmodels", "transformers"}
+NOT_NEEDED = {
+    "fastapi",
+    "lightning",
+    "narwhals",
+    "pandas",
+    "polars",
+    "pyarrow",
+    "scipy",
+    "spacy",
+    "statsmodels",
+    "transformers",
+}
 
 
 def imported_by(arguments):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.data.tables import check_unique, find_column, names_beside, read_table, refuse_table, split_cells
-from syntaxlm.reports.tables import format_cells
+from syntaxlm.reports.writers import format_cells
 
 
 @pytest.fixture

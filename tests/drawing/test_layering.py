@@ -20,7 +20,7 @@ def test_drawing_loads_no_model_no_corpus_and_no_torch():
     loaded = loaded_by(f"import {', '.join(modules)}")
     assert modules <= loaded
     own = {name.split(".")[1] for name in loaded if name.startswith("syntaxlm.")}
-    assert own == {"drawing", "core"}
+    assert own == {"drawing", "reports", "core"}
     assert "torch" not in loaded
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pandas
 import polars
+import pyarrow
 import pytest
 
 from syntaxlm.core.errors import InputError, InputWarning
@@ -93,6 +94,20 @@ def test_a_missing_word_of_a_data_frame_names_the_cause(frame):
     frame = frame.with_columns(item=polars.lit(1)) if isinstance(frame, polars.DataFrame) else frame
     with pytest.raises(InputError, match=r"row 2: column word has a missing value.*keep_default_na=False"):
         displayed_words(InputTable.read(frame))
+
+
+class Dataset:
+    """What a table of datasets offers."""
+
+    def __init__(self, frame):
+        self.column_names, self.to_polars = list(frame.columns), lambda: polars.from_pandas(frame)
+
+
+@pytest.mark.parametrize("convert", [polars.from_pandas, pyarrow.Table.from_pandas, Dataset])
+def test_frames_of_every_library_are_read_alike(convert):
+    frame = pandas.DataFrame({"word": ["the", None], "n": [1, None], "is_odd": [True, False], "time": [0.5, 2]})
+    table, expected = InputTable.read(convert(frame)), InputTable.read(frame)
+    assert (table.names, table.rows, table.values) == (expected.names, expected.rows, expected.values)
 
 
 def test_empty_last_rows_of_a_data_frame_are_ignored_and_counted():

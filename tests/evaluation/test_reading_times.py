@@ -19,7 +19,7 @@ from syntaxlm.data.frequencies import Frequencies
 from syntaxlm.data.input_table import InputTable
 from syntaxlm.drawing.files import check_picture
 from syntaxlm.evaluation.reading_times import RegressionSettings, binned_means, evaluate_reading_times, smooth_terms
-from syntaxlm.reports.tables import format_rows
+from syntaxlm.reports.writers import format_rows
 from syntaxlm.scoring.options import ScoreOptions
 from syntaxlm.scoring.surprisal import surprisals
 from syntaxlm.scoring.word_table import score_words, word_table

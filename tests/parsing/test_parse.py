@@ -12,13 +12,11 @@ from syntaxlm.cli import main
 from syntaxlm.core.files import to_json
 from syntaxlm.drawing.files import format_latex
 from syntaxlm.drawing.terminal import draw_tree
-from syntaxlm.parsing.json_lines import json_lines
 from syntaxlm.parsing.options import ParseOptions
 from syntaxlm.parsing.parse import parse_lines
 from syntaxlm.parsing.result import CONSTITUENTS, NotRead, Parse
 from syntaxlm.parsing.structure import structure_of
-from syntaxlm.reports.tables import blocks_of, format_blocks
-from syntaxlm.text.normaliser import split_words
+from syntaxlm.reports.writers import blocks_of, format_blocks
 from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.trees.averaging import average
 from syntaxlm.trees.charts import TIE_RULES
@@ -279,41 +277,7 @@ def test_the_rows_of_a_table_are_those_of_each_parse(model, options):
     assert parse_lines(models, ["", " "], options).constituents() == {name: [] for name in CONSTITUENTS}
 
 
-AWKWARD = [
-    "",
-    'He said , " yes " (so) .',
-    "\u3000",
-    "Ça n'est pas\u200b“d'accord”…\u2028 x\u0301 \\/ {b}",
-    '"',
-    'a "b\\" %s %d',
-    "the old cat sees a dog",
-]
-
-
-@pytest.mark.parametrize("units", ["words", "characters", "tags"])
-@pytest.mark.parametrize("punctuation", ["split", "drop", "keep"])
-def test_json_lines_are_the_parses_of_the_lines(units, punctuation):
-    if units == "tags" and punctuation != "keep":
-        pytest.skip("the words of tagged text are never split")
-    model = fresh("prpn", units=units)
-    lines = [" ".join(f"{word}_NN" for word in split_words(line)) if units == "tags" else line for line in AWKWARD]
-    parses = parse_lines(model, lines, ParseOptions(punctuation=punctuation), first=7)
-    assert json_lines(parses) == [to_json(parse.to_dict() if parse else None) for parse in parses]
-
-
-def test_distances_in_json_lines_are_rounded_as_python_rounds_them_also_in_the_middle():
-    values = [sign * number / 2**7 for number in range(1, 200) for sign in (1, -1)]  # many end in 5 at the 7th decimal
-    values += [0.0, -0.0, 1e-9, -1e-9, 5e-7, 1e6, 1234567.1, 1e30]
-    parses = parse_lines(fresh("prpn"), ["a " * len(values)])
-    parses.structure.values[0] = values
-    assert json_lines(parses) == [to_json(parse.to_dict()) for parse in parses]
-
-
-def test_json_lines_of_averages_and_span_models_are_the_parses_and_infinite_distances_are_null():
-    prpn = fresh("prpn")
-    for models in ([prpn], [prpn, fresh("palm")], [bracketing()]):
-        parses = parse_lines(models, LINES)
-        assert json_lines(parses) == [to_json(parse.to_dict() if parse else None) for parse in parses]
-    parses = parse_lines(prpn, LINES)
+def test_infinite_distances_are_null_in_json():
+    parses = parse_lines(fresh("prpn"), LINES)
     parses.structure.values[0, 0] = np.inf
-    assert json.loads(json_lines(parses)[1])["distances"][0] is None
+    assert json.loads(to_json(list(parses)[1].to_dict()))["distances"][0] is None

@@ -13,7 +13,9 @@ from syntaxlm.core.tensor_files import open_tensors
 from syntaxlm.models.abilities import ParsesSentences, TrainsByCounting, abilities_of
 from syntaxlm.models.registry import model_shapes
 from syntaxlm.models.sizes import shapes_of
-from syntaxlm.reports.tables import Column, Columns, Report, ReportTable, plain
+from syntaxlm.reports.report import Report
+from syntaxlm.reports.tables import Column, Columns, ReportTable
+from syntaxlm.reports.writers import plain
 from syntaxlm.storage.bundled import bundled_folder, bundled_names, check_folder, find_model
 from syntaxlm.storage.cards import read_card
 from syntaxlm.storage.folder import (

@@ -27,12 +27,11 @@ from syntaxlm.data.arguments import (
     check_names,
     check_table,
     file_of,
-    is_frame,
     model_names,
     suggests_parameters,
     texts_of,
 )
-from syntaxlm.data.input_table import InputTable
+from syntaxlm.data.input_table import InputTable, is_frame
 from syntaxlm.data.tables import input_columns
 from syntaxlm.evaluation.attachment import evaluate_attachment
 from syntaxlm.evaluation.completion import evaluate_completion

@@ -21,15 +21,24 @@ from syntaxlm.core.files import make_folder, parse_json, read_stored_text
 from syntaxlm.data.treebanks import Preprocessing
 from syntaxlm.drawing.plots import Plot, Point, bars_size, draw_bars, draw_lines, has_matplotlib, label_axes, new_plot
 from syntaxlm.drawing.sentence import Drawing
-from syntaxlm.drawing.svg import Theme
 from syntaxlm.evaluation.perplexity import LanguageModelScore
 from syntaxlm.evaluation.tree_report import ParsingReport, ScoredSentence
 from syntaxlm.evaluation.trees import evaluate_parsing
 from syntaxlm.models.abilities import ParsesSentences
 from syntaxlm.parsing.analysis import analyse
 from syntaxlm.parsing.options import Decoder, DecodingOptions, ParseOptions
-from syntaxlm.reports.page import Block, HtmlTable, KeyFigure, Page, PageFigure, Paragraph, Section, WrittenReport
-from syntaxlm.reports.tables import PERCENT, ReportTable, format_value
+from syntaxlm.reports.page import (
+    Block,
+    HtmlTable,
+    KeyFigure,
+    Page,
+    PageFigure,
+    Paragraph,
+    Section,
+    Theme,
+    WrittenReport,
+)
+from syntaxlm.reports.tables import PERCENT, RIGHT, ReportTable, format_value
 from syntaxlm.storage.folder import CONFIG, ModelBundle, read_model, structure_name
 from syntaxlm.training.recipe import PairRecipe, Recipe
 from syntaxlm.training.result import RESULT, TrainingResult, read_result
@@ -148,7 +157,7 @@ def _settings_table(title: str, values: Mapping[str, Any]) -> HtmlTable:
         if isinstance(value, (list, tuple)):
             value = " ".join(map(str, value)) or "none"
         rows.append([name, value if isinstance(value, str) else json.dumps(value).replace("null", "none")])
-    return HtmlTable(ReportTable({"setting": "", "value": ""}, rows, title), is_numeric=False)
+    return HtmlTable(ReportTable({"setting": "", "value": ""}, rows, title))
 
 
 def training_section(run: StoredRun, reading: str) -> Section:
@@ -221,7 +230,7 @@ def perplexity_section(run: StoredRun, floor: float | None = None) -> Section:
     texts = [(name, scores) for name in ("valid", "test") if (scores := getattr(run.result, name)) is not None]
     headings = {
         "text": "", "perplexity": ",.2f", "bits per token": ".3f", "bits per character": ".3f", "tokens": ",",
-        "unknown tokens": "", "sentences": ",",
+        "unknown tokens": RIGHT, "sentences": ",",
     }  # fmt: skip
     rows = [
         [
@@ -459,7 +468,7 @@ def page_of(bundle: ModelBundle, run: StoredRun, parsing: ParsingReport | None, 
     else:
         sections += parsing_sections(bundle, parsing)
     name = run.folder if run.folder.name else run.folder.resolve().name
-    return Page(f"Report on {name}", key_figures(bundle, run, parsing), tuple(sections))
+    return Page(f"Report on {name}", tuple(sections), key_figures(bundle, run, parsing))
 
 
 def key_figures(bundle: ModelBundle, run: StoredRun, parsing: ParsingReport | None) -> tuple[KeyFigure, ...]:

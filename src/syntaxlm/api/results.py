@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.drawing.files import table_html
 from syntaxlm.drawing.plots import (
     FAINT,
     Plot,
@@ -17,7 +16,9 @@ from syntaxlm.drawing.plots import (
     label_axes,
     new_plot,
 )
-from syntaxlm.reports.tables import SHOWN, Columns, HasRows, Row
+from syntaxlm.reports.page import table_html
+from syntaxlm.reports.report import ROWS_PRINTED, HasRows, more_rows
+from syntaxlm.reports.tables import Columns, Row
 from syntaxlm.scoring.surprisal import SURPRISALS, WordSurprisal
 
 if TYPE_CHECKING:
@@ -51,20 +52,19 @@ class Results(list[T], HasRows):
 
     def __str__(self) -> str:
         """Return one result per line."""
-        rest = [f"... and {len(self) - SHOWN:,} more"] if len(self) > SHOWN else []
-        return "\n".join([*map(str, self[:SHOWN]), *rest]) or "no results"
+        return "\n".join([*map(str, self[:ROWS_PRINTED]), *more_rows(len(self))]) or "no results"
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
         """Return the results for notebooks, as pictures or a table."""
         if self and hasattr(self[0], "_repr_svg_") and not isinstance(self[0], Results):
-            pictures = [one._repr_svg_() or "" for one in self[:SHOWN]]  # type: ignore[attr-defined]
-            return "".join(f"<div>{picture}</div>" for picture in pictures) + _rest(len(self))
-        rows = list(self.rows())
-        return table_html([list(map(_cell, row.values())) for row in rows[:SHOWN]], list(rows[0]) if rows else []) + (
-            _rest(len(rows))
-        )
+            pictures = [one._repr_svg_() or "" for one in self[:ROWS_PRINTED]]  # type: ignore[attr-defined]
+            content, more = "".join(f"<div>{picture}</div>" for picture in pictures), more_rows(len(self))
+        else:
+            table, more = self._first_rows()
+            content = table_html(table)
+        return content + "".join(f"<p>{line}</p>" for line in more)
 
 
 class SentenceSurprisal(Results[WordSurprisal]):
@@ -153,8 +153,8 @@ class Surprisals(Results[SentenceSurprisal]):
         """
         if against is not None:
             return self._scatter_plot(against, names, ax)
-        if not 0 < len(self) <= SHOWN:
-            raise InputError(f"found {len(self):,} sentences; expected 1 to {SHOWN} in a picture")
+        if not 0 < len(self) <= ROWS_PRINTED:
+            raise InputError(f"found {len(self):,} sentences; expected 1 to {ROWS_PRINTED} in a picture")
         width, height = bars_size(max(self, key=len))
         plot = new_plot("Surprisal", ax, len(self), len(self), (width, height * len(self)))
         for sentence, panel in zip(self, plot.axes, strict=True):
@@ -179,13 +179,3 @@ class Surprisals(Results[SentenceSurprisal]):
         panel.axline((0, 0), slope=1, color=FAINT, linestyle="--", linewidth=1)
         label_axes(panel, *(f"surprisal in bits{name and f', {name}'}" for name in names))
         return plot
-
-
-def _rest(count: int) -> str:
-    return f"<p>... and {count - SHOWN:,} more</p>" if count > SHOWN else ""
-
-
-def _cell(value: object) -> str:
-    if value is None:
-        return ""
-    return f"{value:.3f}" if isinstance(value, float) else str(value)

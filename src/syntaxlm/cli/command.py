@@ -204,12 +204,8 @@ class Command:
                     f" {', '.join(self.formats)}, or a format chosen by --format"
                 )
             chosen = self.formats.get(suffix, self.declared["format"].default)
-        if chosen == "parquet":
-            from syntaxlm.reports.tables import check_parquet
-
-            if output is None:
-                raise InputError("--format parquet: found standard output; expected a file: -o FILE.parquet")
-            check_parquet()
+        if chosen == "parquet" and output is None:
+            raise InputError("--format parquet: found standard output; expected a file: -o FILE.parquet")
         return chosen
 
     def check_outputs(self, values: Mapping[str, Any]) -> None:

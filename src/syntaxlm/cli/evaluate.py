@@ -113,7 +113,7 @@ def parse(
     from syntaxlm.evaluation.attachment import evaluate_attachment, has_dependencies
     from syntaxlm.evaluation.trees import evaluate_parsing
     from syntaxlm.models.abilities import ParsesDependencies
-    from syntaxlm.reports.tables import HasReport
+    from syntaxlm.reports.report import HasReport
     from syntaxlm.trees.preprocessing import find_preprocessing
 
     models.check_ties(decoding.ties)
@@ -370,7 +370,7 @@ def reading_times(
     from syntaxlm.drawing.files import check_picture
     from syntaxlm.drawing.plots import require_matplotlib
     from syntaxlm.evaluation.reading_times import evaluate_reading_times
-    from syntaxlm.reports.tables import RowFormat, write_rows
+    from syntaxlm.reports.writers import RowFormat, write_rows
     from syntaxlm.statistics.regression import require_statsmodels
 
     require_statsmodels()  # before the slow part

@@ -53,7 +53,7 @@ def generate(
         progress_bar(_sampled(model, options, style, sentences, prompt, trees, format), "sentences", sentences)
     )
     if format in ("tsv", "csv", "parquet"):
-        from syntaxlm.reports.tables import write_rows
+        from syntaxlm.reports.writers import write_rows
 
         first = next(sampled)
         rows = (row for sentence in chain([first], sampled) for row in sentence.rows())

@@ -151,7 +151,7 @@ def push(
 
 def _lines(values: dict[str, Any], indent: str = "") -> list[str]:
     from syntaxlm.api.listings import shown_size
-    from syntaxlm.reports.tables import ReportTable, aligned, format_value
+    from syntaxlm.reports.tables import ReportTable, format_value
 
     lines = []
     for key, value in values.items():
@@ -163,7 +163,7 @@ def _lines(values: dict[str, Any], indent: str = "") -> list[str]:
             for block in value:
                 if isinstance(block, dict):
                     rows = [[shortened(cell, _LONGEST_CELL) for cell in row] for row in block["rows"]]
-                    block = aligned(ReportTable(dict.fromkeys(block["columns"], ""), rows))
+                    block = ReportTable(dict.fromkeys(block["columns"], ""), rows).text()
                 lines += [f"  {line}".rstrip() for line in [*block.split("\n"), ""]]
         elif isinstance(value, list | tuple) and value and isinstance(value[0], dict):
             for number, entry in enumerate(value, 1):

@@ -17,7 +17,7 @@ from syntaxlm.core.reading import ReadingReport, readings
 from syntaxlm.core.run_head import run_head
 
 if TYPE_CHECKING:
-    from syntaxlm.reports.tables import HasReport, Report
+    from syntaxlm.reports.report import HasReport, Report
 
 WRONG_INPUT = 2  # exit code
 ROW_FORMATS = ("tsv", "csv", "parquet")  # without JSON, of which some results have more than their rows

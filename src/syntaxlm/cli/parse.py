@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from syntaxlm.cli.options import PARSES, ComparedModels, TextSource, by_distinct_names
 from syntaxlm.core.declarations import Count, Name, OutputFile, Shown
 from syntaxlm.core.errors import InputError, escaped
-from syntaxlm.core.files import text_output
+from syntaxlm.core.files import text_output, to_json
 from syntaxlm.core.progress import is_quiet
 from syntaxlm.parsing.options import ParseOptions
 
@@ -160,11 +161,12 @@ def parse(
     from syntaxlm.data.tables import refuse_table
     from syntaxlm.parsing.parse import parse_text
     from syntaxlm.parsing.result import CONSTITUENTS
-    from syntaxlm.reports.tables import write_blocks
+    from syntaxlm.reports.writers import write_blocks
 
     if isinstance(source, str):
         refuse_table(source, "Write the sentences, here of the column {}, to a text file")
     bundles = list(models.load_all().values())
+    gc.freeze()  # the garbage collector need not visit models and libraries again
     if format == "conllu":
         from syntaxlm.models.abilities import ParsesDependencies
 
@@ -214,9 +216,7 @@ def _formatted(parses: ParseBatch, format: str, with_unread: bool) -> str:
     if format == "brackets":
         trees = parses.brackets(with_unread)
     elif format == "json":
-        from syntaxlm.parsing.json_lines import json_lines
-
-        trees = json_lines(parses)
+        trees = [to_json(parse.to_dict() if parse else None) for parse in parses]
     elif format == "tree":
         from syntaxlm.drawing.terminal import draw_tree
 

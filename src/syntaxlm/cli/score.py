@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
     from syntaxlm.data.corpora import GivenText
     from syntaxlm.data.tables import Row as TableRow
-    from syntaxlm.reports.tables import Columns, Row, RowFormat
+    from syntaxlm.reports.tables import Columns, Row
+    from syntaxlm.reports.writers import RowFormat
     from syntaxlm.scoring.surprisal import WordSurprisal
     from syntaxlm.storage.folder import ModelBundle
 
@@ -89,7 +90,7 @@ def score(
             raise InputError("--also and --picture: cannot be used in a job; omit --workers and --engine")
         work = partial(ScoreWork, options=options)
         return job.run(work, [model.model], text, output, format, column, model.device)
-    from syntaxlm.reports.tables import write_rows
+    from syntaxlm.reports.writers import write_rows
 
     if not asked:
         drawn.check()
@@ -147,11 +148,12 @@ def _write_scores(
     format: RowFormat,
 ) -> None:
     """Write the rows of all models, and draw them. Raises InputError for a text without sentences."""
-    from syntaxlm.api.results import SHOWN, SentenceSurprisal, Surprisals
+    from syntaxlm.api.results import ROWS_PRINTED, SentenceSurprisal, Surprisals
     from syntaxlm.core.text_files import read_lines
     from syntaxlm.data.corpora import GivenText
     from syntaxlm.data.tables import refuse_table
-    from syntaxlm.reports.tables import Column, Columns, write_rows
+    from syntaxlm.reports.tables import Column, Columns
+    from syntaxlm.reports.writers import write_rows
 
     if len(bundles) > 2 and drawn.picture:
         raise InputError(f"--picture: found {len(bundles)} models; expected one, or two for a scatter plot")
@@ -164,7 +166,7 @@ def _write_scores(
             raise InputError("--also: found a table on standard input; expected a file, which can be read twice")
         source = GivenText(tuple(line for _, line in read_lines(source)))
     drawings = {name: Surprisals() for name in bundles}
-    most = SHOWN if drawn.picture is not None and len(bundles) == 1 else None
+    most = ROWS_PRINTED if drawn.picture is not None and len(bundles) == 1 else None
     scored = {name: _scored(name, bundle, source, column, options, most) for name, bundle in bundles.items()}
     several = {"model": Column("text", "name of the model")} if len(bundles) > 1 else {}
     columns = next(iter(scored.values()))[1]

@@ -11,7 +11,6 @@ import numpy as np
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.reading import ReadingReport, keeps_readings
-from syntaxlm.reports.tables import aligned
 from syntaxlm.trees.averaging import AgreementMatrix, agreement, average
 from syntaxlm.trees.charts import (
     TieBreaking,
@@ -63,7 +62,7 @@ class AveragedTrees:
             weighted = zip(self.sources, self.weights, strict=True)
             names = [f"{source}   weight {weight:g}" for source, weight in weighted]
         head = f"agreement in unlabelled F1   protocol {self.agreement.protocol}   sentences {self.agreement.sentences}"
-        return f"{head}   ties {self.ties}\n\n{aligned(self.agreement.table(names, {'average': self.with_average}))}"
+        return f"{head}   ties {self.ties}\n\n{self.agreement.table(names, {'average': self.with_average}).text()}"
 
 
 @keeps_readings

@@ -9,7 +9,9 @@ from typing import Any
 
 from syntaxlm.comparison.treebank import SHORT, TreebankBaseline, TreebankScore
 from syntaxlm.evaluation.perplexity import LanguageModelScore
-from syntaxlm.reports.tables import RIGHT, Column, Columns, HasReport, Report, ReportTable, plain
+from syntaxlm.reports.report import HasReport, Report
+from syntaxlm.reports.tables import RIGHT, Column, Columns, ReportTable
+from syntaxlm.reports.writers import plain
 from syntaxlm.training.recipe import LanguageModelRecipe, TreeRecipe
 from syntaxlm.training.result import Figure, TrainingResult
 

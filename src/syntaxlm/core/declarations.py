@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 TRANSFORMERS = "hf:"  # before the name of a model of the library transformers
-ReportFormat = Literal["text", "json", "tsv", "csv", "markdown", "html", "parquet"]
+ReportFormat = Literal["text", "json", "tsv", "csv", "markdown", "latex", "html", "parquet"]
 LARGEST_COUNT, LARGEST_SEED = 2**31 - 1, 2**32 - 1
 
 

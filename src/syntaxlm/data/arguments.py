@@ -13,7 +13,8 @@ from typing import Any, ParamSpec, TypeVar
 
 from syntaxlm.core.errors import InputError, InputWarning, closest_match, listed
 from syntaxlm.core.text_files import check_encodable
-from syntaxlm.reports.tables import HasRows
+from syntaxlm.data.input_table import frame_columns, is_frame
+from syntaxlm.reports.report import HasRows
 from syntaxlm.storage.folder import ModelBundle
 
 Chosen = TypeVar("Chosen")
@@ -67,10 +68,8 @@ def _remedy(text: object) -> str:
     if hasattr(text, "words"):
         return "Pass its words: ' '.join(parse.words)"
     if is_frame(text):
-        names = list(map(str, getattr(text, "columns")))  # noqa: B009 - a frame has them
-        return (
-            f"Choose the column with the sentences, among {listed(map(repr, names))}: frame[{(names or ['text'])[0]!r}]"
-        )
+        names = frame_columns(text) or ("text",)
+        return f"Choose the column with the sentences, among {listed(map(repr, names))}: frame[{names[0]!r}]"
     if isinstance(text, HasRows):
         return "Pass the sentences that the results are of"
     if isinstance(text, bytes | bytearray | memoryview):
@@ -86,11 +85,6 @@ def _remedy(text: object) -> str:
     if not isinstance(text, Iterable):
         return "Pass a sentence in quotes, or a list of sentences"
     return ""
-
-
-def is_frame(value: object) -> bool:
-    """Return whether an object is a data frame of pandas or polars."""
-    return hasattr(value, "columns") and not isinstance(value, HasRows)
 
 
 def _is_view(value: object) -> bool:
@@ -133,9 +127,7 @@ def files_of(files: Any, name: str) -> list[str | Path]:
     """Return one file or several as a list.  name: of the parameter. Raises TypeError for anything but paths."""
     if isinstance(files, str | os.PathLike):
         return [Path(files) if not isinstance(files, str) else files]
-    remedy = (
-        " Write the table to a file first: frame.to_csv('pairs.csv', index=False)" if hasattr(files, "columns") else ""
-    )
+    remedy = " Write the table to a file first: frame.to_csv('pairs.csv', index=False)" if is_frame(files) else ""
     is_list = isinstance(files, Iterable) and not isinstance(files, bytes | bytearray | Mapping | Set) and not remedy
     paths = list(files) if is_list else []
     wrong = next((path for path in paths if not isinstance(path, str | os.PathLike)), None)
@@ -155,7 +147,7 @@ def file_of(file: Any, name: str) -> str | Path:
 def names_of(names: Any, name: str) -> list[str]:
     """Return one name of a column, or several, as a list. Raises TypeError for anything but strings."""
     given = [names] if isinstance(names, str) else names
-    if not isinstance(given, Iterable) or isinstance(given, bytes | Mapping) or hasattr(given, "columns"):
+    if not isinstance(given, Iterable) or isinstance(given, bytes | Mapping) or is_frame(given):
         raise TypeError(f"{name}: found {_shown(names)}; expected str or a list of str")
     columns = list(given)
     if wrong := [column for column in columns if not isinstance(column, str)]:

@@ -1,10 +1,10 @@
-"""A table of text cells with the numbers of its rows, from a file or from a data frame of pandas or polars."""
+"""A table of text cells with the numbers of its rows, from a file or from a data frame of any library."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -14,6 +14,7 @@ from syntaxlm.core.errors import InputError
 from syntaxlm.core.reading import ReadingReport, Remarks, announce, collected
 from syntaxlm.data.table_form import MISSING, NA_ADVICE, SPREADSHEET_ERRORS, Missing, text_of, warn_of_missing
 from syntaxlm.data.tables import check_unique, find_column, has_decimal_commas, open_table
+from syntaxlm.reports.report import HasRows
 
 LARGEST = 1e9  # number in a table: far above any time in milliseconds, and safe in sums of squares
 
@@ -59,17 +60,15 @@ class InputTable:
 
     @classmethod
     def read(cls, table: Any) -> InputTable:
-        """Read a file (which may be compressed; "-" is standard input), or take a pandas or polars data frame.
+        """Read a file (which may be compressed; "-" is standard input), or take a data frame, see `is_frame`.
 
         Raises InputError for a table without header or rows, and as `open_table` does.
         """
-        is_frame = hasattr(table, "columns") and not isinstance(table, str | Path)
         is_quoted, separator = False, "\t"
-        if is_frame:
-            source, names = "the data frame", tuple(map(str, table.columns))
+        if is_frame(table):
+            source, names = "the data frame", frame_columns(table)
             check_unique(names, source)
-            frame = table.iter_rows() if hasattr(table, "iter_rows") else table.itertuples(index=False, name=None)
-            rows = [(number, tuple(map(_value_of, row))) for number, row in enumerate(frame, 1)]
+            rows = [(number, tuple(map(_value_of, row))) for number, row in enumerate(_frame_rows(table), 1)]
             filled = [(number, row) for number, row in rows if len(names) == 1 or any(cell is not None for cell in row)]
             values = [row for _, row in filled]
             kept = [(number, tuple(map(_cell_of, row))) for number, row in filled]
@@ -84,8 +83,9 @@ class InputTable:
         if not kept:
             raise InputError(f"{source}: found only a header; expected at least one row below it")
         numbers, cells = zip(*kept, strict=True)
-        copied = tuple(values) if is_frame else cells
-        return cls(source, names, cells, numbers, "row" if is_frame else "line", copied, is_quoted, separator)
+        if is_frame(table):
+            return cls(source, names, cells, numbers, "row", tuple(values))
+        return cls(source, names, cells, numbers, "line", cells, is_quoted, separator)
 
     def place(self, row: int) -> str:
         """Return the place of a row (from 0) for messages."""
@@ -150,6 +150,26 @@ class InputTable:
             if is_comma and "," in cell:
                 remarks.add(f"numbers with decimal commas in column {name}", line, cell)
         return numbers
+
+
+def is_frame(value: object) -> bool:
+    """Return whether an object is a data frame: of pandas, polars, pyarrow or another library, or of datasets."""
+    has_columns = hasattr(value, "columns") or hasattr(value, "column_names")
+    return has_columns and not isinstance(value, HasRows)
+
+
+def frame_columns(frame: Any) -> tuple[str, ...]:
+    """Return the names of the columns of a data frame."""
+    return tuple(map(str, frame.column_names if hasattr(frame, "column_names") else frame.columns))
+
+
+def _frame_rows(frame: Any) -> Iterator[tuple[Any, ...]]:
+    """Yield the rows of a data frame."""
+    import narwhals.stable.v2 as narwhals
+
+    native = frame.to_polars() if hasattr(frame, "to_polars") else frame  # narwhals does not know those of datasets
+    opened = narwhals.from_native(native)
+    return opened.lazy().collect().iter_rows()
 
 
 def _value_of(value: Any) -> Any:

@@ -3,7 +3,7 @@
 How cells are separated and quoted is decided once, from the first lines; see `syntaxlm.data.table_form`. Rows of empty
 cells are ignored like empty lines, and so are columns without a name and without cells. A header with one name less
 than the rows have cells lacks the name of the first column, as R writes row names. A cell cannot contain a line break.
-`syntaxlm.reports.tables.format_cells` writes such lines.
+`syntaxlm.reports.writers.format_cells` writes such lines.
 """
 
 from __future__ import annotations

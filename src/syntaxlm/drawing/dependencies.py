@@ -14,9 +14,10 @@ from typing import NamedTuple
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.drawing import svg
-from syntaxlm.drawing.files import PageSection, format_dependency_latex, html_page, write_picture
+from syntaxlm.drawing.files import format_dependency_latex, write_picture
 from syntaxlm.drawing.layout import LONGEST_LABEL, LONGEST_WORD, MARGIN, DrawableDependencies, headed
-from syntaxlm.drawing.svg import TEXT_SIZES, Picture, Theme, right_to_left, shortened, text_width, visible
+from syntaxlm.drawing.svg import TEXT_SIZES, Picture, right_to_left, shortened, text_width, visible
+from syntaxlm.reports.page import Page, PageFigure, Paragraph, Section, Theme
 
 LEG = 6.0  # pixels between two legs at a word
 BEND = 7.0  # pixels: radius of an arc's corners
@@ -250,9 +251,13 @@ def write_dependencies(trees: Sequence[DrawableDependencies], path: Path, theme:
 
     def page() -> str:
         if len(trees) == 1:
-            return html_page(" ".join(trees[0].words), [PageSection("", (dependency_picture(trees[0]),))], theme)
-        sections = [PageSection(tree.name, (dependency_picture(tree),), " ".join(tree.words)) for tree in trees]
-        return html_page("Dependency trees", sections, theme)
+            figure = PageFigure(dependency_picture(trees[0]))
+            return Page(" ".join(trees[0].words), (Section("", (figure,)),)).html(theme)
+        sections = [
+            Section(tree.name, (Paragraph(" ".join(tree.words)), PageFigure(dependency_picture(tree))))
+            for tree in trees
+        ]
+        return Page("Dependency trees", tuple(sections)).html(theme)
 
     def latex() -> str:
         return "".join(["% \\usepackage{tikz-dependency}\n", *(f"{format_dependency_latex(tree)}\n" for tree in trees)])

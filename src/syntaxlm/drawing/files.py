@@ -7,28 +7,19 @@ import subprocess
 import sys
 import unicodedata
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache, partial
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 from syntaxlm.core.errors import InputError, InputWarning
 from syntaxlm.core.files import replaced, write_text
 from syntaxlm.drawing.layout import INDUCED_LABEL, DrawableDependencies, DrawableTree
 from syntaxlm.drawing.plot import Plot, plot_bytes
-from syntaxlm.drawing.svg import FONTS, Picture, Theme, escaped, number
+from syntaxlm.drawing.svg import FONTS, Picture
+from syntaxlm.reports.latex import latex_text
+from syntaxlm.reports.page import Theme, picture_page
 
 # Trees as LaTeX: constituency trees for the package forest, dependency trees for tikz-dependency.
-
-
-_SPECIAL = {
-    "\\": r"\textbackslash{}",
-    "{": r"\{",
-    "}": r"\}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    **{character: "\\" + character for character in "&%$#_"},
-}
 
 
 def format_latex(tree: DrawableTree) -> str:
@@ -60,87 +51,7 @@ def format_dependency_latex(tree: DrawableDependencies) -> str:
 
 def _latex_text(text: str) -> str:
     """Return text as the content of a node, in braces so that the package does not interpret commas and brackets."""
-    return "{" + "".join(_SPECIAL.get(character, character) for character in text) + "}"
-
-
-# Pictures and facts as HTML: whole pages, and tables for notebooks.
-
-
-SMALLEST = 0.65  # on a narrow page, wide pictures shrink to this fraction of their size, then scroll
-
-_STYLE = """
-:root{{color-scheme:{scheme}}}
-body{{font:16px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:80rem;padding:0 1rem;{light}}}
-body{{overflow-wrap:anywhere}}
-h1{{font-size:1.3rem}}
-h2{{font-size:1.05rem;margin-top:2rem}}
-figure{{display:inline-block;vertical-align:top;width:var(--width);max-width:100%;margin:.5rem 0;overflow-x:auto}}
-figure svg{{display:block;width:100%;min-width:calc({smallest} * var(--width));height:auto}}
-pre{{white-space:pre-wrap;overflow-wrap:anywhere;font-size:.85rem}}
-table{{border-collapse:collapse}}
-th,td{{text-align:start;padding:.15rem 1rem .15rem 0;font-weight:normal;vertical-align:top}}
-th{{opacity:.7}}
-"""
-_LIGHT, _DARK = "background:#fff;color:#1d2125", "background:#16191d;color:#e8eaed"
-
-
-@dataclass(frozen=True)
-class PageSection:
-    """A part of a page.
-
-    text: a paragraph below the heading. preformatted: texts by name, below the pictures, collapsed until opened.
-    """
-
-    heading: str
-    pictures: tuple[Picture | Plot, ...] = ()
-    text: str = ""
-    preformatted: Mapping[str, str] | None = None
-
-
-def html_page(title: str, sections: Sequence[PageSection], theme: Theme = "auto") -> str:
-    """Return a self-contained page without scripts. Wide pictures shrink with the page, then scroll separately."""
-    scheme = "light dark" if theme == "auto" else theme
-    style = _STYLE.format(scheme=scheme, light=_DARK if theme == "dark" else _LIGHT, smallest=SMALLEST)
-    if theme == "auto":
-        style += f"@media (prefers-color-scheme:dark){{body{{{_DARK}}}}}\n"
-    return (
-        '<!doctype html>\n<html>\n<head>\n<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{escaped(title)}</title>\n<style>{style}</style>\n</head>\n<body>\n"
-        f'<h1 dir="auto">{escaped(title)}</h1>\n'
-        + "".join(_section(section, theme) for section in sections)
-        + "</body>\n</html>\n"
-    )
-
-
-def _section(section: PageSection, theme: Theme) -> str:
-    parts = [f"<h2>{escaped(section.heading)}</h2>\n"] if section.heading else []
-    if section.text:
-        parts.append(f'<p dir="auto">{escaped(section.text)}</p>\n')
-    for picture in section.pictures:
-        parts.append(f'<figure style="--width:{number(picture.width)}px">{picture.svg(theme)}</figure>\n')
-    for name, content in (section.preformatted or {}).items():
-        parts.append(f'<details><summary>{escaped(name)}</summary><pre dir="auto">{escaped(content)}</pre></details>\n')
-    return f"<section>\n{''.join(parts)}</section>\n"
-
-
-def table_html(rows: Sequence[Sequence[str]], heads: Sequence[str]) -> str:
-    """Return a table for a notebook, in the notebook's own colours."""
-
-    def row(cells: Sequence[str], tag: str) -> str:
-        return "<tr>" + "".join(f'<{tag} style="text-align:left">{escaped(cell)}</{tag}>' for cell in cells) + "</tr>"
-
-    return "<table>" + row(heads, "th") + "".join(row(cells, "td") for cells in rows) + "</table>"
-
-
-def facts_html(title: str, facts: Mapping[str, str]) -> str:
-    """Return named facts as a table for a notebook, in the notebook's own colours."""
-    rows = "".join(
-        f'<tr><th style="text-align:left;font-weight:normal;opacity:.7">{escaped(name)}</th>'
-        f'<td style="text-align:left">{escaped(value)}</td></tr>'
-        for name, value in facts.items()
-    )
-    return f"<div><strong>{escaped(title)}</strong><table>{rows}</table></div>"
+    return "{" + latex_text(text) + "}"
 
 
 # Pictures as PDF, by vl-convert, and as PNG, by resvg, both from their SVG.
@@ -301,5 +212,4 @@ def check_picture(path: Path) -> None:
 def save_picture(picture: Picture | Plot, path: Path, theme: Theme = "auto") -> None:
     """Write a picture without a form in LaTeX. Raises InputError as `check_picture` does."""
     check_picture(path)
-    page = partial(html_page, picture.title, [PageSection("", (picture,))], theme)
-    write_picture(path, lambda: picture, page, str, theme)
+    write_picture(path, lambda: picture, lambda: picture_page(picture, theme), str, theme)

@@ -13,18 +13,12 @@ import numpy.typing as npt
 from syntaxlm.core.errors import InputError
 from syntaxlm.drawing import svg
 from syntaxlm.drawing.dependencies import dependency_picture
-from syntaxlm.drawing.files import (
-    PageSection,
-    check_format,
-    format_dependency_latex,
-    format_latex,
-    html_page,
-    write_picture,
-)
+from syntaxlm.drawing.files import check_format, format_dependency_latex, format_latex, write_picture
 from syntaxlm.drawing.heat_map import heat_map
 from syntaxlm.drawing.layout import DrawableDependencies, DrawableTree
-from syntaxlm.drawing.svg import UNKNOWN, Picture, Theme, right_to_left
+from syntaxlm.drawing.svg import UNKNOWN, Picture, right_to_left
 from syntaxlm.drawing.tree import tree_picture
+from syntaxlm.reports.page import Block, Page, PageFigure, Paragraph, Preformatted, Section, Theme
 
 MAPS = "Gates and attention"
 MAPS_WIDTH = 1750.0  # greatest width of a row of maps in pixels
@@ -144,14 +138,17 @@ class Drawing:
         sentence = self.analysis
         unknown = [word for word, is_unknown in zip(sentence.words, sentence.unknown, strict=True) if is_unknown]
         note = f"Underlined words are not in the model's vocabulary: {', '.join(unknown)}" if unknown else ""
-        brackets = {"induced, as brackets": str(sentence.tree)}
+        trees = [Preformatted("induced, as brackets", str(sentence.tree))]
         if self.gold is not None:
-            brackets["gold, as brackets"] = str(self.gold)
-        sections = [
-            PageSection(heading, tuple(drawn), *((note, brackets) if heading == "Tree" else ()))
-            for heading, drawn in self._pictures().items()
-        ]
-        return html_page(" ".join(sentence.words), sections, theme)
+            trees.append(Preformatted("gold, as brackets", str(self.gold)))
+
+        sections = []
+        for heading, pictures in self._pictures().items():
+            blocks: list[Block] = list(map(PageFigure, pictures))
+            if heading == "Tree":
+                blocks = [*([Paragraph(note)] if note else []), *blocks, *trees]
+            sections.append(Section(heading, tuple(blocks)))
+        return Page(" ".join(sentence.words), tuple(sections)).html(theme)
 
     def latex(self) -> str:
         """Return the trees for the LaTeX package forest, and a dependency tree for tikz-dependency."""

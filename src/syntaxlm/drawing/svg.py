@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Literal
 
 from syntaxlm.core.errors import printable
+from syntaxlm.reports.page import Theme
 
 # Width and direction of text, and visible forms of invisible characters.
 #
@@ -134,7 +135,6 @@ def figure(value: float, scale: tuple[float, float]) -> str:
     return f"{value:.{min(max(2, decimals), 6)}f}"
 
 
-Theme = Literal["auto", "light", "dark"]
 Anchor = Literal["start", "middle", "end"]
 
 # Listed by name, because only browsers have a default font: sans-serif fonts of common systems, then fonts

@@ -23,7 +23,8 @@ from syntaxlm.evaluation.collapse import branching_side
 from syntaxlm.parsing.options import Decoder, DecodingOptions, ParseOptions
 from syntaxlm.parsing.parse import parse_lines
 from syntaxlm.parsing.structure import decodings
-from syntaxlm.reports.tables import Column, Columns, HasReport, Report
+from syntaxlm.reports.report import HasReport, Report
+from syntaxlm.reports.tables import Column, Columns
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.options import AS_WRITTEN
 from syntaxlm.trees.averaging import AgreementMatrix, BranchingF1, agreement, branching_f1

@@ -18,7 +18,8 @@ from syntaxlm.evaluation.trees import find_protocol, tokens_for, treebank_of
 from syntaxlm.models.abilities import ParsesDependencies
 from syntaxlm.ops.dmv import TreeDecisions, expected_counts
 from syntaxlm.parsing.structure import structure_of
-from syntaxlm.reports.tables import PERCENT, Column, Columns, HasReport, Report, ReportTable
+from syntaxlm.reports.report import HasReport, Report
+from syntaxlm.reports.tables import PERCENT, Column, Columns, ReportTable
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.trees.conllu import check_heads
 from syntaxlm.trees.f1 import PROTOCOLS, Protocol

@@ -26,7 +26,8 @@ import numpy.typing as npt
 from syntaxlm.core.errors import InputError
 from syntaxlm.data.corpora import EncodedCorpus, read_lines
 from syntaxlm.parsing.structure import distances_of
-from syntaxlm.reports.tables import PERCENT, Column, Columns, HasReport, Report, ReportTable
+from syntaxlm.reports.report import HasReport, Report
+from syntaxlm.reports.tables import PERCENT, Column, Columns, ReportTable
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.normaliser import Normaliser, split_words
 

@@ -21,7 +21,8 @@ from syntaxlm.core.reading import keeps_readings
 from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.evaluation.perplexity import LanguageModelScore, score_of
 from syntaxlm.models.abilities import HasHiddenStates
-from syntaxlm.reports.tables import Column, Columns, HasReport, Report, ReportTable
+from syntaxlm.reports.report import HasReport, Report
+from syntaxlm.reports.tables import Column, Columns, ReportTable
 from syntaxlm.scoring.cache import CACHE_SIZE, CacheSettings, NeuralCache
 from syntaxlm.scoring.engine import ScoredTokens, Scorer
 from syntaxlm.scoring.options import PerplexityOptions

@@ -26,7 +26,8 @@ from syntaxlm.core.reading import keeps_readings
 from syntaxlm.data.arguments import file_of, models_by_name, suggests_parameters
 from syntaxlm.data.completion import CompletionQuestion, read_questions
 from syntaxlm.evaluation.significance import Accuracy, Credits, compare_credits
-from syntaxlm.reports.tables import PERCENT, RIGHT, Column, Columns, HasReport, Report, ReportTable, format_value
+from syntaxlm.reports.report import HasReport, Report
+from syntaxlm.reports.tables import PERCENT, RIGHT, Column, Columns, ReportTable, format_value
 from syntaxlm.scoring.engine import LogProbs, Scorer
 from syntaxlm.scoring.surprisal import log_probs_of_trees
 from syntaxlm.statistics.bootstrap import BootstrapResult

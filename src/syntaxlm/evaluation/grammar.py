@@ -22,7 +22,8 @@ from syntaxlm.evaluation.phrases import phrase_names
 from syntaxlm.generation.sentences import MAXIMUM, as_text
 from syntaxlm.models.abilities import HasGrammar
 from syntaxlm.parsing.structure import structure_of
-from syntaxlm.reports.tables import RIGHT, Column, Columns, HasReport, Report, ReportTable
+from syntaxlm.reports.report import HasReport, Report
+from syntaxlm.reports.tables import RIGHT, Column, Columns, ReportTable
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.normaliser import UntaggedTokenError
 

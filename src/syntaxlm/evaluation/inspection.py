@@ -30,7 +30,8 @@ from syntaxlm.data.suites import read_suites
 from syntaxlm.data.tables import open_table, refuse_table
 from syntaxlm.data.treebank_files import is_treebank
 from syntaxlm.data.treebanks import read_treebank
-from syntaxlm.reports.tables import Column, Columns, HasReport, Report, ReportTable, Row
+from syntaxlm.reports.report import HasReport, Report
+from syntaxlm.reports.tables import Column, Columns, ReportTable, Row
 from syntaxlm.storage.arpa import DATA, read_arpa
 from syntaxlm.text.normaliser import Normaliser
 

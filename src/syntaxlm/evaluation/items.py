@@ -5,15 +5,17 @@ How a table of stimuli is read: see `Stimuli`.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from syntaxlm.core.arrays import Numbers
 from syntaxlm.core.errors import InputError, listed, shortened
 from syntaxlm.core.reading import keeps_readings
 from syntaxlm.core.settings import check_number
@@ -23,7 +25,8 @@ from syntaxlm.data.stimuli import Stimuli
 from syntaxlm.data.tables import input_columns, names_beside
 from syntaxlm.drawing.plot import Plot
 from syntaxlm.evaluation.item_plot import plot_items
-from syntaxlm.reports.tables import Column, Columns, HasReport, Report, ReportTable, Row
+from syntaxlm.reports.report import HasReport, Report
+from syntaxlm.reports.tables import Column, Columns, ReportTable, Row
 from syntaxlm.scoring.options import MOST_SPILLOVER, ScoreOptions
 from syntaxlm.scoring.word_table import WordScores, previous_name, score_words, with_previous, word_properties
 from syntaxlm.statistics.intervals import Interval, mean_interval
@@ -32,6 +35,8 @@ from syntaxlm.text.options import Contractions, Punctuation, TextOptions
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+Value = TypeVar("Value")
 
 _EXAMPLES = 5  # unknown words in a warning
 _REGION_CHARACTERS = 40  # characters of a region in tables and pictures
@@ -164,54 +169,68 @@ class ItemsReport(HasReport):
         return {name: f"{name} {next(iter(own))}".strip() if len(own) == 1 else name for name, own in texts.items()}
 
     @cached_property
-    def _by_item(self) -> dict[str, dict[str, dict[str, dict[str, float]]]]:
-        """The mean surprisal of each model, region, condition and item."""
+    def _by_item(self) -> dict[str, Numbers]:
+        """The mean surprisal by region, condition and item of each model, (R, C, I); NaN without such a sentence."""
         stimuli = self.stimuli
-        result: dict[str, dict[str, dict[str, dict[str, float]]]] = {}
+        axes = [list(dict.fromkeys(names)) for names in (self.labels, stimuli.conditions, stimuli.items)]
+        region_of, condition_of, item_of = ({name: place for place, name in enumerate(names)} for names in axes)
+        shape = tuple(map(len, axes))
+
+        # A sentence without words of a region does not count.
+        sentences = [
+            (region_of[region.name], condition_of[condition], item_of[item], region.first, region.end)
+            for item, condition, regions in zip(stimuli.items, stimuli.conditions, stimuli.regions, strict=True)
+            for region in regions
+            if region.text
+        ]
+        *cells, firsts, ends = np.array(sentences).T
+        index = np.ravel_multi_index(tuple(cells), shape)
+        counts = np.bincount(index, minlength=math.prod(shape))
+
+        means = {}
         for model, scores in self.scores.items():
             bits = np.nan_to_num(scores.surprisal)
-            found: dict[str, dict[str, dict[str, list[float]]]] = {name: {} for name in self.labels}
-            for item, condition, regions in zip(stimuli.items, stimuli.conditions, stimuli.regions, strict=True):
-                for name, text, first, end in regions:
-                    if text:  # a sentence without this region does not count
-                        of_items = found[name].setdefault(condition, {})
-                        of_items.setdefault(item, []).append(float(bits[first:end].sum()))
-            result[model] = {
-                name: {one: {item: float(np.mean(own)) for item, own in items.items()} for one, items in by_one.items()}
-                for name, by_one in found.items()
-            }
-        return result
+            sums = [bits[first:end].sum() for first, end in zip(firsts, ends, strict=True)]
+            totals = np.bincount(index, sums, minlength=math.prod(shape))
+            means[model] = np.where(counts > 0, totals / np.maximum(counts, 1), np.nan).reshape(shape)
+        return means
 
     @cached_property
     def sizes(self) -> dict[str, dict[str, int]]:
         """The number of items of each region and condition."""
-        first = next(iter(self._by_item.values()))
-        return {name: {one: len(items) for one, items in by_one.items()} for name, by_one in first.items()}
+        return self._by_region(next(iter(self._by_item.values())), len)
 
     @cached_property
     def means(self) -> dict[str, dict[str, dict[str, Interval]]]:
         """The mean surprisal of each model, region and condition over items."""
-        return {
-            model: {
-                name: {one: _mean(list(items.values())) for one, items in by_one.items()}
-                for name, by_one in regions.items()
-            }
-            for model, regions in self._by_item.items()
-        }
+        return {model: self._by_region(bits, mean_interval) for model, bits in self._by_item.items()}
 
     @cached_property
     def differences(self) -> dict[str, dict[str, dict[str, Interval]]]:
         """The mean difference to the first condition, over the items that have both."""
-        first = self.stimuli.conditions[0]
-        result: dict[str, dict[str, dict[str, Interval]]] = {}
-        for model, regions in self._by_item.items():
-            result[model] = {name: {} for name in regions}
-            for name, by_one in regions.items():
-                for one, items in by_one.items():
-                    shared = [item for item in items if item in by_one.get(first, {})]
-                    if one != first and shared:
-                        result[model][name][one] = _mean([items[item] - by_one[first][item] for item in shared])
-        return result
+        differences = {}
+        for model, bits in self._by_item.items():
+            minus_first = bits - bits[:, :1]
+            minus_first[:, 0] = np.nan  # the first condition itself
+            differences[model] = self._by_region(minus_first, mean_interval)
+        return differences
+
+    def _by_region(self, values: Numbers, of_items: Callable[[Numbers], Value]) -> dict[str, dict[str, Value]]:
+        """Return a function of the values of the items of each region and condition that have any.
+
+        Args:
+            values: (R, C, I), NaN for an item without a value.
+            of_items: the function.
+        """
+        conditions = list(dict.fromkeys(self.stimuli.conditions))
+        return {
+            region: {
+                condition: of_items(row[~np.isnan(row)])
+                for condition, row in zip(conditions, rows, strict=True)
+                if not np.isnan(row).all()
+            }
+            for region, rows in zip(self.labels, values, strict=True)
+        }
 
     def _unknown(self, model: str) -> dict[str, list[str]]:
         """Return the unknown words of each item in the critical region, or in all regions."""
@@ -361,10 +380,6 @@ def evaluate_items(
     options = ScoreOptions(punctuation=style.punctuation, contractions=style.contractions)
     scores = {name: score_words(bundle, stimuli.words, options, name) for name, bundle in named.items()}
     return ItemsReport(stimuli, scores, counts, spillover, critical)
-
-
-def _mean(values: Sequence[float]) -> Interval:
-    return mean_interval(np.array(values))
 
 
 def _number(value: float, name: str) -> float | None:

@@ -22,7 +22,8 @@ from syntaxlm.core.errors import InputError
 from syntaxlm.core.progress import progress_bar
 from syntaxlm.data.labelled_pairs import RELATIONS, LabelledPair, read_formula_pairs, read_labelled_pairs
 from syntaxlm.models.classifiers import PairBatch, PairClassifier
-from syntaxlm.reports.tables import PERCENT, Column, Columns, HasReport, Report, ReportTable
+from syntaxlm.reports.report import HasReport, Report
+from syntaxlm.reports.tables import PERCENT, Column, Columns, ReportTable
 from syntaxlm.storage.folder import ClassifierBundle, PairClassifierSettings, PairTask
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.vocabulary import Vocabulary

@@ -22,7 +22,8 @@ from syntaxlm.data.arguments import files_of, models_by_name, suggests_parameter
 from syntaxlm.data.pairs import MinimalPair, read_pairs
 from syntaxlm.evaluation.completion import FEW_KNOWN, candidate_tokens, differing_words
 from syntaxlm.evaluation.significance import Accuracy, compare_credits
-from syntaxlm.reports.tables import PERCENT, RIGHT, Column, Columns, HasReport, Report, ReportTable, format_value
+from syntaxlm.reports.report import HasReport, Report
+from syntaxlm.reports.tables import PERCENT, RIGHT, Column, Columns, ReportTable, format_value
 from syntaxlm.scoring.engine import LogProbs, Scorer
 from syntaxlm.statistics.bootstrap import BootstrapResult
 from syntaxlm.storage.folder import ModelBundle

@@ -15,7 +15,8 @@ from syntaxlm.data.corpora import PART, EncodedCorpus
 from syntaxlm.data.dependencies import DependencyCorpus
 from syntaxlm.models.abilities import HasHiddenStates, ScoresSentences
 from syntaxlm.models.batches import TextMode
-from syntaxlm.reports.tables import Column, Columns, HasReport, Report
+from syntaxlm.reports.report import HasReport, Report
+from syntaxlm.reports.tables import Column, Columns
 from syntaxlm.scoring.cache import CacheSettings, log_probs_with_cache
 from syntaxlm.scoring.engine import Scorer, unusable
 from syntaxlm.scoring.options import PerplexityOptions

@@ -32,11 +32,12 @@ from syntaxlm.data.arguments import check_names, check_table, models_by_name, na
 from syntaxlm.data.displayed_words import DisplayedWords, Times, displayed_words, join_times
 from syntaxlm.data.frequencies import Frequencies, FrequencySource
 from syntaxlm.data.input_table import InputTable
-from syntaxlm.drawing.files import PageSection, check_picture, html_page, write_picture
+from syntaxlm.drawing.files import check_picture, write_picture
 from syntaxlm.drawing.plots import Plot, draw_intervals, has_matplotlib, label_axes, new_plot
-from syntaxlm.drawing.svg import Theme
 from syntaxlm.evaluation.options import RegressionSettings
-from syntaxlm.reports.tables import RIGHT, Column, Columns, HasReport, Report, ReportTable
+from syntaxlm.reports.page import Page, PageFigure, Preformatted, Section, Theme
+from syntaxlm.reports.report import HasReport, Report
+from syntaxlm.reports.tables import RIGHT, Column, Columns, ReportTable
 from syntaxlm.scoring.options import Context, ScoreOptions
 from syntaxlm.scoring.word_table import (
     WordScores,
@@ -381,10 +382,9 @@ class ReadingTimesReport(HasReport):
     def write_picture(self, path: Path, theme: Theme = "auto") -> None:
         """Write the plot as .svg, .pdf or .png, or with the figures as a page, .html. Raises InputError."""
         check_picture(path)
-        section = PageSection("", (self.plot(),), preformatted={"figures": str(self)})
-        write_picture(
-            path, self.plot, lambda: html_page("Reading time by surprisal", [section], theme), lambda: "", theme
-        )
+        blocks = PageFigure(self.plot()), Preformatted("figures", str(self))
+        page = Page("Reading time by surprisal", (Section("", blocks),))
+        write_picture(path, self.plot, lambda: page.html(theme), lambda: "", theme)
 
     def _repr_svg_(self) -> str | None:
         return self.plot().svg() if has_matplotlib() else None

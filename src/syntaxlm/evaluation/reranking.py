@@ -20,7 +20,8 @@ from syntaxlm.core.errors import InputError
 from syntaxlm.core.progress import progress_bar
 from syntaxlm.data.parse_candidates import SCORE, ParseCandidates, read_candidates, with_gold
 from syntaxlm.models.abilities import GeneratesTrees
-from syntaxlm.reports.tables import PERCENT, Column, Columns, HasReport, Report, ReportTable
+from syntaxlm.reports.report import HasReport, Report
+from syntaxlm.reports.tables import PERCENT, Column, Columns, ReportTable
 from syntaxlm.scoring.surprisal import log_probs_of_trees
 from syntaxlm.statistics.bootstrap import BootstrapResult
 from syntaxlm.storage.folder import ModelBundle

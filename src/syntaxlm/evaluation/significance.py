@@ -23,7 +23,8 @@ from syntaxlm.core.errors import InputError, shortened
 from syntaxlm.core.files import parse_json
 from syntaxlm.core.reading import ReadingReport, announce
 from syntaxlm.core.text_files import read_lines, source_name
-from syntaxlm.reports.tables import PERCENT, Column, Columns, HasReport, Report, ReportTable, format_value
+from syntaxlm.reports.report import HasReport, Report
+from syntaxlm.reports.tables import PERCENT, Column, Columns, ReportTable, format_value
 from syntaxlm.statistics.bootstrap import BootstrapResult, RunScores, compare_runs
 from syntaxlm.trees.baselines import SeedScores, run_scores
 from syntaxlm.trees.bounds import right

@@ -22,7 +22,8 @@ from syntaxlm.data.arguments import files_of, models_by_name, names_of, suggests
 from syntaxlm.data.suites import Condition, Region, Suite, Values, read_suites
 from syntaxlm.evaluation.completion import FEW_KNOWN
 from syntaxlm.evaluation.significance import Accuracy, compare_credits
-from syntaxlm.reports.tables import PERCENT, RIGHT, Column, Columns, HasReport, Report, ReportTable, format_value
+from syntaxlm.reports.report import HasReport, Report
+from syntaxlm.reports.tables import PERCENT, RIGHT, Column, Columns, ReportTable, format_value
 from syntaxlm.scoring.options import ScoreOptions
 from syntaxlm.scoring.surprisal import WordSurprisal, surprisals
 from syntaxlm.statistics.bootstrap import BootstrapResult

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from syntaxlm.evaluation.reliability import Reliability
-from syntaxlm.reports.tables import PERCENT, Column, Columns, HasReport, Report, ReportTable, Row
+from syntaxlm.reports.report import HasReport, Report
+from syntaxlm.reports.tables import PERCENT, Column, Columns, ReportTable, Row
 from syntaxlm.statistics.bootstrap import BootstrapResult
 from syntaxlm.trees.baselines import BaselineScores, SeedScores, over_seeds
 from syntaxlm.trees.f1 import LabelMapping, ParsingScores

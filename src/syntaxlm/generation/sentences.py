@@ -19,7 +19,8 @@ from syntaxlm.core.progress import check_wanted
 from syntaxlm.generation.options import SamplingOptions
 from syntaxlm.models.abilities import LabelsSpans, PredictsNextToken, SamplesSentences
 from syntaxlm.models.batches import TokenBatch
-from syntaxlm.reports.tables import Column, Columns, HasRows
+from syntaxlm.reports.report import HasRows
+from syntaxlm.reports.tables import Column, Columns
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.normaliser import Normaliser, UntaggedTokenError
 from syntaxlm.text.options import TextOptions

@@ -24,7 +24,8 @@ from syntaxlm.generation.stops import possible_edges, tree_model
 from syntaxlm.models.abilities import GeneratesTrees
 from syntaxlm.models.classifiers import Stops
 from syntaxlm.ops.tree_levels import EDGES, Levels
-from syntaxlm.reports.tables import Column, Columns, HasRows
+from syntaxlm.reports.report import HasRows
+from syntaxlm.reports.tables import Column, Columns
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.trees.dependencies import Edge, in_order, tree_of_steps
 from syntaxlm.trees.tree import DependencyTree

@@ -42,7 +42,7 @@ from syntaxlm.core.files import (
 from syntaxlm.core.settings import read_settings
 from syntaxlm.jobs.inputs import BadLine, Shard
 from syntaxlm.jobs.work import ShardResult, file_hash
-from syntaxlm.reports.tables import format_cells
+from syntaxlm.reports.writers import format_cells
 
 JOB, SHARDS, DONE, BAD_LINES, REPORT, ROWS = (
     "job.json", "shards.jsonl", "done.jsonl", "bad-lines.tsv", "report.json", "rows",

@@ -7,14 +7,17 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import accumulate, islice, pairwise
+from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO, Literal, NamedTuple
 
 from syntaxlm.core.errors import LONGEST_NAME, InputError, listed, shortened
 from syntaxlm.core.files import check_name, system_error
 from syntaxlm.core.progress import Progress
 from syntaxlm.core.text_files import STANDARD_INPUT, has_cr_line_ends, is_compressed, open_bytes
+
+if TYPE_CHECKING:
+    import polars
 
 SHARD_BYTES = 1 << 26  # maximum size of a shard of several lines
 PARQUET = ".parquet"
@@ -216,32 +219,33 @@ class ParquetColumn(Source):
     id_column: str | None
 
     def scan(self, longest: int) -> Iterator[tuple[int, str | None]]:
-        with _opened(self.path, self.name) as file:
-            for batch in file.iter_batches(_ROWS, columns=[self.column]):
-                for raw in _bytes_of(batch.column(0)):
+        with _reading(self.name):
+            for batch in self._texts().collect_batches(chunk_size=_ROWS, maintain_order=True):
+                for text in batch[self.column].to_list():
+                    raw = None if text is None else text.encode()
                     yield len(raw or b""), self._fault(raw, longest)
 
     def lines(self, task: ShardTask, longest: int) -> Iterator[Line]:
         shard = task.shard
-        with _opened(self.path, self.name) as file:
-            sizes = [file.metadata.row_group(group).num_rows for group in range(file.metadata.num_row_groups)]
-            ends = list(accumulate(sizes, initial=0))  # rows before each group, and of the file
-            if ends[-1] < shard.last:
-                raise self._changed()
-            groups = [
-                group for group, (start, end) in enumerate(pairwise(ends)) if end >= shard.first and start < shard.last
-            ]
-            columns = [self.column] if self.id_column is None else [self.column, self.id_column]
-            number = ends[groups[0]] + 1
-            for batch in file.iter_batches(_ROWS, row_groups=groups, columns=columns):
-                skipped = max(0, min(shard.first - number, len(batch)))
-                wanted = batch.slice(skipped, max(0, shard.last - number - skipped + 1))
-                ids = [None] * len(wanted) if self.id_column is None else wanted.column(self.id_column).to_pylist()
-                rows = zip(_bytes_of(wanted.column(self.column)), ids, strict=True)
-                for place, (raw, id) in enumerate(rows, number + skipped):
-                    reason = self._fault(raw, longest)
-                    yield Line(place, "" if raw is None or reason is not None else raw.decode(), reason, id)
-                number += len(batch)
+        with _reading(self.name):
+            rows = self._texts().slice(shard.first - 1, shard.lines).collect()
+        if len(rows) < shard.lines:
+            raise self._changed()
+
+        ids = [None] * len(rows) if self.id_column is None else rows[self.id_column].to_list()
+        texts = rows[self.column].to_list()
+        for number, (text, id) in enumerate(zip(texts, ids, strict=True), shard.first):
+            reason = self._fault(None if text is None else text.encode(), longest)
+            yield Line(number, text if text is not None and reason is None else "", reason, id)
+
+    def _texts(self) -> polars.LazyFrame:
+        """Return the columns of texts and ids, not read yet."""
+        import polars
+
+        columns = {self.column: polars.col(self.column).cast(polars.String)}
+        if self.id_column is not None:
+            columns.setdefault(self.id_column, polars.col(self.id_column))
+        return polars.scan_parquet(self.path, glob=False).select(*columns.values())
 
     def _fault(self, raw: bytes | None, longest: int) -> str | None:
         if raw is None:
@@ -315,63 +319,40 @@ def open_source(name: str, column: str | None, id_column: str | None) -> Source:
 
 def _checked_columns(name: str, column: str, id_column: str | None) -> IdType | None:
     """Check the columns of a Parquet file and return the type of its ids. Raises InputError."""
-    from pyarrow import types
+    import polars
 
-    with _opened(name, name) as file:
-        schema = file.schema_arrow
+    with _reading(name, "not a Parquet file, or damaged"):
+        types = polars.read_parquet_schema(name)
     for wanted in (column, id_column):
-        if wanted is not None and wanted not in schema.names:
-            raise InputError(f"{name}: no column {shortened(wanted, LONGEST_NAME)!r}; found {listed(schema.names)}")
-        if (count := schema.names.count(wanted)) > 1:
-            raise InputError(
-                f"{name}: {'two' if count == 2 else count} columns are named {wanted!r}; expected one. Rename them."
-            )
-    type = schema.field(column).type
-    if types.is_dictionary(type):
-        type = type.value_type
-    if not (types.is_string(type) or types.is_large_string(type)):
-        raise InputError(f"{name}: column {column!r} has the type {type}; expected text")
+        if wanted is not None and wanted not in types:
+            raise InputError(f"{name}: no column {shortened(wanted, LONGEST_NAME)!r}; found {listed(types)}")
+
+    if not isinstance(types[column], polars.String | polars.Categorical | polars.Enum):
+        raise InputError(f"{name}: column {column!r} has the type {types[column]}; expected text")
+
     if id_column is None:
         return None
-    type = schema.field(id_column).type
-    if types.is_integer(type):
+    if types[id_column].is_integer():
         return "integer"
-    if types.is_string(type) or types.is_large_string(type):
+    if isinstance(types[id_column], polars.String):
         return "text"
-    raise InputError(f"{name}: column {id_column!r} has the type {type}; expected integers or text as ids")
+    raise InputError(f"{name}: column {id_column!r} has the type {types[id_column]}; expected integers or text as ids")
 
 
 @contextmanager
-def _opened(path: str, name: str) -> Iterator[Any]:
-    """Return a pyarrow.parquet.ParquetFile.
+def _reading(name: str, problem: str = "damaged") -> Iterator[None]:
+    """Raise InputError for errors of polars in the block, which reads a Parquet file.
 
-    name: of the file, for messages.
-    Raises InputError if the file cannot be read or is damaged, also for errors of pyarrow in the block.
+    Args:
+        name: the name of the file, for messages.
+        problem: what is wrong with the file if it cannot be read.
     """
-    from syntaxlm.reports.tables import check_parquet
+    from polars.exceptions import PanicException, PolarsError
 
-    check_parquet()
-    import pyarrow
-    from pyarrow.parquet import ParquetFile
-
-    problem = "not a Parquet file, or damaged"
     try:
-        with ParquetFile(path) as file:
-            problem = "damaged"
-            yield file
-    except pyarrow.ArrowMemoryError:
-        raise
-    except (OSError, pyarrow.ArrowException, UnicodeDecodeError) as error:
-        if isinstance(error, OSError) and error.errno is not None:
-            raise system_error(name, "read", error) from error
-        if isinstance(error, pyarrow.ArrowNotImplementedError):  # such as an unknown compression
-            problem = "cannot be read"
+        yield
+    except OSError as error:
+        raise system_error(name, "read", error) from error
+    except (PolarsError, PanicException) as error:
         reason = "".join(sign if sign.isprintable() else "?" for sign in str(error).split("\n")[0])
         raise InputError(f"{name}: {problem}: {reason}") from error
-
-
-def _bytes_of(texts: Any) -> list[bytes | None]:
-    import pyarrow
-
-    values: list[bytes | None] = texts.cast(pyarrow.large_string()).cast(pyarrow.large_binary()).to_pylist()
-    return values

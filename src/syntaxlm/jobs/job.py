@@ -22,7 +22,8 @@ from syntaxlm.jobs.folder import BAD_LINES, ROWS, SCHEMA_VERSION, InputState, Jo
 from syntaxlm.jobs.inputs import BadLine, Shard, ShardTask, Source, cut_shards, open_source
 from syntaxlm.jobs.work import Loaded, ShardResult, Work, file_hash, peak_memory, rows_of
 from syntaxlm.jobs.workers import Engine, Pool, ProcessEngine, SetUp
-from syntaxlm.reports.tables import Block, Column, Columns, check_parquet, write_parquet
+from syntaxlm.reports.tables import Block, Column, Columns
+from syntaxlm.reports.writers import write_parquet
 
 LINES_PER_SHARD = 20_000
 LONGEST_LINE = 1 << 16  # bytes
@@ -96,8 +97,6 @@ class Job:
 
         Raises InputError if the input cannot be read, or the output cannot be written.
         """
-        from pyarrow.parquet import read_metadata
-
         start = time.process_time()
         bad: list[tuple[int, str]] = []
         path = Path(folder) / task.shard.file_name
@@ -107,8 +106,8 @@ class Job:
         columns = Columns(loaded.columns.name, loaded.columns.row, {**added, **loaded.columns})
         count = size = hash = None
         try:
-            write_parquet(self._rows(loaded, task, bad), columns, path)
-            count, size, hash = read_metadata(path).num_rows, path.stat().st_size, file_hash(path)
+            count = write_parquet(self._rows(loaded, task, bad), columns, path)
+            size, hash = path.stat().st_size, file_hash(path)
         except _StoppedError:
             pass
         seconds = time.process_time() - start
@@ -247,7 +246,6 @@ def run_job(
     ):
         if value is not None and not 1 <= value <= LARGEST_COUNT:
             raise InputError(f"{name}: found {value}; expected 1 to {LARGEST_COUNT:,}")
-    check_parquet()
     start = time.monotonic()
     sources = _opened(job)
     with JobFolder.opened(job.folder) as folder:

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import open_stored, sha256
 from syntaxlm.parsing.options import ParseOptions
-from syntaxlm.reports.tables import ROWS_PER_GROUP, Block, Columns, blocks_of
+from syntaxlm.reports.tables import Block, Columns
+from syntaxlm.reports.writers import ROWS_PER_GROUP, blocks_of
 from syntaxlm.scoring.options import ScoreOptions
 
 if TYPE_CHECKING:

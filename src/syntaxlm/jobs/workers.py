@@ -228,6 +228,7 @@ def _set_up_process(set_up: SetUp, number: int) -> Outcome:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C: the process that runs the job ends its workers
     threading.Thread(target=_end_with_parent, daemon=True).start()
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is imported
+    os.environ.setdefault("POLARS_MAX_THREADS", "1")
     with suppress(OSError):  # not Linux
         Path("/proc/self/oom_score_adj").write_text(_KILLED_FIRST)
     if number > 0:  # warnings are those of the first worker

@@ -15,7 +15,9 @@ import numpy.typing as npt
 
 from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.models.structures import CorpusStructure
-from syntaxlm.reports.tables import Block, Column, Columns, HasRows, blocks_of
+from syntaxlm.reports.report import HasRows
+from syntaxlm.reports.tables import Block, Column, Columns
+from syntaxlm.reports.writers import blocks_of
 from syntaxlm.text.lines import EncodedLines
 from syntaxlm.text.reader import TextReader
 from syntaxlm.trees.averaging import RankedTree

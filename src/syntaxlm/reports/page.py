@@ -1,24 +1,43 @@
-"""The page of a report: sections of paragraphs, tables and pictures, rendered from a Jinja template."""
+"""Pages of results: sections of paragraphs, tables and pictures as HTML, rendered from one Jinja template."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 from syntaxlm.core.errors import printable
 from syntaxlm.core.files import write_text
 from syntaxlm.core.version import VERSION
-from syntaxlm.drawing.plot import Plot
-from syntaxlm.drawing.svg import Picture, Theme
 from syntaxlm.reports.tables import ReportTable
 
-TEMPLATE = "report.html.jinja"
+if TYPE_CHECKING:
+    import jinja2
+
+Theme = Literal["auto", "light", "dark"]
+
+SMALLEST_SCALE = 0.65  # on a narrow page, wide pictures shrink to this fraction of their size, then scroll
+
+
+class SvgPicture(Protocol):
+    """A picture that a page can hold: its title, its width in pixels, and SVG in the colours of a theme."""
+
+    @property
+    def title(self) -> str: ...
+    @property
+    def width(self) -> float: ...
+    def svg(self, theme: Theme = "auto") -> str: ...
 
 
 @dataclass(frozen=True)
 class Paragraph:
-    """missing: whether the text explains why something is missing."""
+    """A paragraph of text.
+
+    Attributes:
+        text: the text.
+        missing: whether the text explains why something is missing.
+    """
 
     kind: ClassVar[str] = "paragraph"
     text: str
@@ -26,36 +45,68 @@ class Paragraph:
 
 
 @dataclass(frozen=True)
-class HtmlTable:
-    """A table. The first cell of a row is its name.  source: data and protocol of the figures.
+class Notes:
+    """A list of notes."""
 
-    is_numeric: whether the cells are numbers.  is_folded: whether the table is collapsed until opened.
+    kind: ClassVar[str] = "notes"
+    notes: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Preformatted:
+    """Text with line ends, such as trees in brackets, collapsed until opened."""
+
+    kind: ClassVar[str] = "preformatted"
+    name: str
+    text: str
+
+
+@dataclass(frozen=True)
+class HtmlTable:
+    """A table.
+
+    Attributes:
+        table: the table. The first cell of a row is its name.
+        source: data and protocol of the figures.
+        is_folded: whether the table is collapsed until opened.
     """
 
     kind: ClassVar[str] = "table"
     table: ReportTable
     source: str = ""
-    is_numeric: bool = True
     is_folded: bool = False
 
 
 @dataclass(frozen=True)
 class PageFigure:
-    """A picture. source: data and protocol. heading: shown above it, "" for none. table: the same data as a table."""
+    """A picture.
+
+    Attributes:
+        picture: the picture.
+        source: data and protocol of what it shows.
+        heading: the heading above it, "" for none.
+        table: the same data as a table.
+    """
 
     kind: ClassVar[str] = "figure"
-    picture: Picture | Plot
-    source: str
+    picture: SvgPicture
+    source: str = ""
     heading: str = ""
     table: HtmlTable | None = None
 
 
-Block = Paragraph | HtmlTable | PageFigure
+Block = Paragraph | Notes | Preformatted | HtmlTable | PageFigure
 
 
 @dataclass(frozen=True)
 class Section:
-    """Blocks under a heading. columns: whether the blocks are set in columns."""
+    """Blocks under a heading.
+
+    Attributes:
+        heading: the heading, "" for none.
+        blocks: the blocks.
+        columns: whether the blocks are set in columns.
+    """
 
     heading: str
     blocks: tuple[Block, ...]
@@ -64,7 +115,13 @@ class Section:
 
 @dataclass(frozen=True)
 class KeyFigure:
-    """A main result, shown at the top of the page. source: data and protocol."""
+    """A main result, shown at the top of the page.
+
+    Attributes:
+        name: what was measured.
+        value: the result.
+        source: data and protocol.
+    """
 
     name: str
     value: str
@@ -73,11 +130,17 @@ class KeyFigure:
 
 @dataclass(frozen=True)
 class Page:
-    """The content of a report. key_figures: main results, shown at the top."""
+    """A self-contained page without scripts.
+
+    Attributes:
+        title: the title.
+        sections: the sections, from top to bottom.
+        key_figures: main results, shown at the top.
+    """
 
     title: str
-    key_figures: tuple[KeyFigure, ...]
     sections: tuple[Section, ...]
+    key_figures: tuple[KeyFigure, ...] = ()
 
     @property
     def left_out(self) -> dict[str, str]:
@@ -90,20 +153,9 @@ class Page:
         return {heading: " ".join(texts) for heading, texts in left_out.items()}
 
     def html(self, theme: Theme = "auto") -> str:
-        """Return the page as HTML. theme: "auto" follows the reader's system."""
-        import jinja2  # imported here because only reports need it
-        from markupsafe import Markup
-
-        environment = jinja2.Environment(
-            loader=jinja2.FileSystemLoader(Path(__file__).parent),
-            autoescape=True,
-            undefined=jinja2.StrictUndefined,
-            trim_blocks=True,
-            lstrip_blocks=True,
-            keep_trailing_newline=True,
-            finalize=lambda value: value if isinstance(value, Markup) else printable(str(value)),
-        )
-        return environment.get_template(TEMPLATE).render(page=self, theme=theme, version=VERSION)
+        """Return the page as HTML. The theme "auto" follows the reader's system."""
+        template = _templates().get_template("page.html.jinja")
+        return template.render(page=self, theme=theme, version=VERSION, smallest_scale=SMALLEST_SCALE)
 
     def write(self, path: Path, theme: Theme = "auto") -> WrittenReport:
         """Write the page atomically. Raises InputError."""
@@ -111,9 +163,45 @@ class Page:
         return WrittenReport(path, self.left_out)
 
 
+def picture_page(picture: SvgPicture, theme: Theme = "auto") -> str:
+    """Return a page with one picture as HTML."""
+    return Page(picture.title, (Section("", (PageFigure(picture),)),)).html(theme)
+
+
+def table_html(table: ReportTable) -> str:
+    """Return a table as HTML for a notebook, in the notebook's own colours."""
+    macros: Any = _templates().get_template("table.html.jinja").module
+    return str(macros.table_element(table))
+
+
+def _templates() -> jinja2.Environment:
+    """Return the templates, which escape every value except SVG."""
+    import jinja2  # imported here because only pages need it
+    from markupsafe import Markup
+
+    def one_line_or_more(value: Any) -> Any:
+        """Return a value as text without control characters other than line ends."""
+        return value if isinstance(value, Markup) else "\n".join(map(printable, str(value).split("\n")))
+
+    return jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        finalize=one_line_or_more,
+    )
+
+
 @dataclass(frozen=True)
 class WrittenReport:
-    """Where a page was written. left_out: as in `Page.left_out`."""
+    """A page that was written.
+
+    Attributes:
+        path: where it was written.
+        left_out: why something is missing, by section heading.
+    """
 
     path: Path
     left_out: dict[str, str]

@@ -23,7 +23,8 @@ from syntaxlm.data.frequencies import Frequencies, FrequencySource
 from syntaxlm.data.input_table import InputTable
 from syntaxlm.data.tables import names_beside, type_of
 from syntaxlm.models.abilities import ScoresTokens
-from syntaxlm.reports.tables import Column, Columns, HasRows
+from syntaxlm.reports.report import HasRows
+from syntaxlm.reports.tables import Column, Columns
 from syntaxlm.scoring.options import MOST_SPILLOVER, Context, ScoreOptions
 from syntaxlm.scoring.surprisal import WordSurprisal, surprisals_of
 from syntaxlm.storage.folder import ModelBundle

@@ -125,7 +125,8 @@ class ModelBundle:
         def listed(settings: object) -> str:
             return ", ".join(f"{name} {value}" for name, value in vars(settings).items())
 
-        from syntaxlm.drawing.files import facts_html  # imported only for notebooks
+        from syntaxlm.reports.page import table_html  # imported only for notebooks
+        from syntaxlm.reports.tables import ReportTable
 
         facts = {
             "parameters": f"{self.model.parameter_count:,}",
@@ -135,7 +136,7 @@ class ModelBundle:
             "settings": listed(self.settings.model),
             "normaliser": listed(self.settings.normaliser),
         }
-        return facts_html(f"Model {self.name}", facts)
+        return table_html(ReportTable({"fact": "", "value": ""}, list(facts.items()), f"Model {self.name}"))
 
 
 def structure_name(model: Model) -> str:

@@ -39,7 +39,7 @@ from syntaxlm.models.abilities import HasLoss, LearnsFromTrees, TrainsByCounting
 from syntaxlm.models.batches import TextMode
 from syntaxlm.models.classifiers import ClassifierSettings
 from syntaxlm.models.registry import MODELS, ModelConfig
-from syntaxlm.reports.tables import plain
+from syntaxlm.reports.writers import plain
 from syntaxlm.storage.bundled import find_model
 from syntaxlm.storage.folder import WEIGHTS, Operators, PairTask
 from syntaxlm.text.normaliser_settings import NormaliserSettings

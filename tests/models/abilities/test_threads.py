@@ -13,7 +13,7 @@ from syntaxlm.api import LanguageModel
 from syntaxlm.core.errors import InputError
 from syntaxlm.models.abilities import EncodesSentences
 from syntaxlm.models.registry import MODELS
-from syntaxlm.reports.tables import HasReport
+from syntaxlm.reports.report import HasReport
 from syntaxlm.scoring.surprisal import log_probs_of_trees
 from syntaxlm.text.reader import TextReader
 from syntaxlm.trees.tree import DependencyTree

@@ -13,13 +13,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from syntaxlm.drawing.files import SMALLEST, PageSection, facts_html, html_page
 from syntaxlm.drawing.heat_map import heat_map
 from syntaxlm.drawing.tree import tree_picture
+from syntaxlm.reports.page import SMALLEST_SCALE, Page, PageFigure, Paragraph, Preformatted, Section, table_html
+from syntaxlm.reports.tables import ReportTable
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.trees.tree import parse_brackets
 
-VOID = {"meta"}
+VOID = {"meta", "link"}
 
 
 class Balanced(HTMLParser):
@@ -47,20 +48,12 @@ class Balanced(HTMLParser):
 
 
 def test_a_page_is_self_contained_and_has_the_given_content():
-    picture = tree_picture(parse_brackets("(S (NP the <cat>) sleeps)")[0])
-    section = PageSection("A <heading>", (picture, picture), "Some & text", {"as brackets": "(S <x>)"})
-    page = Balanced(html_page("A <title>", [section, PageSection("")]))
-    assert page.links == []
+    figure = PageFigure(tree_picture(parse_brackets("(S (NP the <cat>) sleeps)")[0]))
+    blocks = Paragraph("Some & text"), figure, figure, Preformatted("as brackets", "(S <x>)")
+    page = Balanced(Page("A <title>", (Section("A <heading>", blocks), Section("", ()))).html())
+    assert page.links == ["link href"]  # no icon
     for text in ("A <title>", "A <heading>", "Some & text", "as brackets", "(S <x>)", "<cat>"):
         assert text in page.text
-
-
-def test_a_page_follows_the_theme():
-    auto, light, dark = (html_page("t", [], theme) for theme in ("auto", "light", "dark"))
-    assert "prefers-color-scheme" in auto
-    assert "color-scheme:light dark" in auto
-    assert "prefers-color-scheme" not in light + dark
-    assert light != dark
 
 
 def map_of(words: int):
@@ -68,10 +61,14 @@ def map_of(words: int):
     return heat_map(np.eye(words), names, names, "a map")
 
 
+def maps_page(title: str, *maps) -> str:
+    return Page(title, (Section("Maps", tuple(map(PageFigure, maps))),)).html()
+
+
 MEASURE = """<!doctype html><body><iframe src="page.html" style="border:0;width:{width}px;height:900px"></iframe>
 <pre></pre><script>onload = () => {{
-    const page = document.querySelector("iframe").contentDocument, sizes = [...page.querySelectorAll("figure")].map(
-        figure => [figure.clientWidth, figure.scrollWidth, figure.firstChild.getBoundingClientRect().width])
+    const page = document.querySelector("iframe").contentDocument, sizes = [...page.querySelectorAll(".picture")].map(
+        figure => [figure.clientWidth, figure.scrollWidth, figure.firstElementChild.getBoundingClientRect().width])
     document.querySelector("pre").textContent = JSON.stringify([page.documentElement.scrollWidth, ...sizes])
 }}</script></body>"""
 
@@ -96,28 +93,26 @@ def measured(folder: Path, width: int) -> list:
 @pytest.mark.long
 def test_maps_shrink_with_the_page_and_then_scroll_separately(tmp_path):
     small, large = map_of(3), map_of(60)
-    (tmp_path / "page.html").write_text(html_page("a" * 200, [PageSection("Maps", (small, large))]))
+    (tmp_path / "page.html").write_text(maps_page("a" * 200, small, large))
     for width in (400, 800, 1400):
         page, (box, content, seen), (large_box, large_content, large_seen) = measured(tmp_path, width)
         assert page <= width
         assert (box, content, seen) == (pytest.approx(small.width, abs=1),) * 3
         assert large_box < width
-        assert large_seen == pytest.approx(max(min(large.width, large_box), SMALLEST * large.width), abs=1)
+        assert large_seen == pytest.approx(max(min(large.width, large_box), SMALLEST_SCALE * large.width), abs=1)
         assert large_content == pytest.approx(max(large_box, large_seen), abs=1)
 
 
 def test_a_page_has_the_size_of_every_picture_to_shrink_it_from():
     maps = map_of(3), map_of(60)
-    page = html_page("t", [PageSection("Maps", maps)])
-    widths = re.findall(r'<figure style="--width:([\d.]+)px"><svg [^>]*viewBox="0 0 ([\d.]+) ', page)
-    assert widths == [(f"{one.width:.1f}".removesuffix(".0"),) * 2 for one in maps]
-    assert "width:var(--width);max-width:100%" in page
-    assert f"min-width:calc({SMALLEST} * var(--width))" in page
+    page = maps_page("t", *maps)
+    widths = re.findall(r'style="--width:([\d.]+)px"[^>]*>\s*<svg [^>]*viewBox="0 0 ([\d.]+) ', page)
+    assert [tuple(map(float, pair)) for pair in widths] == [(round(one.width, 1),) * 2 for one in maps]
 
 
 def test_facts_are_a_table():
-    table = Balanced(facts_html("Model <x>", {"size": "1 & 2"}))
-    assert table.text == "Model <x>size1 & 2"
+    table = Balanced(table_html(ReportTable({"fact": "", "value": ""}, [["size", "1 & 2"]], "Model <x>")))
+    assert table.text.split() == ["Model", "<x>", "factvalue", "size1", "&", "2"]
 
 
 def test_a_stored_model_is_displayed_in_a_notebook(prpn: ModelBundle, lstm: ModelBundle):

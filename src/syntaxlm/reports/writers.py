@@ -1,0 +1,248 @@
+"""Rows as files and data frames: JSON lines, TSV, CSV and Parquet, and frames of pandas or polars.
+
+Rows are written as they come, so that results may be larger than the memory. polars takes long to import and is
+imported when it is used.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, Literal
+
+from syntaxlm.core.errors import InputError
+from syntaxlm.core.files import replaced, text_output, to_json
+from syntaxlm.core.iteration import batched
+from syntaxlm.reports.tables import Block, Columns, Row
+
+if TYPE_CHECKING:
+    import polars
+
+RowFormat = Literal["tsv", "csv", "json", "parquet"]
+
+ROWS_PER_GROUP = 1 << 16  # of a Parquet file: readers skip or read them at once
+ROWS_IN_MEMORY = 1 << 20  # of a Parquet file: more rows wait in temporary files
+SMALLEST_DECIMAL = 1e-3  # smaller numbers are written with an exponent, so that they keep their digits
+
+
+def plain(value: Any) -> Any:
+    """Return a result as values for JSON: dataclasses and named tuples as objects, arrays and tuples as lists."""
+    if hasattr(value, "to_dict"):
+        return plain(value.to_dict())
+    if is_dataclass(value):
+        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, tuple) and hasattr(value, "_asdict"):
+        return plain(value._asdict())
+    if isinstance(value, Mapping):
+        return {str(key): plain(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(inner) for inner in value]
+    if hasattr(value, "tolist"):  # an array or scalar of numpy
+        return value.tolist()
+    return str(value) if isinstance(value, Path) else value
+
+
+def write_rows(rows: Iterable[Row], columns: Columns, path: str | Path | None, format: RowFormat) -> None:
+    """Write rows as they come.
+
+    Args:
+        rows: the rows.
+        columns: their columns.
+        path: a file, which is replaced when all rows are written; None: standard output, except for Parquet.
+        format: the format; "json" writes JSON lines.
+
+    Raises:
+        InputError: if the file cannot be written.
+    """
+    if format == "parquet":
+        write_blocks(blocks_of(rows, columns, ROWS_PER_GROUP), columns, path, format)
+    else:
+        write_lines(format_rows(rows, columns, format), path)
+
+
+def write_blocks(
+    blocks: Iterable[Block], columns: Columns, path: str | Path | None, format: Literal["tsv", "csv", "parquet"]
+) -> None:
+    """Write rows that come in columns. Parameters and errors are those of `write_rows`."""
+    if format != "parquet":
+        write_lines(format_blocks(blocks, columns, format), path)
+    elif path is None:
+        raise InputError("Parquet: found standard output; expected a file")
+    else:
+        write_parquet(blocks, columns, path)
+
+
+def blocks_of(rows: Iterable[Row], names: Iterable[str], size: int) -> Iterator[Block]:
+    """Yield rows in columns, `size` rows at a time."""
+    names = list(names)
+    for block in batched(rows, size):
+        yield {name: [row[name] for row in block] for name in names}
+
+
+def write_lines(lines: Iterable[str], path: str | Path | None) -> None:
+    """Write lines with their ends as UTF-8, atomically; to standard output if `path` is None."""
+    with text_output(path) as file:
+        file.writelines(lines)
+
+
+def format_rows(rows: Iterable[Row], columns: Columns, format: Literal["tsv", "csv", "json"]) -> Iterator[str]:
+    """Yield the line of each row with its end: JSON, or as `format_blocks` does."""
+    if format == "json":
+        return (to_json(row) + "\n" for row in rows)
+    return format_blocks(blocks_of(rows, columns, 1), columns, format)
+
+
+def format_blocks(blocks: Iterable[Block], columns: Columns, format: Literal["tsv", "csv"]) -> Iterator[str]:
+    """Yield lines with their ends: a header, then one line for each row.
+
+    The header comes with the first block, so that an error before it leaves no output. Missing values are empty cells,
+    numbers have six decimals, and the values of a list are separated by spaces.
+    """
+    separator = "\t" if format == "tsv" else ","
+    head = separator.join(_quoted(list(columns), separator)) + "\n"
+    for block in blocks:
+        cells = [_quoted(_cells(block[name]), separator) for name in columns]
+        yield head + "".join([separator.join(row) + "\n" for row in zip(*cells, strict=True)])
+        head = ""
+    if head:
+        yield head
+
+
+def format_cells(cells: Iterable[str]) -> str:
+    """Return a tab-separated line of these cells, quoted as in RFC 4180, without its line end."""
+    return "\t".join(_quoted(list(cells), "\t"))
+
+
+def _cells(values: Any) -> list[str]:
+    """Return the cells of a column; the usual types are converted here, because a call for each value is slow."""
+    values = values.tolist() if hasattr(values, "tolist") else values
+    return [
+        value if type(value) is str else "" if value is None else str(value) if type(value) is int else _cell(value)
+        for value in values
+    ]
+
+
+def _cell(value: Any) -> str:
+    match value:
+        case None:
+            return ""
+        case bool():
+            return "true" if value else "false"
+        case float() if math.isnan(value):
+            return ""
+        case float():
+            return f"{value:.6g}" if 0 < abs(value) < SMALLEST_DECIMAL else f"{value:.6f}"
+        case list() | tuple():
+            return " ".join(
+                ":".join(map(_cell, item)) if isinstance(item, list | tuple) else _cell(item) for item in value
+            )
+        case _:
+            return str(value)
+
+
+def _quoted(cells: list[str], separator: str) -> list[str]:
+    """Quote the cells that need it, as in RFC 4180."""
+    signs = (separator, '"', "\r", "\n")
+    together = "".join(cells)  # one search is faster than one in each cell
+    if not any(sign in together for sign in signs):
+        return cells
+    return ['"' + cell.replace('"', '""') + '"' if any(map(cell.__contains__, signs)) else cell for cell in cells]
+
+
+def write_parquet(
+    blocks: Iterable[Block],
+    columns: Columns,
+    path: str | Path,
+    rows_per_group: int = ROWS_PER_GROUP,
+    rows_in_memory: int = ROWS_IN_MEMORY,
+) -> int:
+    """Write rows that come in columns to a Parquet file, which replaces `path` when all are written.
+
+    The file's metadata have the name of the table as `syntaxlm.table`, and the meaning of each column as
+    `syntaxlm.column.NAME`.
+
+    Args:
+        blocks: the rows.
+        columns: their columns.
+        path: the file.
+        rows_per_group: the number of rows that readers skip or read at once.
+        rows_in_memory: the number of rows above which rows wait in temporary files.
+
+    Returns:
+        The number of rows.
+
+    Raises:
+        InputError: if the file cannot be written.
+    """
+    import polars
+
+    metadata = {"syntaxlm.table": columns.name}
+    metadata |= {f"syntaxlm.column.{name}": column.meaning for name, column in columns.items()}
+    schema = _schema(columns)
+    waiting = [polars.DataFrame(schema=schema)]
+    stored: list[polars.LazyFrame] = []
+    count = 0
+
+    with replaced(Path(path)) as temporary, TemporaryDirectory() as folder:
+        for block in blocks:
+            waiting.append(polars.DataFrame(block, schema))
+            count += len(waiting[-1])
+
+            # The memory holds a limited number of rows.
+            if sum(map(len, waiting)) >= rows_in_memory:
+                part = Path(folder) / f"{len(stored)}.parquet"
+                polars.concat(waiting).write_parquet(part)
+                stored.append(polars.scan_parquet(part))
+                waiting = []
+
+        frames = [*stored, *(frame.lazy() for frame in waiting)]
+        polars.concat(frames).sink_parquet(temporary, row_group_size=rows_per_group, metadata=metadata)
+    return count
+
+
+def _schema(columns: Columns) -> dict[str, polars.DataType]:
+    """Return the types of columns, which do not follow from values that may all be missing."""
+    import polars
+
+    types: dict[str, Any] = {
+        "integer": polars.Int64(),
+        "number": polars.Float64(),
+        "text": polars.String(),
+        "boolean": polars.Boolean(),
+        "list of integers": polars.List(polars.Int64),
+        "list of numbers": polars.List(polars.Float64),
+        "list of text": polars.List(polars.String),
+        "list of pairs": polars.List(polars.List(polars.Int64)),
+    }
+    return {name: types[column.type] for name, column in columns.items()}
+
+
+# Types of pandas for columns whose values may all be missing, or that may be empty.
+_PANDAS = {"integer": "int64", "number": "float64", "text": "str", "boolean": "bool"}
+
+
+def dataframe(rows: Iterable[Row], columns: Columns) -> Any:
+    """Return rows as a pandas.DataFrame or, if pandas is not installed, a polars.DataFrame."""
+    empty: Block = {name: [] for name in columns}
+    block = next(blocks_of(rows, columns, sys.maxsize), empty)
+    try:
+        pandas: Any = importlib.import_module("pandas")
+    except ModuleNotFoundError as error:
+        if error.name != "pandas":  # installed, but broken
+            raise
+        import polars
+
+        return polars.DataFrame(block, _schema(columns))
+
+    series = {}
+    for name, values in block.items():
+        # Only numbers have a missing value, NaN; pandas chooses the type of other columns with missing values.
+        type = columns[name].type
+        is_typed = type == "number" or (type in _PANDAS and None not in values)
+        series[name] = pandas.Series(values, dtype=_PANDAS[type] if is_typed else None if values else "object")
+    return pandas.DataFrame(series)
