@@ -13,7 +13,7 @@ import yaml
 
 from syntaxlm.core.errors import InputError, shortened
 from syntaxlm.core.files import read_text
-from syntaxlm.core.tensor_files import open_tensors
+from syntaxlm.core.tensor_files import read_metadata
 from syntaxlm.models.abilities import ParsesSentences, TrainsByCounting, abilities_of
 from syntaxlm.models.registry import model_shapes
 from syntaxlm.models.sizes import shapes_of
@@ -191,8 +191,7 @@ def _weight_bytes(folder: Path) -> int:
     weights = folder / WEIGHTS
     if not weights.exists():
         raise InputError(f"{folder}: {WEIGHTS} is missing: training has not reached its first validation")
-    with open_tensors(weights):  # checks that the file has the size that its header states
-        pass
+    read_metadata(weights)  # checks that the file has the size that its header states
     return weights.stat().st_size
 
 
