@@ -5,9 +5,8 @@ from __future__ import annotations
 from itertools import takewhile
 from pathlib import Path
 
-import yaml
-
 from laboratory.pages.markdown import plain, table
+from syntaxlm.core.yaml_files import parse_yaml
 from syntaxlm.training.recipe_files import bundled_recipes, find_recipe, recipe_names
 
 
@@ -28,7 +27,7 @@ def _section(model: str, names: list[str]) -> str:
 
 
 def _model(name: str) -> str:
-    return str(yaml.safe_load(find_recipe(name).read_text(encoding="utf-8"))["model"]["name"])
+    return str(parse_yaml(find_recipe(name).read_text(encoding="utf-8"), "")["model"]["name"])
 
 
 def _comment(name: str) -> str:

@@ -9,11 +9,10 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from syntaxlm.core.errors import InputError, shortened
 from syntaxlm.core.files import read_text
 from syntaxlm.core.tensor_files import read_metadata
+from syntaxlm.core.yaml_files import parse_yaml
 from syntaxlm.models.abilities import ParsesSentences, TrainsByCounting, abilities_of
 from syntaxlm.models.registry import model_shapes
 from syntaxlm.models.sizes import shapes_of
@@ -107,7 +106,7 @@ def list_recipes() -> Report:
         comments = takewhile(lambda line: line.startswith("#"), text.splitlines())
         comment = " ".join(line.removeprefix("#").strip() for line in comments)
         purpose = re.split(r"(?<!et al)\. ", comment)[0].rstrip(".:")
-        recipes.append({"name": name, "model_type": yaml.safe_load(text)["model"]["name"], "purpose": purpose})
+        recipes.append({"name": name, "model_type": parse_yaml(text, name)["model"]["name"], "purpose": purpose})
     table = ReportTable.of(
         BUNDLED_RECIPES, recipes, {"name": "recipe", "model_type": "model type", "purpose": "purpose"}
     )
