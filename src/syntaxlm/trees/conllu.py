@@ -1,6 +1,6 @@
 """Dependency trees in files: reads CoNLL-U, CoNLL-X and word-tag-head columns, and writes CoNLL-U.
 
-Files may be compressed (.gz, .xz, .zst); "-" is standard input.
+Files may be compressed (.gz, .bz2, .xz, .zst, .zip); "-" is standard input.
 """
 
 from __future__ import annotations
@@ -124,7 +124,8 @@ def iterate_dependencies(
     """Return the trees of a file, one at a time, for files larger than memory.
 
     suffix: .conllu; .conll or .conllx (CoNLL-X: POSTAG, CPOSTAG where POSTAG is _; the last two columns may be
-    missing); .dp (word, tag, head and optionally label). None: that of the file's name, without .gz, .xz, .zst.
+    missing); .dp (word, tag, head and optionally label). None: that of the file's name, without
+    the suffix of its compression.
     lines: the file's lines with their numbers, if it is already being read.
     Raises InputError like `read_conllu`, and for an unknown suffix.
     """
