@@ -5,10 +5,28 @@ python -m laboratory.shipping.model_cards
 
 from __future__ import annotations
 
-from laboratory.pages.bundled import shipped_icelandic, shipped_perplexity, shipped_speed, shipped_trees
+from laboratory.pages.bundled import (
+    SHIPPED_TREEBANKS,
+    shipped_icelandic,
+    shipped_perplexity,
+    shipped_speed,
+    shipped_trees,
+)
+from laboratory.pages.stored_results import percent, run, runs
 from laboratory.shipping.english import SHIPPED
 from syntaxlm.storage.folder import read_model
 from syntaxlm.storage.hub import CardFacts, write_card
+from syntaxlm.storage.model_index import (
+    F1,
+    LANGUAGE_MODELLING,
+    PARSING,
+    PERPLEXITY,
+    DataSet,
+    Facts,
+    Metric,
+    Result,
+    Task,
+)
 
 DESCRIPTIONS = {
     "en": "English trees and surprisals from one small model: a span parser and a neural PCFG (SN-PCFG) whose span"
@@ -71,7 +89,8 @@ def main() -> None:
             "## Limits",
             LIMITS,
         ]
-        facts = CardFacts("mit", "en", DATA, "\n\n".join(parts))
+        results = tree_results(name) + perplexity_results(name)
+        facts = CardFacts("mit", "en", DATA, "\n\n".join(parts), results)
         write_card(SHIPPED / name, read_model(SHIPPED / name), name, facts)
 
 
@@ -87,7 +106,48 @@ def write_icelandic() -> None:
         "Most of the text is older than the 20th century, and so are its spelling, words and topics. One word of seven"
         " of the test text is unknown.",
     ]
-    write_card(SHIPPED / "is", read_model(SHIPPED / "is"), "is", CardFacts("mit", "is", ICEPAHC, "\n\n".join(parts)))
+    facts = CardFacts("mit", "is", ICEPAHC, "\n\n".join(parts), tree_results("is"))
+    write_card(SHIPPED / "is", read_model(SHIPPED / "is"), "is", facts)
+
+
+def tree_results(model: str) -> list[Result]:
+    """F1 of a bundled model, for the index of its card."""
+    automatic = " (automatic trees)"  # of GUM
+    english = {
+        ending: ", ".join(title) + automatic * ending.startswith("gum") for ending, title in SHIPPED_TREEBANKS.items()
+    }
+    icelandic = {"icepahc": "last tenth of IcePaHC, all", "icepahc10": "last tenth of IcePaHC, up to 10 words"}
+    preprocessing = "letters" if model == "is" else "ptb-keep"
+    args: Facts = {
+        "decoder": "mbr", "protocol": "wsj-test", "preprocessing": preprocessing, "average": "sentences",
+    }  # fmt: skip
+    results = []
+    for ending, name in (icelandic if model == "is" else english).items():
+        one = run("shipped", ending, model)
+        facts = {"sentences": one.first["sentences"], "right branching": float(percent(one.right_branching))}
+        values = {"F1": one.f1, "F1 with marks": one.first["f1_by_decoder"].get("mbr with marks (both)")}
+        metrics = [
+            Metric(type=F1, value=float(percent(value)), name=title, args=args)
+            for title, value in values.items()
+            if value is not None
+        ]
+        data = DataSet(type=ending, name=name, args=facts)
+        results.append(Result(task=Task(type=PARSING), dataset=data, metrics=metrics))
+    return results
+
+
+def perplexity_results(model: str) -> list[Result]:
+    """Perplexity of a bundled English model on EWT, for the index of its card."""
+    results = []
+    for ending, read in (("ewt", "as a stream"), ("ewt-sentences", "sentence by sentence")):
+        for one in (found.first for found in runs("shipped", ending) if found.name == model):
+            data = DataSet(
+                type="ewt", name="English Web Treebank, development and test", args={"tokens": one["tokens"]}
+            )
+            args: Facts = {"read": read, "predicted": "words" if model == "en-fast" else "words and marks"}
+            metric = Metric(type=PERPLEXITY, value=round(one["perplexity"], 1), name="perplexity", args=args)
+            results.append(Result(task=Task(type=LANGUAGE_MODELLING), dataset=data, metrics=[metric]))
+    return results
 
 
 if __name__ == "__main__":
