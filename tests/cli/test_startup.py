@@ -8,12 +8,23 @@ import sys
 import pytest
 
 HEAVY = {
-    "annotated_types", "jinja2", "nltk", "numpy", "pandas", "polars", "pyarrow", "pydantic", "safetensors",
-    "syntaxlm.reports.tables", "torch", "yaml",
+    "annotated_types", "jinja2", "nltk", "numpy", "pandas", "polars", "pyarrow", "pydantic", "ruamel.yaml",
+    "safetensors", "syntaxlm.reports.tables", "torch",
 }  # fmt: skip
 
 
-NOT_NEEDED = {"fastapi", "lightning", "pandas", "polars", "pyarrow", "scipy", "spacy", "statsmodels", "transformers"}
+NOT_NEEDED = {
+    "fastapi",
+    "fsspec",
+    "lightning",
+    "pandas",
+    "polars",
+    "pyarrow",
+    "scipy",
+    "spacy",
+    "statsmodels",
+    "transformers",
+}
 
 
 def imported_by(arguments):
