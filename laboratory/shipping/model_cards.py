@@ -12,7 +12,8 @@ from laboratory.pages.bundled import (
     shipped_speed,
     shipped_trees,
 )
-from laboratory.pages.stored_results import percent, run, runs
+from laboratory.pages.stored_results import parsed, percent
+from laboratory.results.store import select
 from laboratory.shipping.english import SHIPPED
 from syntaxlm.storage.folder import read_model
 from syntaxlm.storage.hub import CardFacts, write_card
@@ -112,40 +113,43 @@ def write_icelandic() -> None:
 
 def tree_results(model: str) -> list[Result]:
     """F1 of a bundled model, for the index of its card."""
-    automatic = " (automatic trees)"  # of GUM
-    english = {
-        ending: ", ".join(title) + automatic * ending.startswith("gum") for ending, title in SHIPPED_TREEBANKS.items()
-    }
-    icelandic = {"icepahc": "last tenth of IcePaHC, all", "icepahc10": "last tenth of IcePaHC, up to 10 words"}
-    preprocessing = "letters" if model == "is" else "ptb-keep"
-    args: Facts = {
-        "decoder": "mbr", "protocol": "wsj-test", "preprocessing": preprocessing, "average": "sentences",
+    if model == "is":
+        titles = {"icepahc": "last tenth of IcePaHC, all", "icepahc10": "last tenth of IcePaHC, up to 10 words"}
+    else:
+        titles = {treebank: ", ".join(title) for treebank, title in SHIPPED_TREEBANKS.items()}
+    protocol: Facts = {
+        "decoder": "mbr", "protocol": "wsj-test", "preprocessing": "letters" if model == "is" else "ptb-keep",
+        "average": "sentences",
     }  # fmt: skip
+
     results = []
-    for ending, name in (icelandic if model == "is" else english).items():
-        one = run("shipped", ending, model)
-        facts = {"sentences": one.first["sentences"], "right branching": float(percent(one.right_branching))}
-        values = {"F1": one.f1, "F1 with marks": one.first["f1_by_decoder"].get("mbr with marks (both)")}
+    for treebank, title in titles.items():
+        runs = parsed("shipped", treebank, model)
+        values = {"F1": runs.f1, "F1 with marks": runs.first["f1_by_decoder"].get("mbr with marks (both)")}
         metrics = [
-            Metric(type=F1, value=float(percent(value)), name=title, args=args)
-            for title, value in values.items()
+            Metric(type=F1, value=float(percent(value)), name=name, args=protocol)
+            for name, value in values.items()
             if value is not None
         ]
-        data = DataSet(type=ending, name=name, args=facts)
+        facts = {"sentences": runs.first["sentences"], "right branching": float(percent(runs.right_branching))}
+        name = f"{title} (automatic trees)" if treebank.startswith("gum") else title
+        data = DataSet(type=treebank, name=name, args=facts)
         results.append(Result(task=Task(type=PARSING), dataset=data, metrics=metrics))
     return results
 
 
 def perplexity_results(model: str) -> list[Result]:
     """Perplexity of a bundled English model on EWT, for the index of its card."""
+    predicted = "words" if model == "en-fast" else "words and marks"
     results = []
-    for ending, read in (("ewt", "as a stream"), ("ewt-sentences", "sentence by sentence")):
-        for one in (found.first for found in runs("shipped", ending) if found.name == model):
-            data = DataSet(
-                type="ewt", name="English Web Treebank, development and test", args={"tokens": one["tokens"]}
-            )
-            args: Facts = {"read": read, "predicted": "words" if model == "en-fast" else "words and marks"}
-            metric = Metric(type=PERPLEXITY, value=round(one["perplexity"], 1), name="perplexity", args=args)
+    for context, read in (("carry", "as a stream"), ("reset", "sentence by sentence")):
+        facts = {"run": model, "data": "ewt-test", "context": context, "predicted": predicted}
+        for run in select("shipped", what="perplexity", **facts):
+            name = "English Web Treebank, development and test"
+            data = DataSet(type="ewt", name=name, args={"tokens": run.report["tokens"]})
+            protocol: Facts = {"read": read, "predicted": predicted}
+            value = round(run.report["perplexity"], 1)
+            metric = Metric(type=PERPLEXITY, value=value, name="perplexity", args=protocol)
             results.append(Result(task=Task(type=LANGUAGE_MODELLING), dataset=data, metrics=[metric]))
     return results
 
