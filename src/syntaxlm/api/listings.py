@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from syntaxlm.core.errors import InputError, shortened
-from syntaxlm.core.settings import read_yaml
-from syntaxlm.core.tensor_files import open_tensors
+from syntaxlm.core.tensor_files import read_metadata
+from syntaxlm.core.yaml_files import read_yaml
 from syntaxlm.models.abilities import ParsesSentences, TrainsByCounting, abilities_of
 from syntaxlm.models.registry import model_shapes
 from syntaxlm.models.sizes import shapes_of
@@ -182,21 +182,23 @@ def _card_facts(folder: Path) -> dict[str, Any]:
         card = read_card(folder)
     except InputError as error:
         return {"card": str(error)}
-    return {} if card is None else plain(card)
+    if card is None:
+        return {}
+    facts: dict[str, Any] = plain(card)
+    return facts | {"results": [result.model_dump(exclude_defaults=True) for result in card.results]}
 
 
 def _stated_text(card: dict[str, Any]) -> str | None:
     """Return the training text that a card states: the first sentence of its section "Training data"."""
-    paragraphs = (block for block in card.get("data", ()) if isinstance(block, str))
-    return shortened(next(paragraphs, "").partition(". ")[0].rstrip("."), _LONGEST_TEXT) or None
+    paragraph = " ".join((card.get("data") or "").partition("\n\n")[0].split())
+    return shortened(paragraph.partition(". ")[0].rstrip("."), _LONGEST_TEXT) or None
 
 
 def _weight_bytes(folder: Path) -> int:
     weights = folder / WEIGHTS
     if not weights.exists():
         raise InputError(f"{folder}: {WEIGHTS} is missing: training has not reached its first validation")
-    with open_tensors(weights):  # checks that the file has the size that its header states
-        pass
+    read_metadata(weights)  # checks that the file has the size that its header states
     return weights.stat().st_size
 
 
