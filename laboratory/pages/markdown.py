@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 _CODE = re.compile(r"(`+)(?:.+?)\1", re.DOTALL)
 _ENTITIES = {"<": "&lt;", "*": "&#42;", "$": "&#36;", "[": "&#91;", "|": "&#124;"}
 _ENTRY = re.compile(r"^((?:\*|&#42;){0,2}[A-Za-z_][\w.]*):(?= )", re.MULTILINE)
+_EXAMPLE = re.compile(r"\n(?:Examples:\n)?(?= *>>> )")
 _SECTION = re.compile(
     r"^(?P<heading>Args|Attributes|Keyword Args|Raises|Returns):\n(?P<entries>(?: {4}.*(?:\n|$))+)", re.MULTILINE
 )
@@ -36,10 +37,9 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 def as_markdown(docstring: str) -> str:
     """A Google docstring as Markdown: sections as lists, the example as code, and nothing in it read as markup."""
-    text, _, example = docstring.partition("\nExamples:\n")
+    text, *example = _EXAMPLE.split(docstring, maxsplit=1)
     parts = [_SECTION.sub(_section, plain(text.rstrip()))]
-    if example:
-        parts.append(f"```pycon\n{textwrap.dedent(example).rstrip()}\n```")
+    parts += [f"```pycon\n{textwrap.dedent(code).rstrip()}\n```" for code in example]
     return "\n\n".join(parts)
 
 

@@ -16,7 +16,7 @@ LONG_SENTENCE = 400  # words; the time for longer sentences is extrapolated
 TRIED_WORDS = 100  # words that are computed for this
 
 
-class Task(NamedTuple):
+class Operation(NamedTuple):
     """What is done with sentences, for messages.
 
     Attributes:
@@ -28,12 +28,12 @@ class Task(NamedTuple):
     alternative: str
 
 
-PARSING = Task("Parsing", "parse it with a model of syntactic distances")
-SCORING = Task("Scoring", "score it with a model that reads one word after the other, such as an lstm")
+PARSING = Operation("Parsing", "parse it with a model of syntactic distances")
+SCORING = Operation("Scoring", "score it with a model that reads one word after the other, such as an lstm")
 
 
 def check_long_sentence(
-    words: Sequence[str], number: int, name: str, task: Task, attempt: Callable[[int], object]
+    words: Sequence[str], number: int, name: str, operation: Operation, attempt: Callable[[int], object]
 ) -> None:
     """Check a sentence of more than `LONG_SENTENCE` words before memory is taken for its spans.
 
@@ -52,7 +52,7 @@ def check_long_sentence(
     reason = f"because {name} models compare all spans"
     if len(words) > MAXIMUM_WORDS:
         raise InputError(
-            f"{reported}; expected at most {MAXIMUM_WORDS:,}, {reason}. Split the sentence, or {task.alternative}."
+            f"{reported}; expected at most {MAXIMUM_WORDS:,}, {reason}. Split the sentence, or {operation.alternative}."
         )
     attempt(TRIED_WORDS)  # warm-up
     started = time.perf_counter()
@@ -61,15 +61,15 @@ def check_long_sentence(
     if minutes > 1:
         warnings.warn(
             InputWarning(
-                f"{reported}. {task.name} the sentence takes about {minutes:,.0f} minutes, {reason}. Split it, or"
-                f" {task.alternative}."
+                f"{reported}. {operation.name} the sentence takes about {minutes:,.0f} minutes, {reason}. Split it, or"
+                f" {operation.alternative}."
             ),
             stacklevel=3,
         )
 
 
 @contextmanager
-def fitting_in_memory(sentence: Callable[[], tuple[int, int]], task: Task) -> Iterator[None]:
+def fitting_in_memory(sentence: Callable[[], tuple[int, int]], operation: Operation) -> Iterator[None]:
     """Raise InputError if memory is exhausted in the block.
 
     Args:
@@ -83,5 +83,5 @@ def fitting_in_memory(sentence: Callable[[], tuple[int, int]], task: Task) -> It
         number, words = sentence()
         raise InputError(
             f"sentence {number}: found {words:,} words; the scores of its spans do not fit in memory. Split the"
-            f" sentence, or {task.alternative}."
+            f" sentence, or {operation.alternative}."
         ) from error
