@@ -205,7 +205,6 @@ _RULES = {
     "guide": "fill:none;stroke:{guide};stroke-width:1;stroke-dasharray:2 3",
     "level": "fill:none;stroke:{faint};stroke-width:1;stroke-dasharray:6 4",
     "axis": "fill:none;stroke:{edge};stroke-width:1",
-    "grid": "fill:none;stroke:{guide};stroke-width:1",
     "bar": "fill:{bar}",
     "cell": "fill:{cell};stroke:{guide}",
     "negative": "fill:{negative};stroke:{guide}",
@@ -339,11 +338,6 @@ def _element(name: str, role: str, attributes: str, title: str = "", opacity: fl
 def line(x1: float, y1: float, x2: float, y2: float, role: str) -> str:
     ends = f'x1="{number(x1)}" y1="{number(y1)}" x2="{number(x2)}" y2="{number(y2)}"'
     return _element("line", role, ends)
-
-
-def polyline(points: Sequence[tuple[float, float]], role: str) -> str:
-    joined = " ".join(f"{number(x)},{number(y)}" for x, y in points)
-    return _element("polyline", role, f'points="{joined}"')
 
 
 def path(steps: Sequence[str | float], role: str, title: str = "") -> str:
