@@ -17,7 +17,7 @@ from syntaxlm.core import tensor_files
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.tensor_files import (
     check_finite,
-    open_tensors,
+    read_metadata,
     read_tensors,
     tensor_faults,
     write_tensors,
@@ -46,7 +46,7 @@ def test_tensors_of_every_dtype_are_identical_to_those_read_by_the_library(tmp_p
     write_tensors(path, some_tensors(), {"note": "é"})
     tensors, notes = read_tensors(path)
     library = safetensors.torch.load_file(path)
-    assert notes == {"note": "é"}
+    assert notes == read_metadata(path) == {"note": "é"}
     assert tensors.keys() == library.keys()
     for name, tensor in tensors.items():
         assert tensor.dtype == library[name].dtype
@@ -76,12 +76,10 @@ GOOD = {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}
         ({"a": GOOD | {"shape": [10**400]}}, bytes(8)),
         ({"a": GOOD | {"shape": 2}}, bytes(8)),
         ({"a": GOOD | {"shape": [2**61, 2**61, 0], "data_offsets": [0, 0]}}, b""),
-        ({"a": GOOD | {"shape": [1] * 65, "data_offsets": [0, 4]}}, bytes(4)),
         ({"a": GOOD | {"data_offsets": [8, 0]}}, bytes(8)),
         ({"a": GOOD | {"data_offsets": [0, 8, 8]}}, bytes(8)),
         ({"a": GOOD | {"data_offsets": [4, 12]}}, bytes(12)),
         ({"a": GOOD, "b": GOOD}, bytes(8)),
-        ({"a": GOOD | {"more": 1}}, bytes(8)),
         ({"a": GOOD, "__metadata__": {"note": 3}}, bytes(8)),
         ({"a": GOOD, "__metadata__": "note"}, bytes(8)),
     ],
@@ -121,26 +119,23 @@ def test_a_header_that_claims_gigabytes_does_not_allocate_memory(tmp_path, monke
     with open(path, "r+b") as file:
         file.truncate(path.stat().st_size + size)  # a hole: it has no blocks
     monkeypatch.setattr(tensor_files, "memory_size", lambda: 32 << 30)
-    with pytest.raises(InputError, match=r"has 68,719,476,736 bytes of tensors; this machine has 34,359,738,368"):
+    with pytest.raises(InputError, match=r"found 68,719,476,\d+ bytes; expected at most 17,179,869,184"):
         read_tensors(path)
 
 
-def test_a_file_replaced_while_being_read_is_read_to_its_end_and_a_truncated_one_raises_an_error(tmp_path):
-    path, other = tmp_path / "a.safetensors", tmp_path / "b.safetensors"
-    write_tensors(path, {"a": torch.ones(MIB), "b": torch.ones(MIB)})
-    write_tensors(other, {"a": torch.zeros(MIB), "b": torch.zeros(MIB)})
-    tensors, _ = read_tensors(path, lambda file: os.replace(other, path))
-    assert all(tensor.sum() == MIB for tensor in tensors.values())
-    with pytest.raises(InputError, match="b is not complete"):
-        read_tensors(path, lambda file: os.truncate(path, path.stat().st_size - MIB))
-
-
-def test_shapes_and_dtypes_are_compared_without_reading_a_tensor(tmp_path):
+def test_the_metadata_of_a_truncated_file_is_not_read(tmp_path):
     path = tmp_path / "a.safetensors"
+    write_tensors(path, {"a": torch.ones(9)}, {"note": "n"})
+    os.truncate(path, path.stat().st_size - 1)
+    with pytest.raises(InputError, match=r"the header describes 36 bytes of tensors; the file has 35"):
+        read_metadata(path)
+
+
+def test_names_shapes_and_dtypes_are_compared():
     expected = {
         name: torch.empty(3, 5, device="meta") for name in ("fits", "half", "whole", "flags", "long", "missing")
     }
-    tensors = {
+    stored = {
         "fits": torch.zeros(3, 5),
         "half": torch.zeros(3, 5, dtype=torch.bfloat16),
         "whole": torch.zeros(3, 5, dtype=torch.int64),
@@ -148,15 +143,13 @@ def test_shapes_and_dtypes_are_compared_without_reading_a_tensor(tmp_path):
         "long": torch.zeros(3, 6),
         "new": torch.zeros(1),
     }
-    write_tensors(path, tensors)
-    with open_tensors(path) as file:
-        assert tensor_faults(expected, file.stored) == [
-            "missing is missing",
-            "new does not belong to this model",
-            "whole has dtype int64, expected float32",
-            "flags has dtype bool, expected float32",
-            "long has shape (3, 6), expected (3, 5)",
-        ]
+    assert tensor_faults(expected, stored) == [
+        "missing is missing",
+        "new does not belong to this model",
+        "whole has dtype int64, expected float32",
+        "flags has dtype bool, expected float32",
+        "long has shape (3, 6), expected (3, 5)",
+    ]
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])

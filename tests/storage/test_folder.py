@@ -18,7 +18,7 @@ from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import UNFINISHED, remove_unfinished, replaced, write_text
 from syntaxlm.core.tensor_files import read_tensors, write_tensors
 from syntaxlm.models.classifiers import ClassifierSettings
-from syntaxlm.models.registry import MODELS, build_model
+from syntaxlm.models.registry import MODELS, build_model, model_shapes
 from syntaxlm.storage.folder import (
     CONFIG,
     VOCABULARY,
@@ -35,7 +35,7 @@ from syntaxlm.storage.folder import (
 from syntaxlm.text.normaliser_settings import NormaliserSettings
 from syntaxlm.text.vocabulary import Vocabulary
 from tests.fresh_models import fresh
-from tests.models.variants import EVERY, built
+from tests.models.variants import EVERY, built, config_of
 
 
 @pytest.fixture
@@ -241,10 +241,8 @@ def test_weights_of_a_different_precision_are_read(folder, dtype):
     assert read_model(folder).model.decoder.bias.dtype == torch.float32
 
 
-def test_weights_of_wrong_shapes_raise_an_error_before_a_model_is_built_or_a_tensor_read(folder, monkeypatch):
+def test_weights_of_wrong_shapes_raise_an_error(folder):
     with_weights(folder, lambda tensors: tensors | {"decoder.bias": torch.zeros(1, 7)})
-    monkeypatch.setattr("syntaxlm.storage.folder.load_weights", lambda *_: pytest.fail("a model was built"))
-    monkeypatch.setattr("syntaxlm.core.tensor_files.TensorFile.read", lambda *_: pytest.fail("a tensor was read"))
     assert_error(folder, "decoder.bias has shape (1, 7)")
 
 
@@ -294,6 +292,17 @@ def test_an_unwritable_path_raises_an_error(tmp_path, place):
 
 
 # ---- damaged values
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_a_model_without_values_takes_those_of_a_file_as_its_own(name):
+    model = built(name).float()
+    empty = model_shapes(config_of(name), model.vocabulary_size)
+    load_weights(empty, distinct_tensors(model), "file")
+    assert not any(tensor.is_meta for tensor in (*empty.parameters(), *empty.buffers()))
+    assert [key for key, _ in empty.named_parameters()] == [key for key, _ in model.named_parameters()]
+    loaded = empty.state_dict()
+    assert all(torch.equal(tensor, loaded[key]) for key, tensor in model.state_dict().items())
 
 
 @pytest.mark.parametrize("name", EVERY)
@@ -372,9 +381,8 @@ def test_a_repeated_key_raises_an_error(folder):
     assert_error(folder, str(folder / VOCABULARY), "found the key 'tokens' twice")
 
 
-def test_a_vocabulary_that_is_far_too_large_raises_an_error_before_a_model_is_built(folder, monkeypatch):
+def test_a_vocabulary_that_is_far_too_large_raises_an_error(folder):
     Vocabulary.build({f"w{number}": 1 for number in range(200_000)}).write(folder / VOCABULARY)
-    monkeypatch.setattr("syntaxlm.storage.folder.load_weights", lambda *_: pytest.fail("a model was built"))
     assert_error(folder, str(folder / WEIGHTS), "do not fit the settings and the vocabulary (200", "has shape")
 
 

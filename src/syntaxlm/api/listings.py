@@ -9,7 +9,7 @@ from typing import Any
 
 from syntaxlm.core.errors import InputError, shortened
 from syntaxlm.core.settings import read_yaml
-from syntaxlm.core.tensor_files import open_tensors
+from syntaxlm.core.tensor_files import read_metadata
 from syntaxlm.models.abilities import ParsesSentences, TrainsByCounting, abilities_of
 from syntaxlm.models.registry import model_shapes
 from syntaxlm.models.sizes import shapes_of
@@ -195,8 +195,7 @@ def _weight_bytes(folder: Path) -> int:
     weights = folder / WEIGHTS
     if not weights.exists():
         raise InputError(f"{folder}: {WEIGHTS} is missing: training has not reached its first validation")
-    with open_tensors(weights):  # checks that the file has the size that its header states
-        pass
+    read_metadata(weights)  # checks that the file has the size that its header states
     return weights.stat().st_size
 
 

@@ -278,7 +278,7 @@ def read_stored(path: str | Path, most: int = LARGEST_JSON) -> bytes:
         size = os.fstat(file.fileno()).st_size
         if size > most:
             raise InputError(f"{path}: found {size:,} bytes; expected at most {most:,}")
-        return file.read(most)
+        return file.read(size)
 
 
 def read_stored_text(path: str | Path, most: int = LARGEST_JSON) -> str:

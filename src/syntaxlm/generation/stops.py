@@ -14,7 +14,7 @@ from torch import Tensor
 from syntaxlm.batches import TreeBatches
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import sha256, to_json, write_text
-from syntaxlm.core.tensor_files import TensorFile, read_tensors, refuse, tensor_faults, write_tensors
+from syntaxlm.core.tensor_files import read_tensors, write_tensors
 from syntaxlm.data.dependencies import DependencyCorpus
 from syntaxlm.models.abilities import GeneratesTrees, Model
 from syntaxlm.models.classifiers import STOPS_FORMAT, StopExamples, Stops, StopSettings
@@ -243,19 +243,14 @@ def read_stops(folder: str | Path, bundle: ModelBundle) -> Stops:
             f"{folder / STOPS}: found state, word, input sizes and labels {stored}, hidden_size {settings.hidden_size};"
             f" expected {expected} as in the model, and hidden_size 1 or more"
         )
-    shapes = shapes_of(lambda: Stops(settings))
-    misfit = f"the weights do not fit {STOPS}"
-
-    def check(file: TensorFile) -> None:
-        if file.notes.get(OF_MODEL) != fingerprint(model):
-            raise InputError(
-                f"{file.path}: the classifiers were trained for other model weights. Train them again:\n  {train}"
-            )
-        refuse(file.path, misfit, tensor_faults(distinct_tensors(shapes), file.stored))
-
-    tensors, _ = read_tensors(folder / STOP_WEIGHTS, check)
-    stops = Stops(settings)
-    put_tensors(stops, tensors, str(folder / STOP_WEIGHTS), misfit)
+    tensors, metadata = read_tensors(folder / STOP_WEIGHTS)
+    if metadata.get(OF_MODEL) != fingerprint(model):
+        raise InputError(
+            f"{folder / STOP_WEIGHTS}: the classifiers were trained for other model weights. Train them again:\n"
+            f"  {train}"
+        )
+    stops = shapes_of(lambda: Stops(settings))
+    put_tensors(stops, tensors, str(folder / STOP_WEIGHTS), f"the weights do not fit {STOPS}")
     return stops.to(next(model.parameters()).dtype).eval()
 
 

@@ -88,8 +88,7 @@ class CCM(Model, TrainsByCounting, HasLoss, ChartParser):
 
     def _clear(self) -> None:
         self._waiting: list[tuple[Tensor, Tensor]] = []  # words and posteriors of the first round
-        self._yield_counts = torch.zeros_like(self.yield_log_probs)
-        self._context_counts = torch.zeros_like(self.context_log_probs)
+        self._counts: tuple[Tensor, Tensor] | None = None  # of yields and contexts, in the shape of their tables
         self._log_likelihood, self._spans = 0.0, 0
 
     # ---- training
@@ -136,10 +135,8 @@ class CCM(Model, TrainsByCounting, HasLoss, ChartParser):
                 "objective": -(self._log_likelihood + self._log_prior()) / spans,
             }
         smoothing = self._smoothing()
-        for table, counts in (
-            (self.yield_log_probs, self._yield_counts),
-            (self.context_log_probs, self._context_counts),
-        ):
+        assert self._counts is not None
+        for table, counts in zip((self.yield_log_probs, self.context_log_probs), self._counts, strict=True):
             totals = (counts[:, :-1] + smoothing).sum(1, keepdim=True)
             counts[:, -1] = 0
             table.copy_(((counts + smoothing) / totals).log())
@@ -173,7 +170,9 @@ class CCM(Model, TrainsByCounting, HasLoss, ChartParser):
             return
         types = types or self.types(words)
         weights = posteriors.flatten().clamp(0, 1)  # sums of probabilities may slightly exceed 1
-        for numbers, counts in ((types.yields, self._yield_counts), (types.contexts, self._context_counts)):
+        if self._counts is None:
+            self._counts = torch.zeros_like(self.yield_log_probs), torch.zeros_like(self.context_log_probs)
+        for numbers, counts in zip((types.yields, types.contexts), self._counts, strict=True):
             rows, size = numbers.flatten(), counts.shape[1]
             counts[CONSTITUENT] += torch.bincount(rows, weights, size)
             counts[DISTITUENT] += torch.bincount(rows, 1 - weights, size)

@@ -20,27 +20,21 @@ MOST_TENSORS = 5_000  # in a model; the largest language models have about a tho
 Built = TypeVar("Built")
 
 
-class _WithoutDraws(TorchFunctionMode):
-    """Skips functions that draw random values of tensors."""
+class _WithoutValues(TorchFunctionMode):
+    """Skips functions that draw or fill values: meta tensors have none, but torch takes a second on the first draw."""
 
-    skipped = frozenset({"uniform_", "normal_", "trunc_normal_", "kaiming_uniform_", "xavier_uniform_", "orthogonal_"})
+    skipped = frozenset({
+        "uniform_", "normal_", "trunc_normal_", "kaiming_uniform_", "xavier_uniform_", "orthogonal_",
+        "fill_", "zero_", "zeros_", "ones_", "constant_", "copy_",
+    })  # fmt: skip
 
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
+        if function is torch.arange and len(args) == 1 and isinstance(args[0], int):
+            return torch.empty(args[0], dtype=kwargs.get("dtype", torch.int64))
         if getattr(function, "__name__", "") in self.skipped:
             return kwargs["tensor"] if "tensor" in kwargs else args[0]
         return function(*args, **kwargs)
-
-
-class _WithoutValues(_WithoutDraws):
-    """Skips functions that fill tensors: meta tensors have no values, but torch takes seconds on these calls."""
-
-    skipped = _WithoutDraws.skipped | {"fill_", "zero_", "zeros_", "ones_", "constant_", "copy_"}
-
-    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if function is torch.arange and len(args) == 1 and isinstance(args[0], int):
-            return torch.empty(args[0], dtype=(kwargs or {}).get("dtype", torch.int64))
-        return super().__torch_function__(function, types, args, kwargs)
 
 
 class _OfThread(threading.local):
@@ -116,12 +110,6 @@ def allocated(build: Callable[[], Built]) -> Built:
         return build()
     except RuntimeError as error:  # torch's error for a tensor that does not fit in memory
         raise InputError(f"a model of these sizes cannot be built: {str(error).splitlines()[0]}") from error
-
-
-def allocated_undrawn(build: Callable[[], Built]) -> Built:
-    """Return a new module like `allocated`, whose random weights are not drawn, to copy stored weights into it."""
-    with _WithoutDraws():
-        return allocated(build)
 
 
 def shapes_of(build: Callable[[], Built]) -> Built:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -16,13 +16,13 @@ from torch import Tensor, nn
 from syntaxlm.core.errors import InputError, shortened
 from syntaxlm.core.files import check_name, make_folder, parse_json, read_stored, to_json, write_text
 from syntaxlm.core.settings import Bounds, Settings, T, read_settings
-from syntaxlm.core.tensor_files import TensorFile, read_tensors, refuse, tensor_faults, write_tensors
+from syntaxlm.core.tensor_files import read_tensors, refuse, tensor_faults, write_tensors
 from syntaxlm.models.abilities import GeneratesTrees, Model, ParsesSentences
 from syntaxlm.models.batches import TextMode
 from syntaxlm.models.classifiers import ClassifierSettings, PairClassifier
 from syntaxlm.models.layers import value_faults
 from syntaxlm.models.registry import MODELS, ModelConfig, require
-from syntaxlm.models.sizes import allocated_undrawn, shapes_of, without_memory
+from syntaxlm.models.sizes import shapes_of
 from syntaxlm.storage.bundled import check_folder, find_model
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.normaliser_settings import NormaliserSettings
@@ -280,22 +280,13 @@ def _read_weights(folder: Path, config: Path, vocabulary: Vocabulary, build: Cal
             f" syntaxlm train --resume {folder}"
         )
     try:
-        shapes = shapes_of(lambda: build(len(vocabulary)))
+        model = shapes_of(lambda: build(len(vocabulary)))
     except InputError as error:
         raise InputError(f"{config}: {error}") from error
-
-    def check(file: TensorFile) -> None:
-        with without_memory():
-            stored = {name: torch.empty(entry.shape, dtype=entry.dtype) for name, entry in file.stored.items()}
-            faults = shapes.resize_buffers(stored)
-        faults += tensor_faults(distinct_tensors(shapes), file.stored)
-        refuse(weights, _MISFIT.format(size=shapes.vocabulary_size), faults)
-        if file.notes.get(OF_VOCABULARY) not in (None, vocabulary.fingerprint()):
-            raise InputError(f"{weights}: the weights belong to a different vocabulary than {folder / VOCABULARY}")
-
-    tensors, _ = read_tensors(weights, check)
-    model = allocated_undrawn(lambda: build(len(vocabulary)))
+    tensors, metadata = read_tensors(weights)
     load_weights(model, tensors, str(weights))
+    if metadata.get(OF_VOCABULARY) not in (None, vocabulary.fingerprint()):
+        raise InputError(f"{weights}: the weights belong to a different vocabulary than {folder / VOCABULARY}")
     return model.eval()
 
 
@@ -303,25 +294,39 @@ _MISFIT = "the weights do not fit the settings and the vocabulary ({size} words)
 
 
 def load_weights(model: Model, tensors: Mapping[str, Tensor], source: str) -> None:
-    """Copy named tensors into a model. Raises InputError if they do not fit or have NaN or impossible values."""
+    """Load named tensors into a model. Raises InputError if they do not fit or have NaN or impossible values."""
     faults = model.resize_buffers(tensors)
     put_tensors(model, tensors, source, _MISFIT.format(size=model.vocabulary_size), faults)
 
 
 def put_tensors(
-    module: nn.Module, tensors: Mapping[str, Tensor], source: str, misfit: str, faults: list[str] | None = None
+    module: nn.Module, tensors: Mapping[str, Tensor], source: str, misfit: str, faults: Sequence[str] = ()
 ) -> None:
-    """Copy named tensors into a module. misfit: the message if they do not fit; faults: faults already found.
+    """Load named tensors into a module. A module on the meta device takes them as its own; others copy them.
 
-    Raises InputError if they do not fit, and for NaN, infinite or impossible values, see `models.layers.value_faults`.
+    Args:
+        module: its tensors keep their dtypes, and tied ones stay tied.
+        tensors: by name; tied ones only under their first name.
+        source: the file, for messages.
+        misfit: the message if the tensors do not fit.
+        faults: reasons, found before, why they do not fit.
+
+    Raises:
+        InputError: if they do not fit, and for NaN, infinite or impossible values, see `models.layers.value_faults`.
     """
     expected = distinct_tensors(module)
-    refuse(source, misfit, [*(faults or []), *tensor_faults(expected, tensors)])
-    with torch.no_grad():
-        for name, tensor in expected.items():
-            tensor.copy_(tensors[name])
+    refuse(source, misfit, [*faults, *tensor_faults(expected, tensors)])
+    values: dict[int, Tensor] = {}
+    state = {}
+    for name, tensor in module.state_dict(keep_vars=True).items():
+        if id(tensor) not in values:
+            value = tensors[name].to(tensor.dtype, copy=True)  # copied because the bytes of a file may not be aligned
+            is_parameter = isinstance(tensor, nn.Parameter)
+            values[id(tensor)] = nn.Parameter(value, tensor.requires_grad) if is_parameter else value
+        state[name] = values[id(tensor)]
+    module.load_state_dict(state, assign=any(tensor.is_meta for tensor in expected.values()))
     # After the conversion, in which float64 may overflow.
-    refuse(source, "the tensors are unusable", value_faults(module, expected))
+    refuse(source, "the tensors are unusable", value_faults(module, distinct_tensors(module)))
 
 
 def distinct_tensors(model: nn.Module) -> dict[str, Tensor]:

@@ -21,10 +21,8 @@ from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import to_json
 from syntaxlm.core.settings import Bounds, Finite, NonNegative, read_settings
 from syntaxlm.core.tensor_files import (
-    StoredTensor,
-    TensorFile,
     check_finite,
-    open_tensors,
+    read_metadata,
     read_tensors,
     refuse,
     tensor_faults,
@@ -180,13 +178,12 @@ def read_trainer_state(folder: Path) -> TrainerState:
     Raises InputError if the checkpoint is missing or damaged.
     """
     path = folder / CHECKPOINT
-    with open_tensors(path) as file:
-        return _trainer_state(file.notes, path)
+    return _trainer_state(read_metadata(path), path)
 
 
-def _trainer_state(notes: Mapping[str, str], path: Path) -> TrainerState:
+def _trainer_state(metadata: Mapping[str, str], path: Path) -> TrainerState:
     try:
-        fields = json.loads(notes["progress"])
+        fields = json.loads(metadata["progress"])
     except (KeyError, ValueError, RecursionError) as error:
         raise InputError(f"{path}: not a valid checkpoint: {error!r}") from None
     progress = read_settings(TrainerState, fields, f"{path}: progress")
@@ -215,21 +212,18 @@ def read_checkpoint(
     case nothing is changed.
     """
     path = folder / CHECKPOINT
-
-    def check(file: TensorFile) -> None:
-        _trainer_state(file.notes, path)
-        written = 1
-        while f"{_prefix(written)}random" in file.stored:
-            written += 1
-        if written != ranks:
-            raise InputError(
-                f"{path}: found the checkpoint of a run with {written} processes; expected {ranks}. Resume with"
-                f" {written} processes"
-            )
-        refuse(path, "the checkpoint does not fit the recipe", _misfits(_parts(file.stored, rank), model, optimiser))
-
-    tensors, notes = read_tensors(path, check)
-    progress, parts = _trainer_state(notes, path), _parts(tensors, rank)
+    tensors, metadata = read_tensors(path)
+    progress = _trainer_state(metadata, path)
+    written = 1
+    while f"{_prefix(written)}random" in tensors:
+        written += 1
+    if written != ranks:
+        raise InputError(
+            f"{path}: found the checkpoint of a run with {written} processes; expected {ranks}. Resume with"
+            f" {written} processes"
+        )
+    parts = _parts(tensors, rank)
+    refuse(path, "the checkpoint does not fit the recipe", _misfits(parts, model, optimiser))
     if bool(parts["average"]) != (progress.averaging.count(progress.steps) > 0):
         raise InputError(f"{path}: the averaged weights do not fit the progress (averaging)")
     for name in ("optimiser", "average"):
@@ -256,11 +250,11 @@ def read_checkpoint(
     return state or None, progress, average
 
 
-def _parts(tensors: Mapping[str, Any], rank: int) -> dict[str, dict[str, Any]]:
+def _parts(tensors: Mapping[str, Tensor], rank: int) -> dict[str, dict[str, Tensor]]:
     """Group the tensors of a process by their part: "model", "optimiser", "average", "state" or "random"."""
     prefix = _prefix(rank)
     process_tensors = {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
-    parts: dict[str, dict[str, Any]] = defaultdict(dict)
+    parts: dict[str, dict[str, Tensor]] = defaultdict(dict)
     for name, tensor in {**tensors, **process_tensors}.items():
         part, _, rest = name.partition("/")
         parts[part][rest] = tensor
@@ -268,9 +262,9 @@ def _parts(tensors: Mapping[str, Any], rank: int) -> dict[str, dict[str, Any]]:
 
 
 def _misfits(
-    parts: Mapping[str, Mapping[str, StoredTensor]], model: Model, optimiser: torch.optim.Optimizer | None
+    parts: Mapping[str, Mapping[str, Tensor]], model: Model, optimiser: torch.optim.Optimizer | None
 ) -> list[str]:
-    """Return a message for each tensor in the header that does not fit model or optimiser."""
+    """Return a message for each tensor that does not fit model or optimiser."""
     parameters = {name: parameter.detach() for name, parameter in model.named_parameters()}
     # Sizes of buffers may depend on the text; `load_weights` checks them.
     faults = tensor_faults(parameters, {name: part for name, part in parts["model"].items() if name in parameters})
@@ -291,7 +285,7 @@ def _misfits(
             shape = torch.Size()
         else:
             shape = weights[place].shape
-        if tensor.shape != shape or not tensor.dtype.is_floating_point:
+        if tensor.shape != shape or not tensor.is_floating_point():
             faults.append(f"optimiser/{name} does not fit any weight of this model")
     expected = _ADAM if isinstance(optimiser, torch.optim.Adam) else set()
     return faults + [f"optimiser/{index} lacks its state" for index, names in fields.items() if not names >= expected]

@@ -96,8 +96,9 @@ class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBe
         self.rules_note = _RULES_NOTE if self.grammar.latent_size else ""
         self.register_buffer("one_word_share", torch.zeros(()))
         self.register_buffer("unigrams", torch.zeros(words))
-        self.register_buffer("end_scores", torch.zeros(words), persistent=False)
-        self.register_buffer("start_scores", torch.zeros(words), persistent=False)
+        # Not stored, so they need values here even if the model is built without values to load its weights.
+        self.register_buffer("end_scores", torch.zeros(words, device="cpu"), persistent=False)
+        self.register_buffer("start_scores", torch.zeros(words, device="cpu"), persistent=False)
         self._bias, self.parsers = 1.0, 1
         # Rules and emissions of all words, cached for evaluation, after the weights from which they were computed; by
         # autocast's dtype, in which parsing and scoring may differ.
