@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-import yaml
 
+from syntaxlm.core.yaml_files import read_yaml
 from syntaxlm.data.treebanks import read_treebank, write_words
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.training.recipe import Recipe, read_recipe
@@ -66,7 +66,7 @@ def test_there_are_recipes():
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
 def test_every_recipe_is_valid(path):
     recipe = read_recipe(path)
-    assert recipe.model.name == yaml.safe_load(path.read_text())["model"]["name"]
+    assert recipe.model.name == read_yaml(path)["model"]["name"]
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)

@@ -17,11 +17,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from laboratory.pages.markdown import plain, table
 from syntaxlm.cli import COMMANDS
 from syntaxlm.cli.command import Group, Run, leaves
+from syntaxlm.core.yaml_files import read_yaml
 
 ROOT = Path(__file__).parents[2]
 HERE = Path(__file__).parent
@@ -76,7 +75,7 @@ class Allowed:
 
 @cache
 def glossary() -> dict[str, Any]:
-    data: dict[str, Any] = yaml.safe_load((HERE / "glossary.yaml").read_text(encoding="utf-8"))
+    data: dict[str, Any] = read_yaml(HERE / "glossary.yaml")
     return data
 
 
@@ -88,7 +87,7 @@ def avoided() -> list[Avoided]:
 
 
 def allowed() -> list[Allowed]:
-    data = yaml.safe_load((HERE / "language-allowed.yaml").read_text(encoding="utf-8")) or []
+    data = read_yaml(HERE / "language-allowed.yaml") or []
     return [Allowed(**one) for one in data]
 
 

@@ -6,11 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from laboratory.pages.markdown import table
 from laboratory.pages.stored_results import Figure, Runs, Trees, baselines, of_baseline, parsed, percent
 from laboratory.results.store import select, stored_report
+from syntaxlm.core.yaml_files import read_yaml
 
 PUBLISHED = Path(__file__).parent / "published.yaml"
 BASELINES = ("left", "random", "random_binary", "right", "binary_bound")
@@ -25,7 +24,7 @@ _TITLES = {
 
 
 def published() -> dict[str, Any]:
-    found: dict[str, Any] = yaml.safe_load(PUBLISHED.read_text(encoding="utf-8"))
+    found: dict[str, Any] = read_yaml(PUBLISHED)
     return found
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from laboratory.pages.markdown import plain, table
-from syntaxlm.core.settings import read_yaml
+from syntaxlm.core.yaml_files import read_yaml
 from syntaxlm.training.recipe_files import RECIPE_GROUPS, bundled_recipes, find_recipe, recipe_names
 
 

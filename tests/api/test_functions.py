@@ -8,11 +8,11 @@ import signal
 from types import SimpleNamespace
 
 import pytest
-import yaml
 
 import syntaxlm
 from syntaxlm.comparison import runs
 from syntaxlm.core.errors import InputError
+from syntaxlm.core.yaml_files import yaml_text
 from syntaxlm.evaluation.reranking import evaluate_reranking
 from syntaxlm.training import run
 from syntaxlm.training.recipe import Recipe
@@ -85,7 +85,7 @@ def recipes(monkeypatch) -> list[Recipe]:
 
 def test_a_recipe_is_given_by_name_by_file_or_as_such(recipes, tmp_path):
     path = tmp_path / "mine.yaml"
-    path.write_text(yaml.safe_dump(json.loads(json.dumps(syntaxlm.read_recipe("prpn-toy").to_dict()))))
+    path.write_text(yaml_text(json.loads(json.dumps(syntaxlm.read_recipe("prpn-toy").to_dict()))))
     overrides = {"schedule": {"epochs": 7}}
     for recipe in ("prpn-toy", path, syntaxlm.read_recipe("prpn-toy")):
         syntaxlm.train(recipe, tmp_path / "run", overrides)

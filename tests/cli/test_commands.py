@@ -13,11 +13,11 @@ import threading
 from pathlib import Path
 
 import pytest
-import yaml
 
 from syntaxlm import cli
 from syntaxlm.cli.command import Group
 from syntaxlm.core.files import UNFINISHED
+from syntaxlm.core.yaml_files import read_yaml, yaml_text
 from syntaxlm.parsing import parse as parsing_text
 from syntaxlm.training.run import train
 from syntaxlm.trees.tree import parse_brackets, read_brackets
@@ -131,7 +131,7 @@ def test_wrong_input_is_reported_in_one_message(refused, text, toy, trained, tmp
     text("(S (A0 (X the) (X cat)) (X sees) (X it))\n" * 4, "tags.mrg")
     text("(S (A a) (B b))\n(S (A the) (B old) (C cat))\n", "gold.mrg")
     text("(S (A a) (B b))\n(S (A the) (B cat))\n", "short.mrg")
-    recipe = text(yaml.safe_dump(toy.recipe_data("lstm")), "tiny.yaml")
+    recipe = text(yaml_text(toy.recipe_data("lstm")), "tiny.yaml")
     monkeypatch.chdir(tmp_path)
     places = {"PRPN": trained.prpn, "LSTM": trained.lstm, "RECIPE": recipe}
     assert message in refused(*(places.get(word, word) for word in words.split()))
@@ -260,7 +260,7 @@ def test_evaluate_parse_prints_figures_and_baselines_and_json(run, toy, trained)
 @pytest.fixture
 def recipe(toy, tmp_path) -> Path:
     path = tmp_path / "tiny.yaml"
-    path.write_text(yaml.safe_dump(toy.recipe_data("lstm", schedule={"epochs": 1})))
+    path.write_text(yaml_text(toy.recipe_data("lstm", schedule={"epochs": 1})))
     return path
 
 
@@ -271,7 +271,7 @@ def test_train_accepts_settings_anywhere_on_the_command_line(run, recipe, tmp_pa
     code, out, err = run("train", *places, "--output", tmp_path / "run", "--json")
     assert code == 0, err
     assert json.loads(out)["test"]["perplexity"] > 1
-    written = yaml.safe_load((tmp_path / "run" / "recipe.yaml").read_text())
+    written = read_yaml(tmp_path / "run" / "recipe.yaml")
     assert (written["model"]["hidden_size"], written["run"]["seed"]) == (8, 5)
     assert written["optimiser"]["learning_rate"] == 0.001
 
@@ -316,7 +316,7 @@ def test_data_text8_splits_the_file(run, text, tmp_path, monkeypatch):
 
 def test_compare_trains_prints_the_table_and_resumes(run, refused, toy, tmp_path):
     for name in ("prpn", "lstm"):
-        (tmp_path / f"tiny-{name}.yaml").write_text(yaml.safe_dump(toy.recipe_data(name)))
+        (tmp_path / f"tiny-{name}.yaml").write_text(yaml_text(toy.recipe_data(name)))
     command = "compare", tmp_path / "tiny-prpn.yaml", tmp_path / "tiny-lstm.yaml", "-o", tmp_path / "out"
     settings = "--schedule.epochs", "1", "--seeds", "2", "--minutes", "5"
     code, out, err = run(*command, *settings)
@@ -347,7 +347,7 @@ def test_compare_trains_prints_the_table_and_resumes(run, refused, toy, tmp_path
 def test_a_comparison_with_a_run_that_failed_prints_the_others_and_ends_with_1(run, toy, tmp_path):
     spoiled = toy.recipe_data("lstm", optimiser={"learning_rate": 1e9}, schedule={"epochs": 1})
     for name, data in (("spoiled", spoiled), ("good", toy.recipe_data("lstm", schedule={"epochs": 1}))):
-        (tmp_path / f"{name}.yaml").write_text(yaml.safe_dump(data))
+        (tmp_path / f"{name}.yaml").write_text(yaml_text(data))
     code, out, err = run("compare", tmp_path / "spoiled.yaml", tmp_path / "good.yaml", "-o", tmp_path / "out", "-q")
     assert code == 1
     assert out.splitlines()[2].endswith("1 of 1")
@@ -401,7 +401,7 @@ def test_a_treebank_of_other_tags_is_written_as_words_and_scored(run, refused, t
 def test_the_quickstart_trains_measures_and_draws(run, refused, toy, tmp_path, monkeypatch):
     recipes = tmp_path / "recipes"
     recipes.mkdir()
-    (recipes / "prpn-toy.yaml").write_text(yaml.safe_dump(toy.recipe_data("prpn", schedule={"epochs": 1})))
+    (recipes / "prpn-toy.yaml").write_text(yaml_text(toy.recipe_data("prpn", schedule={"epochs": 1})))
     monkeypatch.setattr("syntaxlm.training.recipe_files.bundled_recipes", lambda: recipes)
     monkeypatch.setattr("syntaxlm.cli.quickstart.SENTENCES", 200)
     code, out, err = run("quickstart", "--model-type", "prpn", "--output", tmp_path / "quick", "--seed", "2")
@@ -409,7 +409,7 @@ def test_the_quickstart_trains_measures_and_draws(run, refused, toy, tmp_path, m
     for part in ("Test perplexity", "unlabelled F1", "right branching", "Model folder", "│"):
         assert part in out
     assert "Writing the built-in corpus, 200 sentences" in err
-    written = yaml.safe_load((tmp_path / "quick" / "model" / "recipe.yaml").read_text())
+    written = read_yaml(tmp_path / "quick" / "model" / "recipe.yaml")
     assert written["run"]["seed"] == 2
     before = (tmp_path / "quick" / "corpus" / "train.txt").stat().st_mtime_ns
     assert "is not empty; found corpus, model, report.html" in refused(

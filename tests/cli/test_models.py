@@ -8,8 +8,8 @@ import shutil
 from pathlib import Path
 
 import pytest
-import yaml
 
+from syntaxlm.core.yaml_files import read_yaml
 from syntaxlm.storage.folder import read_model
 from syntaxlm.storage.hub import CardFacts, write_card
 from syntaxlm.training.recipe_files import RECIPE_GROUPS, bundled_recipes, recipe_names
@@ -120,20 +120,20 @@ BOMB = "a0: &a0 {b: c}\n" + "".join(f"a{k}: &a{k} {{<<: [*a{k - 1}, *a{k - 1}]}}
 @pytest.mark.parametrize(
     ("card", "said"),
     [
-        ("---\nlicense: [\n---\n", "card: {}: the front matter is not YAML"),
-        ('---\nlicense: "\\U00110000"\n---\n', "card: {}: the front matter is not YAML"),
-        ("---\n" + "[" * 4000 + "\n---\n", "card: {}: the front matter is not YAML"),
+        ("---\nlicense: [\n---\n", "card: {}: the front matter, line 3: not YAML"),
+        ('---\nlicense: "\\U00110000"\n---\n', "card: {}: the front matter: not YAML"),
+        ("---\n" + "[" * 4000 + "\n---\n", "card: {}: the front matter: nested too deeply"),
         ("---\n" + "a: b\n" * 4000 + "---\n", "card: {}: the front matter is too long"),
         ("x" * (1 << 20), "card: {}: found 1,048,576 bytes; expected at most"),
         ("# A page without front matter\n", None),
         ("---\n3\n---\n## Figures\n\n| a | a |\n|---|---|\n| 1 | 2 |\n", "  | a | a | |---|---| | 1 | 2 |"),
-        ("---\nlicense: 3\nlanguage: {a: b}\n---\n## Figures\n|\n||\n", "licence: 3"),
+        ("---\nlicense: [3]\nlanguage: {a: b}\n---\n## Figures\n|\n||\n", "figures"),
         (
             '---\nlicense: "mit\\e[31m"\nlanguage: ["e\\u202en"]\n---\nA \x1b]0;title\x07 model.\n\n## Figures\n'
             "| a\x1b[2J | b |\n|-|-|\n| \x9b1m | 2 |\n",
             "language: e n",
         ),
-        (f"---\n{BOMB}license: mit\n---\n", "licence: mit"),
+        (f"---\n{BOMB}license: mit\n---\n", "the front matter, line 12: not YAML: over 20,000 values"),
     ],
 )
 def test_a_damaged_or_hostile_card_does_not_stop_the_description_or_reach_the_terminal(run, carded, card, said):
@@ -157,5 +157,5 @@ def test_recipes_are_listed_and_shown(figures, run, refused, tmp_path):
     assert [name for name, heading in RECIPE_GROUPS.items() if heading in lines] == list(RECIPE_GROUPS)
     assert run("recipes", "show", "logic/on-lstm")[1] == (bundled_recipes() / "logic" / "on-lstm.yaml").read_text()
     assert run("recipes", "show", "prpn-toy", "-o", tmp_path / "mine.yaml")[0] == 0
-    assert yaml.safe_load((tmp_path / "mine.yaml").read_text())["model"]["name"] == "prpn"
+    assert read_yaml(tmp_path / "mine.yaml")["model"]["name"] == "prpn"
     assert "Did you mean prpn-toy?" in refused("recipes", "show", "prpn-tyo")

@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
-import yaml
 
 from syntaxlm import cli
 from syntaxlm.core.files import read_text, split_lines
+from syntaxlm.core.yaml_files import yaml_text
 from syntaxlm.data.corpora import read_lines
 from syntaxlm.data.treebanks import read_treebank
 from syntaxlm.trees.tree import parse_brackets, read_brackets
@@ -39,7 +39,7 @@ def folder(toy, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("odd")
     (folder / "odd.txt").write_bytes(odd())
     texts = {part: str(folder / "odd.txt") for part in ("train", "valid", "test")}
-    (folder / "recipe.yaml").write_text(yaml.safe_dump(toy.recipe_data("prpn", text=texts)))
+    (folder / "recipe.yaml").write_text(yaml_text(toy.recipe_data("prpn", text=texts)))
     assert cli.main(["train", str(folder / "recipe.yaml"), "--output", str(folder / "model")]) == 0
     return folder
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 
 import pytest
-import yaml
 
 from syntaxlm.cli import quickstart
 from syntaxlm.cli.quickstart import Quickstart, run_quickstart
+from syntaxlm.core.yaml_files import yaml_text
 from tests.training.runs import tree_data as data_of
 
 
@@ -22,7 +22,7 @@ def quick(toy, trained, tmp_path, monkeypatch):
             data = data_of(toy, schedule={"epochs": 1})
         else:
             data = toy.recipe_data(model, schedule={"epochs": 1})
-        path.write_text(yaml.safe_dump(data))
+        path.write_text(yaml_text(data))
         monkeypatch.setattr(quickstart, "find_recipe", lambda name: tmp_path / f"{name}.yaml")
         monkeypatch.setattr(quickstart, "FIRST_MODEL", trained.prpn)
         monkeypatch.setattr(quickstart, "SENTENCES", 150)

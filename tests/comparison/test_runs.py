@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 import torch
-import yaml
 
 from syntaxlm.comparison import runs
 from syntaxlm.comparison import treebank as treebank_module
@@ -21,6 +20,7 @@ from syntaxlm.comparison.runs import COMPARISON, compare, read_recipes, train_se
 from syntaxlm.comparison.treebank import BASELINES, TREES, TreebankEvaluation, TreebankScore, stored_scores
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import UNFINISHED, locked
+from syntaxlm.core.yaml_files import yaml_text
 from syntaxlm.evaluation.trees import evaluate_parsing
 from syntaxlm.storage.folder import read_model
 from syntaxlm.training.language_model import TextTask
@@ -275,7 +275,7 @@ def test_recipes_are_read_by_name_with_one_budget_and_all_errors_are_reported_to
     paths = []
     for name in ("one", "two"):
         paths.append(str(tmp_path / f"{name}.yaml"))
-        (tmp_path / f"{name}.yaml").write_text(yaml.safe_dump(toy.recipe_data("lstm")))
+        (tmp_path / f"{name}.yaml").write_text(yaml_text(toy.recipe_data("lstm")))
     recipes = read_recipes(paths, [("model.hidden_size", "8")], 0.5)
     assert list(recipes) == ["one", "two"]
     assert {recipe.schedule.minutes for recipe in recipes.values()} == {0.5}

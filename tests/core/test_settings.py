@@ -9,7 +9,8 @@ from dataclasses import fields, is_dataclass
 import pytest
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.settings import override, read_yaml
+from syntaxlm.core.settings import override
+from syntaxlm.core.yaml_files import read_yaml
 from syntaxlm.models.lstm import LSTMConfig
 from syntaxlm.models.prpn import PRPNConfig
 from syntaxlm.models.registry import MODELS
@@ -326,7 +327,6 @@ def test_models_of_whole_sentences_refuse_streams_and_sentences_without_eos(name
         ("!!bool perhaps", 'found "perhaps", which is not a valid bool'),
         ("!!map [a]", "expected a mapping node, but found sequence"),
         ("{<<: 3}", "expected a mapping or list of mappings"),
-        ("{[a]: b}", "found unhashable key"),
         ("!unheard of", "could not determine a constructor"),
         ("*nobody", "found undefined alias"),
         ("\x07", "found the character U+0007"),
@@ -346,7 +346,7 @@ def test_an_invalid_yaml_value_is_reported_with_file_and_line(tmp_path, value, f
     ("content", "fault"),
     [
         (b"model: {name: prpn}\ntext:\n  train: [a.txt\nrun: {}\n", ", line 4: not YAML"),
-        (b"run:\n  seed: 1\n  seed: 2\n", ", line 3: not YAML: seed: given twice"),
+        (b"run:\n  seed: 1\n  seed: 2\n", ", line 3: not YAML: found duplicate key \"seed\""),
         (b"run:\n  seed: 0x" + b"f" * 5000, ", line 2: not YAML: found .*, which is not a valid int"),
         (b"[" * 20_000, ": nested too deeply"),
         (b"", ": found no settings; expected the sections model, text, batches"),

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from laboratory.pages.commands import all_commands, page_name
 from markdown_it import MarkdownIt  # of rich, which the program needs
 
+from syntaxlm.core.yaml_files import parse_yaml
 from tests.docs.examples import ROOT, slug
 
 DOCS = ROOT / "docs"
@@ -44,7 +44,7 @@ def test_every_link_leads_to_a_file_of_the_repository(page):
 
 def test_every_page_is_in_the_navigation_and_every_entry_is_a_page():
     settings = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
-    entries = {f"docs/{entry}" for entry in entries_of(yaml.safe_load(settings)["nav"])}
+    entries = {f"docs/{entry}" for entry in entries_of(parse_yaml(settings, "")["nav"])}
     written = {str(path.relative_to(ROOT)) for path in DOCS.rglob("*.md")}
     of_commands = {f"docs/commands/{page_name(name)}" for name in all_commands()}
     assert written - of_commands - entries == {"docs/notebook.md"}, "the experiment log is linked from Results alone"

@@ -19,12 +19,12 @@ from pathlib import Path
 
 import pytest
 import torch
-import yaml
 
 from syntaxlm.cli import main
 from syntaxlm.comparison.runs import COMPARISON
 from syntaxlm.core.files import UNFINISHED
 from syntaxlm.core.tensor_files import read_tensors
+from syntaxlm.core.yaml_files import yaml_text
 from syntaxlm.generation.stops import STOP_WEIGHTS, STOPS
 from syntaxlm.jobs.folder import REPORT, ROWS
 from syntaxlm.training.result import CHECKPOINT, METRICS, RECIPE
@@ -151,7 +151,7 @@ def same_run(one: Path, other: Path) -> None:
 
 
 def written(path: Path, data: dict) -> Path:
-    path.write_text(yaml.safe_dump(data))
+    path.write_text(yaml_text(data))
     return path
 
 

@@ -6,16 +6,15 @@ import re
 import tomllib
 from pathlib import Path
 
-import yaml
-
 import syntaxlm
+from syntaxlm.core.yaml_files import read_yaml
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
 
 def test_version_is_the_same_everywhere():
-    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    citation = read_yaml(ROOT / "CITATION.cff")
     changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     assert PROJECT["version"] == syntaxlm.__version__ == str(citation["version"])
     assert re.search(r"^## \[(.+)\]", changelog, re.MULTILINE)[1] == syntaxlm.__version__
@@ -30,7 +29,7 @@ def test_only_tested_versions_of_python_are_declared():
 
 
 def test_the_citation_names_the_paper_of_every_model():
-    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    citation = read_yaml(ROOT / "CITATION.cff")
     assert {"cff-version", "message", "title", "authors", "license"} <= set(citation)
     for one in citation["references"]:
         assert {"type", "title", "authors", "year", "notes"} <= set(one)

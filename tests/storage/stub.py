@@ -18,7 +18,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-import yaml
+from syntaxlm.core.yaml_files import parse_yaml
 
 TOKEN = "hf_stub"
 
@@ -193,7 +193,7 @@ def _entry(path: str, content: bytes) -> dict[str, Any]:
 
 def _card_faults(card: str) -> list[dict[str, str]]:
     """As the hub checks a card: the front matter must be YAML with a known licence."""
-    front = yaml.safe_load(card.split("---")[1])
+    front = parse_yaml(card.split("---")[1], "")
     known = front.get("license", "other") in ("mit", "cc-by-4.0", "other")
     return [] if known else [{"message": '"license" must be one of [...]'}]
 

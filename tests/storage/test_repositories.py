@@ -9,11 +9,11 @@ import re
 import shutil
 
 import pytest
-import yaml
 
 import syntaxlm
 from syntaxlm import cli
 from syntaxlm.core.errors import InputError
+from syntaxlm.core.yaml_files import parse_yaml
 from syntaxlm.storage import hub as hub_module
 from syntaxlm.storage.folder import write_model
 from tests.api.models import language_model
@@ -38,7 +38,7 @@ def files_of(hub, name=NAME, branch="main"):
 
 def front_of(card: str):
     assert card.startswith("---\n")
-    return yaml.safe_load(card.split("---\n")[1])
+    return parse_yaml(card.split("---\n")[1], "")
 
 
 def test_an_uploaded_model_is_downloaded_as_it_was(hub, prpn):

@@ -10,8 +10,8 @@ from pathlib import Path
 import safetensors
 import safetensors.torch
 import torch
-import yaml
 
+from syntaxlm.core.yaml_files import yaml_text
 from syntaxlm.training.recipe import Recipe, recipe_from
 from syntaxlm.training.result import CHECKPOINT, TrainingResult
 from syntaxlm.training.run import METRICS, Event, resume, train
@@ -21,7 +21,7 @@ TREE_RNN = {"name": "tree-rnn", "embedding_size": 8, "hidden_size": 12, "label_s
 
 def written(tmp_path: Path, data: dict) -> Path:
     path = tmp_path / "recipe.yaml"
-    path.write_text(yaml.safe_dump(data))
+    path.write_text(yaml_text(data))
     return path
 
 

@@ -14,10 +14,10 @@ import pytest
 import safetensors
 import safetensors.torch
 import torch
-import yaml
 
 from syntaxlm.cli import main
 from syntaxlm.core.errors import InputError
+from syntaxlm.core.yaml_files import yaml_text
 from syntaxlm.training import language_model
 from syntaxlm.training.language_model import TextTask
 from syntaxlm.training.result import CHECKPOINT
@@ -166,7 +166,7 @@ def test_a_run_stopped_before_its_first_checkpoint_resumes_from_the_start(toy, t
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_saves_and_prints_how_to_resume(toy, tmp_path, monkeypatch, capsys, number):
     recipe = tmp_path / "lstm.yaml"
-    recipe.write_text(yaml.safe_dump(toy.recipe_data("lstm")))
+    recipe.write_text(yaml_text(toy.recipe_data("lstm")))
     watch = stop_at(4, number=number)
     monkeypatch.setattr("syntaxlm.training.progress.ProgressDisplay.__call__", lambda self, event: watch(event))
     before = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)
@@ -255,7 +255,7 @@ def test_a_refused_run_removes_the_folders_that_it_made_and_no_other(toy, tmp_pa
 
 def test_a_file_size_limit_is_reported_with_exit_code_2_and_no_traceback(toy, tmp_path, capsys):
     data = toy.recipe_data("lstm", run={"checkpoint_seconds": 0.0})
-    (tmp_path / "lstm.yaml").write_text(yaml.safe_dump(data))
+    (tmp_path / "lstm.yaml").write_text(yaml_text(data))
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, before[1]))
     try:

@@ -14,13 +14,13 @@ from contextlib import nullcontext
 from itertools import count
 
 import pytest
-import yaml
 
 from syntaxlm.cli.quickstart import run_quickstart
 from syntaxlm.comparison.focus import FocusOptions, focus
 from syntaxlm.comparison.runs import compare, train_seeds
 from syntaxlm.core.errors import InputError, InputWarning
 from syntaxlm.core.files import append_stored, locked, system_error
+from syntaxlm.core.yaml_files import yaml_text
 from syntaxlm.storage.folder import WEIGHTS, read_model, write_model
 from syntaxlm.training import task
 from syntaxlm.training.result import INPUTS, RESULT
@@ -93,7 +93,7 @@ def test_of_several_processes_that_claim_a_folder_at_one_instant_exactly_one_has
 
 @pytest.mark.long
 def test_two_runs_started_at_one_instant_train_once(toy, tmp_path):
-    (tmp_path / "lstm.yaml").write_text(yaml.safe_dump(toy.recipe_data("lstm", schedule={"epochs": 1})))
+    (tmp_path / "lstm.yaml").write_text(yaml_text(toy.recipe_data("lstm", schedule={"epochs": 1})))
     folder = tmp_path / "new" / "run"
     arguments = "train", str(tmp_path / "lstm.yaml"), "--output", str(folder), "--json"
     command = [sys.executable, "-m", "syntaxlm", *arguments]

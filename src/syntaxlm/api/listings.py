@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from syntaxlm.core.errors import InputError, shortened
-from syntaxlm.core.settings import read_yaml
 from syntaxlm.core.tensor_files import read_metadata
+from syntaxlm.core.yaml_files import read_yaml
 from syntaxlm.models.abilities import ParsesSentences, TrainsByCounting, abilities_of
 from syntaxlm.models.registry import model_shapes
 from syntaxlm.models.sizes import shapes_of

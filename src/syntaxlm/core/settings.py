@@ -21,16 +21,13 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import re
 import types
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
-from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
 import pydantic
-import yaml
 from pydantic_core import InitErrorDetails, ValidationError, core_schema
 
 from syntaxlm.core.declarations import (  # noqa: F401 - the types are for settings
@@ -52,17 +49,15 @@ from syntaxlm.core.declarations import (  # noqa: F401 - the types are for setti
     validator_of,
 )
 from syntaxlm.core.errors import InputError, closest_match, shortened
-from syntaxlm.core.files import read_text
+from syntaxlm.core.yaml_files import MOST_VALUES, parse_yaml
 
 T = TypeVar("T")
 Overrides: TypeAlias = Mapping[str, Any] | Sequence[tuple[str, str]]
 """Settings that override those of a file: dicts, or pairs such as ("model.layers", "3") with values in YAML."""
 
 _STRICT = pydantic.ConfigDict(strict=True)  # no conversion of types, such as "yes" to true
-_MOST_VALUES = 20_000  # in a file of settings
 _MOST_FAULTS = 10  # shown in a message
 _LONGEST_VALUE = 60  # characters shown of a wrong value
-_MOST_BITS = 4096  # of an integer in a YAML file; Python does not print integers of over 14,000 bits
 
 
 def check_number(name: str, value: int, least: int, most: int = LARGEST_COUNT) -> None:
@@ -214,8 +209,8 @@ def read_settings(
         inner = list(value.values()) if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ()
         waiting += inner
         count += len(inner)
-        if count > _MOST_VALUES:
-            raise InputError(f"{source}: found over {_MOST_VALUES:,} values; expected settings")
+        if count > MOST_VALUES:
+            raise InputError(f"{source}: found over {MOST_VALUES:,} values; expected settings")
     try:
         text = json.dumps(data, default=str)  # a YAML date, such as 2024-01-31, becomes text
         return typing.cast(T, _reader(typing.cast(typing.Hashable, settings)).validate_json(text))
@@ -341,73 +336,6 @@ def _hints(settings: Any) -> Mapping[str, Any]:
     return {name: hints[name] for name in names}
 
 
-def read_yaml(path: Path) -> Any:
-    """Read a YAML file. Raises InputError with the file and line."""
-    return parse_yaml(read_text(path), path)
-
-
-def parse_yaml(text: str, path: str | Path) -> Any:
-    """Parse YAML text. path: for messages. Raises InputError with the path and line."""
-    try:
-        return yaml.load(text, _Loader)
-    except yaml.reader.ReaderError as error:
-        line = text.count("\n", 0, error.position) + 1
-        found = f"the character U+{ord(text[error.position]):04X}"
-        raise InputError(f"{path}, line {line}: not YAML: found {found}, which YAML does not allow unescaped") from None
-    except RecursionError:
-        raise InputError(f"{path}: nested too deeply") from None
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        # Not mark.line: in YAML, U+2028 also ends a line, but editors do not count it.
-        place = f", line {text.count(chr(10), 0, mark.index) + 1}" if mark else ""
-        raise InputError(f"{path}{place}: not YAML: {getattr(error, 'problem', None) or error}") from None
-
-
-class _Loader(yaml.SafeLoader):
-    """YAML loader that reads 1e-3 as a number (PyYAML reads text) and rejects duplicate keys and millions of values."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__(text)
-        self._values = 0  # number of values read, including those of aliases
-        self._sizes: dict[int, int] = {}  # number of values in each node
-
-    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        alias, before = self.check_event(yaml.AliasEvent), self._values
-        node = super().compose_node(parent, index)
-        self._values += self._sizes.get(id(node), 0) if alias else 1
-        self._sizes.setdefault(id(node), self._values - before)
-        if self._values > _MOST_VALUES:  # nested aliases grow exponentially
-            found = f"over {_MOST_VALUES:,} values, including those of aliases"
-            raise yaml.composer.ComposerError(None, None, found, node.start_mark if node else None)
-        return node
-
-    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
-        try:
-            value = super().construct_object(node, deep)
-            if isinstance(value, int) and value.bit_length() > _MOST_BITS:
-                raise ValueError("a number of this size cannot be printed")
-            return value
-        except (AttributeError, LookupError, TypeError, ValueError):  # raised by PyYAML for 2024-99-99 or !!int x
-            kind = node.tag.rpartition(":")[2]
-            raise yaml.constructor.ConstructorError(
-                None, None, f"found {_shown(node.value)}, which is not a valid {kind}", node.start_mark
-            ) from None
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen: set[str] = set()
-        for key, _ in node.value if isinstance(node, yaml.MappingNode) else ():
-            if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
-                if key.value in seen:
-                    raise yaml.constructor.ConstructorError(None, None, f"{key.value}: given twice", key.start_mark)
-                seen.add(key.value)
-        return super().construct_mapping(node, deep)
-
-
-_Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:float", re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+$"), list("-+0123456789")
-)
-
-
 def override(data: dict[str, Any], overrides: Overrides) -> None:
     """Apply overrides to nested dicts in place.
 
@@ -437,8 +365,8 @@ def override(data: dict[str, Any], overrides: Overrides) -> None:
             given.append(key)
         else:
             try:
-                value = yaml.load(value, _Loader)
-            except (yaml.YAMLError, RecursionError):
+                value = parse_yaml(value, place)
+            except InputError:
                 found = shortened(repr(value), _LONGEST_VALUE)
                 raise InputError(f"{place}: {found} is not a value YAML can read") from None
         *sections, last = key.split(".")

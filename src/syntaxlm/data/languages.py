@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from syntaxlm.core.settings import read_yaml
+from syntaxlm.core.yaml_files import read_yaml
 
 # Frequent English words. A text of some length is English if their share is above ENGLISH. The share is 0.22 to 0.24 in
 # books and 0.19 in web text. In Spanish and Portuguese it is 0, and at most 0.05 in any 60 words.

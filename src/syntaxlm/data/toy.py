@@ -29,7 +29,8 @@ from numpy.typing import NDArray
 from syntaxlm.core.errors import InputError, listed
 from syntaxlm.core.files import make_folder, parse_json, read_text, sha256, system_error, write_text
 from syntaxlm.core.progress import progress_bar
-from syntaxlm.core.settings import LARGEST_SEED, check_number, read_yaml
+from syntaxlm.core.settings import LARGEST_SEED, check_number
+from syntaxlm.core.yaml_files import read_yaml
 from syntaxlm.trees.charts import equal_lengths, parts
 from syntaxlm.trees.conllu import write_conllu
 from syntaxlm.trees.tree import Constituent, DependencyTree, Tree, write_brackets

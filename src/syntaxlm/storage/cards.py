@@ -12,10 +12,9 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from syntaxlm.core.errors import InputError, shortened
 from syntaxlm.core.files import read_stored_text
+from syntaxlm.core.yaml_files import parse_yaml
 from syntaxlm.storage.hub import CARD, NOT_STATED, SELF_DESCRIPTION, has_card
 
 LARGEST_CARD = 1 << 18  # bytes
@@ -93,10 +92,7 @@ def read_card(folder: Path) -> StoredCard | None:
         return None
     if len(found[1]) > LARGEST_FRONT:
         raise InputError(f"{path}: the front matter is too long; expected at most {LARGEST_FRONT:,} characters")
-    try:
-        front = yaml.load(found[1], yaml.BaseLoader)  # only texts, lists and mappings: no is Norwegian, << no bomb
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise InputError(f"{path}: the front matter is not YAML; expected what models push writes") from error
+    front = parse_yaml("\n" + found[1], f"{path}: the front matter")
     stated: dict[Any, Any] = front if isinstance(front, dict) else {}
     sections = {title: list(_blocks(lines)) for title, lines in _sections(text[found.end() :]).items()}
     description = " ".join(block for block in sections.get("", ()) if isinstance(block, str))

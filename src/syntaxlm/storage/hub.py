@@ -16,11 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import yaml
-
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import make_folder, read_stored_text, write_text
 from syntaxlm.core.progress import error_console, status
+from syntaxlm.core.yaml_files import yaml_text
 from syntaxlm.models.abilities import ParsesSentences, PredictsNextToken, SamplesSentences, ScoresTokens
 from syntaxlm.storage.bundled import check_folder
 from syntaxlm.storage.folder import (
@@ -120,7 +119,7 @@ def model_card(bundle: ModelBundle, name: str, facts: CardFacts, weight_bytes: i
         usage.append("print(nlp.generate(3, seed=1))")
     code = "\n".join(["```python", *usage, "```"])
     sections = [
-        f"---\n{yaml.safe_dump(front, sort_keys=False, allow_unicode=True)}---\n",
+        f"---\n{yaml_text(front)}---\n",
         f"# {name.rpartition('/')[2]}\n",
         *([] if facts.description is None else [facts.description.strip() + "\n"]),
         SELF_DESCRIPTION + "\n",

@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Protocol
 
-import yaml
 from pydantic import BeforeValidator
 
 from syntaxlm.core.errors import InputError
@@ -32,8 +31,8 @@ from syntaxlm.core.settings import (
     Size,
     override,
     read_settings,
-    read_yaml,
 )
+from syntaxlm.core.yaml_files import read_yaml, yaml_text
 from syntaxlm.data.labelled_pairs import TRAINED_OPERATORS
 from syntaxlm.models.abilities import HasLoss, LearnsFromTrees, TrainsByCounting
 from syntaxlm.models.batches import TextMode
@@ -398,8 +397,7 @@ class Recipe(Settings):
 
     def __str__(self) -> str:
         """Return the settings as YAML."""
-        text: str = yaml.safe_dump(plain(self.to_dict()), sort_keys=False, allow_unicode=True, width=100)
-        return text.rstrip()
+        return yaml_text(plain(self.to_dict())).rstrip()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import yaml
 
 from syntaxlm.core.errors import InputError, InputWarning
 from syntaxlm.core.files import (
@@ -36,8 +35,8 @@ from syntaxlm.core.files import (
 )
 from syntaxlm.core.reading import keeps_readings
 from syntaxlm.core.run_head import RunHead, run_head
-from syntaxlm.core.settings import parse_yaml
 from syntaxlm.core.text_files import STANDARD_INPUT
+from syntaxlm.core.yaml_files import parse_yaml, yaml_text
 from syntaxlm.data.treebank_files import treebank_files
 from syntaxlm.models.abilities import TrainsByCounting
 from syntaxlm.storage.folder import WEIGHTS
@@ -117,8 +116,8 @@ class Run:
     @contextmanager
     def start(self) -> Iterator[None]:
         """Start a new run in a folder without one."""
-        settings = json.loads(to_json(self.recipe.to_dict()))  # without tuples, which safe YAML lacks
-        text = yaml.safe_dump(settings, sort_keys=False, allow_unicode=True)
+        settings = json.loads(to_json(self.recipe.to_dict()))  # without tuples, which YAML lacks
+        text = yaml_text(settings)
         with self.processes.holding(lambda: claimed(self.folder, text)) as abandon:
             try:
                 self._prepare(new=True)

@@ -13,7 +13,8 @@ from typing import Literal
 
 from syntaxlm.core.errors import InputError, closest_match
 from syntaxlm.core.reading import Remark, Remarks
-from syntaxlm.core.settings import read_settings, read_yaml
+from syntaxlm.core.settings import read_settings
+from syntaxlm.core.yaml_files import read_yaml
 from syntaxlm.trees.marks import is_mark
 from syntaxlm.trees.tree import Constituent, Tree
 
