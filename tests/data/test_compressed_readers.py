@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-import zstandard
+from backports import zstd
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.data.completion import read_questions
@@ -26,7 +26,7 @@ from syntaxlm.text.vocabulary import Vocabulary
 from tests.fuzz.test_readers import ARPA, BRACKETS, CONLLU, DP
 from tests.normalisers import normaliser_with
 
-COMPRESS = {".gz": gzip.compress, ".xz": lzma.compress, ".zst": zstandard.ZstdCompressor().compress}
+COMPRESS = {".gz": gzip.compress, ".xz": lzma.compress, ".zst": zstd.compress}
 VOCABULARY = Vocabulary(["<unk>", "<s>", "</s>", "the", "cat"])
 CONLLX = "1\tGo\tgo\tV\tVB\t_\t0\troot\n\n"
 

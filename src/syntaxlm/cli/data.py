@@ -199,7 +199,7 @@ def sentences(
     paragraphs. Abbreviations, whose full stops do not end a sentence, are learned from the text.
 
     Args:
-        files: plain text files, optionally .gz, .xz or .zst; - for standard input
+        files: plain text files, optionally .gz, .bz2, .xz, .zst or .zip; - for standard input
         output: write the sentences to this file (written atomically); default, or -: standard output
         valid_output: write some paragraphs, drawn at random, to this file instead, as validation text
         valid_share: share of the paragraphs in the validation text

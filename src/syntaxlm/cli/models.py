@@ -241,7 +241,7 @@ def from_arpa(
     unchanged, or with the normaliser of another model (--like).
 
     Args:
-        file: ARPA file, optionally .gz, .xz or .zst; - for standard input
+        file: ARPA file, optionally .gz, .bz2, .xz, .zst or .zip; - for standard input
         output: new folder for the model
         like: use the normaliser of this model folder, which made the text that the file was estimated from
 

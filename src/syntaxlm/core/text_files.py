@@ -1,13 +1,17 @@
 """Reading text files: opens, decompresses and decodes the files that a user names.
 
-All readers accept plain files, .gz, .xz and .zst files, and "-", standard input. The content decides how a file is
-decompressed; a name with the suffix of another format is an error. Reading is streamed: decompressors return a few
-megabytes at a time, so an archive that expands without end does not fill memory. Readers that hold a whole text have a
-limit.
+All readers accept plain files, .gz, .bz2, .xz, .zst and .zip files, addresses of remote files, and "-", standard input.
+The content decides how a file is decompressed; a name with the suffix of another format is an error. Reading is
+streamed: decompressors return a few hundred kilobytes at a time, so an archive that expands without end does not fill
+memory. Readers that hold a whole text have a limit.
+
+The decompressors are those of the standard library. Its file objects are not used, because they ignore what follows
+zero bytes between two compressed streams, and whatever else cannot be decompressed after the first stream.
 """
 
 from __future__ import annotations
 
+import bz2
 import io
 import lzma
 import os
@@ -15,8 +19,10 @@ import re
 import sys
 import warnings
 import weakref
+import zipfile
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -26,6 +32,7 @@ from syntaxlm.core.errors import InputError, InputWarning
 from syntaxlm.core.files import decode_text, memory_size, system_error
 from syntaxlm.core.foreign_files import ARCHIVE, foreign_format
 from syntaxlm.core.reading import ReadingReport, Remarks, announce
+from syntaxlm.core.remote_files import address_of, open_remote
 from syntaxlm.core.threads import publishing
 
 STANDARD_INPUT = "-"
@@ -43,20 +50,24 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 class _Compression(NamedTuple):
     """A format of compressed files.
 
-    start: the first bytes of the content.  open: returns a new decompressor, and the error that it raises.
-    most: bytes that it takes at a time; None: any number, because it returns at most `_PIECE` bytes at a time.
+    Attributes:
+        name: of the format.
+        start: the first bytes of the content.
+        open: returns a new decompressor, and the error that it raises. None for an archive of files.
     """
 
     name: str
     start: re.Pattern[bytes]
-    open: Callable[[], tuple[Any, type[Exception]]]
-    most: int | None = None
+    open: Callable[[], tuple[Any, type[Exception]]] | None
 
 
 def _open_zstandard() -> tuple[Any, type[Exception]]:
-    import zstandard  # imported here because few files need it
-
-    return zstandard.ZstdDecompressor(max_window_size=_MAXIMUM_WINDOW).decompressobj(), zstandard.ZstdError
+    if sys.version_info >= (3, 14):
+        from compression import zstd
+    else:
+        from backports import zstd  # imported here because few files need it
+    options = {int(zstd.DecompressionParameter.window_log_max): _MAXIMUM_WINDOW.bit_length() - 1}
+    return zstd.ZstdDecompressor(options=options), zstd.ZstdError
 
 
 _COMPRESSIONS = {
@@ -65,22 +76,21 @@ _COMPRESSIONS = {
         re.compile(rb"\x1f\x8b"),
         lambda: (zlib.decompressobj(31), zlib.error),  # 31: with a gzip header and checksum, of any window
     ),
+    ".bz2": _Compression("bzip2", re.compile(rb"BZh[1-9]"), lambda: (bz2.BZ2Decompressor(), OSError)),
     ".xz": _Compression(
         "xz",
         re.compile(rb"\xfd7zXZ\x00"),
         lambda: (lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_MAXIMUM_WINDOW), lzma.LZMAError),
     ),
-    # Each byte given to zstandard may expand to 32,768.
-    ".zst": _Compression("zstd", re.compile(rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18"), _open_zstandard, 2**10),
+    ".zst": _Compression("zstd", re.compile(rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18"), _open_zstandard),
+    ".zip": _Compression("zip", re.compile(rb"PK\x03\x04"), None),
 }
 _ARCHIVES = {  # formats that are not supported; their first bytes are not text
-    "bzip2": re.compile(rb"BZh[1-9]1AY"),
-    "zip": re.compile(rb"PK\x03\x04"),
     "7-Zip": re.compile(rb"7z\xbc\xaf\x27\x1c"),
     "compress (.Z)": re.compile(rb"\x1f\x9d"),
 }
 COMPRESSED_SUFFIXES = tuple(_COMPRESSIONS)
-_START = 8  # bytes that identify the format
+_START = 10  # bytes that identify the format
 
 
 def uncompressed_name(path: str | Path) -> Path:
@@ -160,17 +170,24 @@ def open_bytes(path: str | Path) -> io.BufferedReader:
         if is_taken:
             raise InputError("standard input: already read; - can be given for only one file")
         return io.BufferedReader(_Source(file, path), _PIECE)
-    try:
-        file = open(path, "rb")  # noqa: SIM115 - the reader closes it
-    except OSError as error:
-        beside = [f"{path}{suffix}" for suffix in COMPRESSED_SUFFIXES if os.path.exists(f"{path}{suffix}")]
-        hint = f". Did you mean {beside[0]}?" if isinstance(error, FileNotFoundError) and beside else ""
-        raise InputError(f"{system_error(path, 'read', error)}{hint}") from error
+    file = open_raw(path)
     try:
         return io.BufferedReader(_Source(file, path), _PIECE)
     except BaseException:
         file.close()
         raise
+
+
+def open_raw(path: str | Path) -> io.BufferedReader:
+    """Open a local or remote file, which is not decompressed. Raises InputError."""
+    if address := address_of(path):
+        return open_remote(address)
+    try:
+        return open(path, "rb")
+    except OSError as error:
+        beside = [f"{path}{suffix}" for suffix in COMPRESSED_SUFFIXES if os.path.exists(f"{path}{suffix}")]
+        hint = f". Did you mean {beside[0]}?" if isinstance(error, FileNotFoundError) and beside else ""
+        raise InputError(f"{system_error(path, 'read', error)}{hint}") from error
 
 
 _taken: weakref.WeakSet[Any] = weakref.WeakSet()  # standard inputs that were already opened
@@ -313,15 +330,26 @@ class _Source(io.RawIOBase):
     def __init__(self, file: io.BufferedReader, path: str | Path) -> None:
         self._file, self._name, self._rest = file, source_name(path), memoryview(b"")
         self._is_standard_input = str(path) == STANDARD_INPUT
-        try:
+        with self._reading():
             start = file.read(_START)
-        except OSError as error:
-            raise system_error(self._name, "read", error) from error
         peek = getattr(file, "peek", None)  # a replaced standard input may have none
         names = peek(0) if peek and start.startswith(ARCHIVE) else b""  # waits for bytes, so not in a text
         if foreign := foreign_format(start + names, path):
             what, remedy = foreign
             raise InputError(f"{self._name}: found {what}; expected a text file. To use it, {remedy}")
+        self.compression = self._detect(start, path)
+        is_plain = self.compression is None and not self._is_standard_input and os.path.isfile(path)
+        self.size = os.path.getsize(path) if is_plain else None
+        pieces: Iterator[bytes] = chain([start] if start else [], iter(partial(file.read1, _PIECE), b""))
+        if self.compression is None:
+            self._pieces = pieces
+        elif self.compression.open is None:
+            self._pieces = _unzipped(file, self._name)
+        else:
+            self._pieces = _decompressed(pieces, self.compression.open, self._name)
+
+    def _detect(self, start: bytes, path: str | Path) -> _Compression | None:
+        """Return the format of a compressed file; None for text. Raises InputError if its name promises another."""
         detected = next((format for format in _COMPRESSIONS.values() if format.start.match(start)), None)
         archive = next((name for name, pattern in _ARCHIVES.items() if pattern.match(start)), None)
         if archive is not None:
@@ -336,21 +364,29 @@ class _Source(io.RawIOBase):
                 f"{self._name}: found {content} in a file with the suffix {Path(path).suffix}; expected"
                 f" {promised.name} data, or a name that matches the content"
             )
-        self.compression = detected
-        is_plain = detected is None and not self._is_standard_input and os.path.isfile(path)
-        self.size = os.path.getsize(path) if is_plain else None
-        pieces = chain([start] if start else [], iter(partial(file.read1, _PIECE), b""))
-        self._pieces = pieces if detected is None else _decompressed(pieces, detected, self._name)
+        return detected
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        """Raise InputError for an error of the system or, of a remote file, of its library."""
+        try:
+            yield
+        except InputError:
+            raise
+        except OSError as error:
+            raise system_error(self._name, "read", error) from error
+        except Exception as error:
+            if address_of(self._name) is None:
+                raise
+            raise InputError(f"{self._name}: cannot be read: {error}") from error
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
         if not self._rest:
-            try:
+            with self._reading():
                 self._rest = memoryview(next(self._pieces, b""))
-            except OSError as error:
-                raise system_error(self._name, "read", error) from error
         size = min(len(buffer), len(self._rest))
         buffer[:size] = self._rest[:size]
         self._rest = self._rest[size:]
@@ -362,25 +398,50 @@ class _Source(io.RawIOBase):
         super().close()
 
 
-def _decompressed(pieces: Iterator[bytes], compression: _Compression, source: str) -> Iterator[bytes]:
-    """Yield the content of successive compressed members; zero bytes between them are ignored.
+_TRUNCATED = "{}: truncated: the compressed data ends too early. Copy or download it again."
 
-    Raises InputError for a truncated or damaged member.
+
+def _decompressed(
+    pieces: Iterator[bytes], open_stream: Callable[[], tuple[Any, type[Exception]]], source: str
+) -> Iterator[bytes]:
+    """Yield the content of successive compressed streams; zero bytes between them are ignored.
+
+    Raises InputError for a truncated or damaged stream.
     """
-    most, rest = compression.most, next(pieces, b"")
+    rest = next(pieces, b"")
     while rest:
-        stream, fault = compression.open()
+        stream, fault = open_stream()
         while not stream.eof:
             if not rest and getattr(stream, "needs_input", True) and not (rest := next(pieces, b"")):
-                raise InputError(f"{source}: truncated: the compressed data ends too early. Copy or download it again.")
-            data, rest = (rest, b"") if most is None else (rest[:most], rest[most:])
+                raise InputError(_TRUNCATED.format(source))
             try:
-                content = stream.decompress(data, _PIECE) if most is None else stream.decompress(data)
+                content = stream.decompress(rest, _PIECE)
             except fault as error:
                 raise InputError(f"{source}: cannot be decompressed: {error}") from error
-            rest = (stream.unused_data if stream.eof else getattr(stream, "unconsumed_tail", b"")) + rest
+            rest = stream.unused_data if stream.eof else getattr(stream, "unconsumed_tail", b"")
             if content:
                 yield content
         rest = rest.lstrip(b"\0")
         while not rest and (piece := next(pieces, b"")):
             rest = piece.lstrip(b"\0")
+
+
+def _unzipped(file: BinaryIO, source: str) -> Iterator[bytes]:
+    """Yield the content of the only file of a zip archive. Raises InputError for other archives and damaged ones."""
+    if not file.seekable():
+        raise InputError(f"{source}: found a zip archive, whose index is at its end; expected a file, not a stream")
+    if not zipfile.is_zipfile(file):
+        raise InputError(_TRUNCATED.format(source))
+    try:
+        archive = zipfile.ZipFile(file)
+        members = [name for name in archive.namelist() if not name.endswith("/") and not name.startswith("__MACOSX/")]
+        if len(members) != 1:
+            raise InputError(
+                f"{source}: found a zip archive of {len(members):,} files; expected one. Extract it first."
+            )
+        with archive.open(members[0]) as member:
+            yield from iter(partial(member.read, _PIECE), b"")
+    except EOFError:
+        raise InputError(_TRUNCATED.format(source)) from None
+    except (zipfile.BadZipFile, lzma.LZMAError, zlib.error, NotImplementedError, RuntimeError, ValueError) as error:
+        raise InputError(f"{source}: cannot be decompressed: {error}") from error

@@ -19,6 +19,7 @@ from typing import NamedTuple
 from syntaxlm.core.errors import InputError, amount
 from syntaxlm.core.progress import progress_bar
 from syntaxlm.core.reading import LINES_NAMED, ReadingReport, Remark
+from syntaxlm.core.remote_files import address_of
 from syntaxlm.core.text_files import (
     COMPRESSED_SUFFIXES,
     MAXIMUM_TEXT,
@@ -94,7 +95,7 @@ def treebank_files(path: str | Path) -> list[Path]:
                 f" perhaps compressed ({', '.join(COMPRESSED_SUFFIXES)}). To read files with other names, give a"
                 f" pattern such as '{path / '*.xyz'}'"
             )
-    elif path.exists():
+    elif path.exists() or address_of(path):
         files = [path]
     else:  # a pattern: *.mrg matches a.mrg or, if that is missing, a.mrg.gz
         pattern = str(path)

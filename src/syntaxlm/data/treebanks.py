@@ -1,7 +1,7 @@
 """Gold treebanks with constituency trees, dependency trees, or both for the same sentences, after preprocessing.
 
-Tagged text (`word_TAG` tokens) is read as a treebank without trees. Files may be compressed (.gz, .xz, .zst); "-" is
-standard input.
+Tagged text (`word_TAG` tokens) is read as a treebank without trees. Files may be compressed (.gz, .bz2, .xz, .zst,
+.zip); "-" is standard input.
 """
 
 from __future__ import annotations
@@ -122,8 +122,8 @@ def read_treebank(
 
     path: a file, a folder, a pattern such as "mrg/wsj_00*.mrg", or "-" for standard input. In a folder, all files with
         a known suffix are read in the order of their names. A pattern also matches compressed files. The suffix
-        determines the format (see `data.corpora`) and may be followed by .gz, .xz or .zst. If the suffix is .txt or
-        unknown, the first line determines the format.
+        determines the format (see `data.corpora`) and may be followed by .gz, .bz2, .xz, .zst or .zip. If the
+        suffix is .txt or unknown, the first line determines the format.
     preprocessing: "none" still drops empty nodes. The dependents of a dropped word are attached to its head. If the
         root is dropped, its first dependent becomes the root and the others are attached to it.
     dependencies: the dependency trees of the same sentences in the same order, given like `path`.

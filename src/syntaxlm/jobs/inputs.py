@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, BinaryIO, Literal, NamedTuple
 from syntaxlm.core.errors import LONGEST_NAME, InputError, listed, shortened
 from syntaxlm.core.files import check_name, system_error
 from syntaxlm.core.progress import Progress
+from syntaxlm.core.remote_files import address_of
 from syntaxlm.core.text_files import STANDARD_INPUT, has_cr_line_ends, is_compressed, open_bytes
 
 if TYPE_CHECKING:
@@ -287,6 +288,8 @@ def open_source(name: str, column: str | None, id_column: str | None) -> Source:
     """
     if name == STANDARD_INPUT:
         raise InputError("standard input: cannot be read again when the job is resumed; expected a file")
+    if address_of(name) is not None:
+        raise InputError(f"{name}: a job reads parts of a file in any order; expected a file of this machine")
     check_name(name)
     path = os.path.abspath(name)
     if os.path.exists(path) and not os.path.isfile(path):

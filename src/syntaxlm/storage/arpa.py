@@ -117,7 +117,7 @@ def _written(values: Tensor) -> list[str]:
 
 
 def read_arpa(path: str | Path, normaliser: NormaliserSettings | None = None) -> ModelBundle:
-    """Read an ARPA file, optionally compressed (.gz, .xz, .zst); "-" is standard input.
+    """Read an ARPA file, optionally compressed (.gz, .bz2, .xz, .zst, .zip); "-" is standard input.
 
     The vocabulary has the words of the 1-grams, in their order. Sentences are enclosed in `<s>` and `</s>`, or a stream
     has `<eos>` after each sentence; `<s>` is never predicted, whatever its probability in the file. A missing `<unk>`

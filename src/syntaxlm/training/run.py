@@ -34,8 +34,9 @@ from syntaxlm.core.files import (
     write_text,
 )
 from syntaxlm.core.reading import keeps_readings
+from syntaxlm.core.remote_files import address_of
 from syntaxlm.core.run_head import RunHead, run_head
-from syntaxlm.core.text_files import STANDARD_INPUT
+from syntaxlm.core.text_files import STANDARD_INPUT, open_raw
 from syntaxlm.core.yaml_files import parse_yaml, yaml_text
 from syntaxlm.data.treebank_files import treebank_files
 from syntaxlm.models.abilities import TrainsByCounting
@@ -277,8 +278,8 @@ def fingerprint(paths: Mapping[str, str | None], treebanks: Collection[str] = ()
         for file in treebank_files(path) if setting in treebanks else [path]:
             digest = None
             try:
-                if str(file) != STANDARD_INPUT and stat.S_ISREG(os.stat(file).st_mode):
-                    with open(file, "rb") as content:
+                if str(file) != STANDARD_INPUT and (address_of(file) or stat.S_ISREG(os.stat(file).st_mode)):
+                    with open_raw(file) as content:
                         digest = hashlib.file_digest(content, "sha256").hexdigest()
             except OSError as error:
                 hint = f" ({setting} of the recipe; --{setting} FILE names another file)" if "." in setting else ""

@@ -1,6 +1,6 @@
 """Dependency trees in files: reads CoNLL-U, CoNLL-X and word-tag-head columns, and writes CoNLL-U.
 
-Files may be compressed (.gz, .xz, .zst); "-" is standard input.
+Files may be compressed (.gz, .bz2, .xz, .zst, .zip); "-" is standard input.
 """
 
 from __future__ import annotations
@@ -144,7 +144,8 @@ def iterate_dependencies(
 
     Args:
         suffix: .conllu; .conll or .conllx (CoNLL-X: POSTAG, CPOSTAG where POSTAG is _; the last two columns may be
-            missing); .dp (word, tag, head and optionally label). None: that of the file's name, without .gz, .xz, .zst.
+            missing); .dp (word, tag, head and optionally label). None: that of the file's name, without the
+            suffix of its compression.
         lines: the file's lines with their numbers, if it is already being read.
 
     Raises:

@@ -177,8 +177,8 @@ def bracket_file(text: str, labelled: bool | None = None, source: str = "text") 
 def read_brackets(path_or_lines: str | Path | Iterable[str], labelled: bool | None = None) -> list[Tree]:
     """Read trees from a bracket file (Penn Treebank format and variants), or from lines of text.
 
-    The file may be compressed (.gz, .xz, .zst), with up to 1 GiB of text; "-" is standard input. How it was read is
-    announced.
+    The file may be compressed (.gz, .bz2, .xz, .zst, .zip), with up to 1 GiB of text; "-" is standard input. How it
+    was read is announced.
 
     Args:
         labelled: whether brackets start with a label; None: determined from the file, see `parse_brackets`.
