@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.optim import swa_utils
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import keep_freed_memory
@@ -92,6 +93,7 @@ class WeightAverage:
     def __init__(self, model: nn.Module) -> None:
         self.model = model
         self.means: dict[str, Tensor] = {}
+        self._update = swa_utils.get_swa_multi_avg_fn()
 
     @torch.no_grad()
     def add(self, count: int) -> None:
@@ -100,7 +102,7 @@ class WeightAverage:
         if count == 1:
             self.means = {name: weight.clone() for name, weight in weights.items()}
         else:
-            torch._foreach_lerp_(list(self.means.values()), list(weights.values()), 1 / count)
+            self._update(list(self.means.values()), list(weights.values()), count - 1)
 
     @contextmanager
     def as_weights(self) -> Iterator[None]:
