@@ -63,7 +63,7 @@ def test_items_are_counted_with_the_remaining_time_and_all_are_yielded(console, 
     if console.is_terminal:
         assert "counting" in shown
         assert re.search(r"[1-6]/6", shown)
-        assert re.search(r"0:00:00 left", shown)
+        assert re.search(r"0:00:0[01] left", shown)
 
 
 def test_items_may_be_of_different_amounts(console, impatient):

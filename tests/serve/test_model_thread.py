@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.progress import check_wanted
+from syntaxlm.core.threads import check_wanted
 from syntaxlm.serve.threads import ModelThread, OverloadError
 
 

@@ -19,7 +19,7 @@ import httpx
 import pytest
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.progress import check_wanted
+from syntaxlm.core.threads import check_wanted
 from syntaxlm.serve import server
 from syntaxlm.serve.app import create_app
 from syntaxlm.serve.limits import Limits

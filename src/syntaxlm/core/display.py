@@ -8,29 +8,22 @@ from datetime import timedelta
 
 from rich import progress as rich_progress
 from rich.console import Console, RenderableType
-from rich.progress import BarColumn, ProgressColumn, Task, TextColumn
+from rich.progress import BarColumn, Task, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
 from syntaxlm.core.errors import escaped
 from syntaxlm.core.progress import Progress
 
+_SPEED_PERIOD = 600.0  # seconds; long, because work may be done in large portions
 
-class _Time(ProgressColumn):
+
+class _Time(TimeRemainingColumn):
     """Column with the remaining time or, if the total is unknown, the elapsed time."""
 
-    max_refresh = 0.5
-
     def render(self, task: Task) -> Text:
-        elapsed = task.elapsed or 0.0
         if task.total is None:
-            return Text(str(timedelta(seconds=int(elapsed))), style="progress.elapsed")
-        first, moved = task.fields["first"], task.fields["moved"]  # amount at the start; time of the last change
-        text = "-:--:--"
-        if task.completed > first:
-            # From the mean speed since the start, because work may be done in large portions.
-            left = moved * (task.total - task.completed) / (task.completed - first) - (elapsed - moved)
-            text = str(timedelta(seconds=round(max(0.0, left))))
-        return Text(f"{text} left", style="progress.remaining")
+            return Text(str(timedelta(seconds=int(task.elapsed or 0))), style="progress.elapsed")
+        return super().render(task).append(" left")
 
 
 class Display(rich_progress.Progress):
@@ -48,6 +41,7 @@ class Display(rich_progress.Progress):
             _Time(),
             console=console,
             transient=True,
+            speed_estimate_period=_SPEED_PERIOD,
             # Output to a pipe or file must not be printed above the bars on the terminal.
             redirect_stdout=bool(sys.stdout is not None and sys.stdout.isatty()),
         )
@@ -55,9 +49,7 @@ class Display(rich_progress.Progress):
 
     def add(self, work: Progress) -> None:
         """Add a bar."""
-        task = self.add_task(
-            escaped(work.what), total=work.total, completed=int(work.done), work=work, first=work.done, moved=0.0
-        )
+        task = self.add_task(escaped(work.what), total=work.total, completed=int(work.done), work=work)
         self._tasks[task].start_time = work.started
 
     def remove(self, work: Progress) -> None:
@@ -69,7 +61,5 @@ class Display(rich_progress.Progress):
     def get_renderables(self) -> Iterable[RenderableType]:
         for task in self.tasks:
             work: Progress = task.fields["work"]
-            if work.done != task.completed:
-                task.fields["moved"] = task.elapsed
             self.update(task.id, completed=work.done, total=work.total, description=escaped(work.what))
         yield self.make_tasks_table([task for task in self.tasks if (task.elapsed or 0) >= self._patience])

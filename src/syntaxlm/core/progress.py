@@ -11,7 +11,6 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sized
 from contextlib import AbstractContextManager, contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
@@ -25,31 +24,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 PATIENCE = 2.0  # seconds
-
-
-class AbandonedError(Exception):
-    """Raised in a computation whose result is no longer wanted."""
-
-
-_is_wanted: ContextVar[Callable[[], bool] | None] = ContextVar("is_wanted", default=None)
-
-
-@contextmanager
-def abandonable(is_wanted: Callable[[], bool]) -> Iterator[None]:
-    """End long computations in the block with AbandonedError once `is_wanted` returns False, see `check_wanted`."""
-    token = _is_wanted.set(is_wanted)
-    try:
-        yield
-    finally:
-        _is_wanted.reset(token)
-
-
-def check_wanted() -> None:
-    """Raise AbandonedError if the result of this computation is no longer wanted. Called between its steps."""
-    is_wanted = _is_wanted.get()
-    if is_wanted is not None and not is_wanted():
-        raise AbandonedError
-
 
 _lock = threading.RLock()
 _bars: _Bars | None = None  # shared; None while there is no work

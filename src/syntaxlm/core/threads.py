@@ -1,4 +1,4 @@
-"""What threads and processes share: locks that no fork leaves locked, and the processor cores.
+"""What threads and processes share: locks that no fork leaves locked, cores, and the end of unwanted computations.
 
 A value that several threads use is computed without a lock and published whole, by one assignment. `publishing` is for
 values that are made from the last published one.
@@ -10,8 +10,9 @@ import gc
 import os
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 publishing = threading.Lock()
@@ -80,6 +81,30 @@ def share_cores() -> None:
 def core_count() -> int:
     """Return the number of processor cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class AbandonedError(Exception):
+    """Raised in a computation whose result is no longer wanted."""
+
+
+_is_wanted: ContextVar[Callable[[], bool] | None] = ContextVar("is_wanted", default=None)
+
+
+@contextmanager
+def abandonable(is_wanted: Callable[[], bool]) -> Iterator[None]:
+    """End long computations in the block with AbandonedError once `is_wanted` returns False, see `check_wanted`."""
+    token = _is_wanted.set(is_wanted)
+    try:
+        yield
+    finally:
+        _is_wanted.reset(token)
+
+
+def check_wanted() -> None:
+    """Raise AbandonedError if the result of this computation is no longer wanted. Called between its steps."""
+    is_wanted = _is_wanted.get()
+    if is_wanted is not None and not is_wanted():
+        raise AbandonedError
 
 
 hold_in_forks(publishing)

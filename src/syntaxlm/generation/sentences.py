@@ -15,7 +15,7 @@ import numpy.typing as npt
 import torch
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.progress import check_wanted
+from syntaxlm.core.threads import check_wanted
 from syntaxlm.generation.options import SamplingOptions
 from syntaxlm.models.abilities import LabelsSpans, PredictsNextToken, SamplesSentences
 from syntaxlm.models.batches import TokenBatch

@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Any
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.progress import abandonable, check_wanted
+from syntaxlm.core.threads import abandonable, check_wanted
 
 ITEMS_PER_CALL = 32  # most texts of several requests that are computed together
 PIECE = 8  # texts that are computed at once; between them, a computation that is no longer wanted ends
