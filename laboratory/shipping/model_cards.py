@@ -6,9 +6,22 @@ python -m laboratory.shipping.model_cards
 from __future__ import annotations
 
 from laboratory.pages.specified import specified_table
+from laboratory.pages.stored_results import parsed, percent
+from laboratory.results.store import select
 from laboratory.shipping.english import SHIPPED
 from syntaxlm.storage.folder import read_model
 from syntaxlm.storage.hub import CardFacts, write_card
+from syntaxlm.storage.model_index import (
+    F1,
+    LANGUAGE_MODELLING,
+    PARSING,
+    PERPLEXITY,
+    DataSet,
+    Facts,
+    Metric,
+    Result,
+    Task,
+)
 
 DESCRIPTIONS = {
     "en": "English trees and surprisals from one small model: a span parser and a neural PCFG (SN-PCFG) whose span"
@@ -53,6 +66,19 @@ the 12th to the 21st century (Wallenberg, Ingason, Sigurðsson and Rögnvaldsson
 The experiment `english` has the recipe and its settings;
 `python -m laboratory.shipping.icelandic` makes the model again.
 """
+TREEBANKS = {
+    "en": {
+        "wsj": "WSJ sample, all",
+        "wsj-second-half": "WSJ sample, second half, all",
+        "wsj10": "WSJ sample, up to 10 words",
+        "gum": "GUM test, all (automatic trees)",
+        "gum10": "GUM test, up to 10 words (automatic trees)",
+        "craft40": "CRAFT, up to 40 words",
+        "ordinary": "ordinary sentences, all",
+    },
+    "is": {"icepahc": "last tenth of IcePaHC, all", "icepahc10": "last tenth of IcePaHC, up to 10 words"},
+}
+"""The treebanks of the cards' results, by language."""
 
 
 def main() -> None:
@@ -72,7 +98,8 @@ def main() -> None:
             "## Limits",
             LIMITS,
         ]
-        facts = CardFacts("mit", "en", DATA, "\n\n".join(parts))
+        results = tree_results(name) + perplexity_results(name)
+        facts = CardFacts("mit", "en", DATA, "\n\n".join(parts), results)
         write_card(SHIPPED / name, read_model(SHIPPED / name), name, facts)
 
 
@@ -88,7 +115,46 @@ def write_icelandic() -> None:
         "Most of the text is older than the 20th century, and so are its spelling, words and topics. One word of seven"
         " of the test text is unknown.",
     ]
-    write_card(SHIPPED / "is", read_model(SHIPPED / "is"), "is", CardFacts("mit", "is", ICEPAHC, "\n\n".join(parts)))
+    facts = CardFacts("mit", "is", ICEPAHC, "\n\n".join(parts), tree_results("is"))
+    write_card(SHIPPED / "is", read_model(SHIPPED / "is"), "is", facts)
+
+
+def tree_results(model: str) -> list[Result]:
+    """F1 of a bundled model, for the index of its card."""
+    protocol: Facts = {
+        "decoder": "mbr", "protocol": "wsj-test", "preprocessing": "letters" if model == "is" else "ptb-keep",
+        "average": "sentences",
+    }  # fmt: skip
+
+    results = []
+    for treebank, title in TREEBANKS["is" if model == "is" else "en"].items():
+        runs = parsed("shipped", treebank, model)
+        values = {"F1": runs.f1, "F1 with marks": runs.first["f1_by_decoder"].get("mbr with marks (both)")}
+        metrics = [
+            Metric(type=F1, value=float(percent(value)), name=name, args=protocol)
+            for name, value in values.items()
+            if value is not None
+        ]
+        facts = {"sentences": runs.first["sentences"], "right branching": float(percent(runs.right_branching))}
+        data = DataSet(type=treebank, name=title, args=facts)
+        results.append(Result(task=Task(type=PARSING), dataset=data, metrics=metrics))
+    return results
+
+
+def perplexity_results(model: str) -> list[Result]:
+    """Perplexity of a bundled English model on EWT, for the index of its card."""
+    predicted = "words" if model == "en-fast" else "words and marks"
+    results = []
+    for context, read in (("carry", "as a stream"), ("reset", "sentence by sentence")):
+        facts = {"run": model, "data": "ewt-test", "context": context, "predicted": predicted}
+        for run in select("shipped", what="perplexity", **facts):
+            name = "English Web Treebank, development and test"
+            data = DataSet(type="ewt", name=name, args={"tokens": run.report["tokens"]})
+            protocol: Facts = {"read": read, "predicted": predicted}
+            value = round(run.report["perplexity"], 1)
+            metric = Metric(type=PERPLEXITY, value=value, name="perplexity", args=protocol)
+            results.append(Result(task=Task(type=LANGUAGE_MODELLING), dataset=data, metrics=[metric]))
+    return results
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ import pytest
 from syntaxlm.core.yaml_files import read_yaml
 from syntaxlm.storage.folder import read_model
 from syntaxlm.storage.hub import CardFacts, write_card
+from syntaxlm.storage.model_index import DataSet, Metric, Result, Task
 from syntaxlm.training.recipe_files import RECIPE_GROUPS, bundled_recipes, recipe_names
 
 STORED = Path(__file__).parents[1] / "stored_models" / "models"
@@ -79,8 +80,13 @@ def test_a_model_is_described_with_settings_decoders_and_perplexities(figures, r
 def carded(trained, tmp_path):
     """Returns a model folder with a card."""
     folder = shutil.copytree(trained.prpn, tmp_path / "mine")
-    table = "| treebank | F1 |\n|---|---|\n| WSJ | 63.0 |\n"
-    facts = CardFacts("mit", ["en", "no"], f"Novels.\n\n{table}", f"Small.\n\n## Figures\n\nIn percent:\n\n{table}")
+    metrics = [
+        Metric(type="f1", value=63.0, args={"decoder": "mbr"}),
+        Metric(type="f1", value=64.25, name="F1 with marks"),
+    ]
+    data = DataSet(type="wsj", name="WSJ", args={"sentences": 1500})
+    results = [Result(task=Task(type="constituency-parsing"), dataset=data, metrics=metrics)]
+    facts = CardFacts("mit", ["en", "no"], "Novels.\n\n| a |\n|---|", "Small.\n\n## Limits\n\nMany.", results)
     write_card(folder, read_model(folder), "mine", facts)
     return folder
 
@@ -88,11 +94,14 @@ def carded(trained, tmp_path):
 def test_a_model_is_described_with_what_its_card_states(figures, run, carded):
     found = figures("models", "info", carded)
     assert [found[name] for name in ("licence", "language", "description")] == ["mit", "en, no", "Small."]
-    table = {"columns": ["treebank", "F1"], "rows": [["WSJ", "63.0"]]}
-    assert (found["figures"], found["data"]) == (["In percent:", table], ["Novels.", table])
+    (result,) = found["results"]
+    assert result["dataset"] == {"type": "wsj", "name": "WSJ", "args": {"sentences": 1500}}
+    assert [metric["value"] for metric in result["metrics"]] == [63.0, 64.25]
+    assert found["data"] == "Novels.\n\n| a |\n|---|"
     out = run("models", "info", carded)[1]
     assert "licence: mit\n" in out
-    assert "figures:\n  In percent:\n\n  treebank   F1\n  WSJ        63.0\n" in out
+    table = "  data   sentences     f1   F1 with marks\n  WSJ        1,500   63.0            64.2\n"
+    assert f"results:\n  decoder mbr:\n{table}" in out
     assert figures("models", "info", "en")["licence"] == "mit"
     english = run("models", "info", "en")[1]
     assert "CC BY 4.0" in english
@@ -101,7 +110,7 @@ def test_a_model_is_described_with_what_its_card_states(figures, run, carded):
     (listed,) = figures("models", "list", carded)["models"]
     assert listed["licence"] == "mit"
     assert listed["trained_on"].endswith("train.txt")
-    assert "figures" not in listed
+    assert "results" not in listed
     (carded / "recipe.yaml").unlink()
     assert figures("models", "list", carded)["models"][0]["trained_on"] == "Novels"
 
@@ -126,10 +135,17 @@ BOMB = "a0: &a0 {b: c}\n" + "".join(f"a{k}: &a{k} {{<<: [*a{k - 1}, *a{k - 1}]}}
         ("---\n" + "a: b\n" * 4000 + "---\n", "card: {}: the front matter is too long"),
         ("x" * (1 << 20), "card: {}: found 1,048,576 bytes; expected at most"),
         ("# A page without front matter\n", None),
-        ("---\n3\n---\n## Figures\n\n| a | a |\n|---|---|\n| 1 | 2 |\n", "  | a | a | |---|---| | 1 | 2 |"),
-        ("---\nlicense: [3]\nlanguage: {a: b}\n---\n## Figures\n|\n||\n", "figures"),
+        ("---\n3\n---\n## Training data\n\n| a | a |\n", "data:\n  | a | a |"),
         (
-            '---\nlicense: "mit\\e[31m"\nlanguage: ["e\\u202en"]\n---\nA \x1b]0;title\x07 model.\n\n## Figures\n'
+            "---\nlicense: [3]\nlanguage: {a: b}\nmodel-index: 3\n---\n",
+            "model-index: Input should be a valid list; expected",
+        ),
+        (
+            "---\nmodel-index: [{name: a, results: [{task: {type: b}}]}]\n---\n",
+            "model-index.0.results.0.dataset: Field required",
+        ),
+        (
+            '---\nlicense: "mit\\e[31m"\nlanguage: ["e\\u202en"]\n---\nA \x1b]0;title\x07 model.\n\n## Training data\n'
             "| a\x1b[2J | b |\n|-|-|\n| \x9b1m | 2 |\n",
             "language: e n",
         ),

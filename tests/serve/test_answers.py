@@ -99,15 +99,13 @@ def test_accuracy_and_language_are_those_of_the_card(tmp_path):
     write_model(folder, fresh("lstm"))
     served = ServedModel("mine", load(folder), Limits())
     assert (served.info().language, served.info().accuracy) == (None, None)
-    table = "| model | F1 |\n| --- | --- |\n| `other` | 10.0 |\n| `mine` | 20.0 |\n| `mine` | 30.0 |\n"
-    card = f"---\nlanguage: is\n---\n\nA model.\n\n## Figures\n\nProtocol `p`.\n\n{table}"
-    (folder / "README.md").write_text(card)
+    metrics = "[{type: f1, name: F1, value: 20.0, args: {decoder: mbr}}]"
+    result = f"{{task: {{type: parsing}}, dataset: {{type: t, name: T}}, metrics: {metrics}}}"
+    index = f"model-index: [{{name: theirs, results: [{result}]}}]"
+    (folder / "README.md").write_text(f"---\nlanguage: is\n{index}\n---\n\nA model.\n\n## Limits\n\nMany.\n")
     info = ServedModel("mine", load(folder), Limits()).info()
     assert (info.language, info.description) == ("is", "A model.")
-    assert info.accuracy.model_dump() == {"values": {"F1": "20.0"}, "protocol": "Protocol `p`."}
-    assert ServedModel("another", load(folder), Limits()).info().accuracy is None
-    (folder / "README.md").write_text(card.replace("| model |", "| name |"))  # about this model only
-    assert ServedModel("another", load(folder), Limits()).info().accuracy.values == {"name": "other", "F1": "10.0"}
+    assert info.accuracy.model_dump() == {"values": {"data": "T", "F1": "20.0"}, "protocol": "decoder mbr"}
     (folder / "README.md").write_text("---\n*\n---\n")
     assert ServedModel("mine", load(folder), Limits()).info().accuracy is None
 
@@ -116,7 +114,7 @@ def test_accuracy_and_language_are_those_of_the_card(tmp_path):
 def test_bundled_models_state_their_accuracy(name):
     info = ServedModel(name, load(name), Limits()).info()
     assert 40 < float(info.accuracy.values["F1"]) < 100
-    assert "decoder `mbr`" in info.accuracy.protocol
+    assert "decoder mbr" in info.accuracy.protocol
 
 
 def test_options_reach_the_decoder(client, models):

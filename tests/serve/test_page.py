@@ -141,8 +141,8 @@ def test_the_guide_states_the_accuracy_of_the_card_and_closes_with_the_first_res
         page = opened(at=at)
         assert page.locator("#guide").get_attribute("open") is not None
         table = page.locator("#accuracy table")
-        assert table.locator("tbody td").all_text_contents() == ["is", *card.accuracy("is").values.values()]
-        assert f"F1 {card.accuracy('is').values['F1']}" in page.locator(".chip", has_text="is").last.text_content()
+        assert table.locator("tbody td").all_text_contents() == ["is", *card.accuracy.row().values()]
+        assert f"F1 {card.accuracy.row()['F1']}" in page.locator(".chip", has_text="is").last.text_content()
         assert "simple-pcfg" in page.locator("#accuracy p").last.text_content()  # without a card
         page.get_by_label("Text").fill("the cat & a dog!")
         page.get_by_label("Icelandic").check()

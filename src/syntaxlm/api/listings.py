@@ -182,13 +182,16 @@ def _card_facts(folder: Path) -> dict[str, Any]:
         card = read_card(folder)
     except InputError as error:
         return {"card": str(error)}
-    return {} if card is None else plain(card)
+    if card is None:
+        return {}
+    facts: dict[str, Any] = plain(card)
+    return facts | {"results": [result.model_dump(exclude_defaults=True) for result in card.results]}
 
 
 def _stated_text(card: dict[str, Any]) -> str | None:
     """Return the training text that a card states: the first sentence of its section "Training data"."""
-    paragraphs = (block for block in card.get("data", ()) if isinstance(block, str))
-    return shortened(next(paragraphs, "").partition(". ")[0].rstrip("."), _LONGEST_TEXT) or None
+    paragraph = " ".join((card.get("data") or "").partition("\n\n")[0].split())
+    return shortened(paragraph.partition(". ")[0].rstrip("."), _LONGEST_TEXT) or None
 
 
 def _weight_bytes(folder: Path) -> int:

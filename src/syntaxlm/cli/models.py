@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
@@ -36,12 +37,13 @@ from syntaxlm.parsing.options import DecodingOptions
 
 if TYPE_CHECKING:
     from syntaxlm.models.ngram import NGramModel
+    from syntaxlm.storage.model_index import Result
 
 InputPath = Annotated[Path, Shown("FILE", use="input")]
 NewModel = Annotated[Path, Folder(may_hold="nothing")]
 Repository = Annotated[str, Argument("NAME", use="value")]
 Revision = Annotated[str, Shown("R")]
-_LONGEST_CELL = 100  # characters of a cell of a model card
+_LONGEST_LINE = 1000  # characters of a line of a model card
 
 
 def list_models(output: ReportOutput, folder: Annotated[Path, Argument("FOLDER")] | None = None) -> None:
@@ -69,7 +71,7 @@ def describe_model(
     """Describe a model.
 
     Print a model's type, abilities, size, training text, settings and normaliser, the perplexities stored by training
-    and, if the folder has a model card, the licence, language, description, figures and training data of the card.
+    and, if the folder has a model card, the licence, language, description, results and training data of the card.
 
     Args:
         output: write the description to this file (written atomically); default, or -: standard output
@@ -151,20 +153,18 @@ def push(
 
 def _lines(values: dict[str, Any], indent: str = "") -> list[str]:
     from syntaxlm.api.listings import shown_size
-    from syntaxlm.reports.tables import ReportTable, format_value
+    from syntaxlm.reports.tables import format_value
+    from syntaxlm.storage.model_index import Result
 
     lines = []
     for key, value in values.items():
         name = indent + key.replace("_", " ")
         if isinstance(value, dict):
             lines += [f"{name}:", *_lines(value, indent + "  ")]
-        elif key in ("figures", "data") and value:  # paragraphs and tables of the model card
-            lines.append(f"{name}:")
-            for block in value:
-                if isinstance(block, dict):
-                    rows = [[shortened(cell, _LONGEST_CELL) for cell in row] for row in block["rows"]]
-                    block = ReportTable(dict.fromkeys(block["columns"], ""), rows).text()
-                lines += [f"  {line}".rstrip() for line in [*block.split("\n"), ""]]
+        elif key == "data" and value:  # Markdown of the model card
+            lines += [f"{name}:", *(f"  {shortened(line, _LONGEST_LINE)}".rstrip() for line in value.split("\n"))]
+        elif key == "results" and value:
+            lines += [f"{name}:", *_result_lines([Result.model_validate(result) for result in value])]
         elif isinstance(value, list | tuple) and value and isinstance(value[0], dict):
             for number, entry in enumerate(value, 1):
                 lines += [f"{name} {number}:", *_lines(entry, indent + "  ")]
@@ -175,6 +175,19 @@ def _lines(values: dict[str, Any], indent: str = "") -> list[str]:
             shown = (format_value(entry, ".6g" if isinstance(entry, float) else "") for entry in entries)
             lines.append(f"{name}: {', '.join(shown)}")
     return lines
+
+
+def _result_lines(results: Sequence[Result]) -> Iterator[str]:
+    """Yield the results of a card as tables, one for each protocol and headings."""
+    from syntaxlm.reports.tables import RIGHT, ReportTable
+
+    for (protocol, headings), group in groupby(results, lambda result: (result.protocol, list(result.row()))):
+        if protocol:
+            yield f"  {protocol}:"
+        formats = {name: "" if name == "data" else RIGHT for name in headings}
+        table = ReportTable(formats, [list(result.row().values()) for result in group])
+        yield from (f"  {line}" for line in table.text().split("\n"))
+        yield ""
 
 
 def list_recipes(output: ReportOutput) -> None:

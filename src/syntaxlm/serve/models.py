@@ -101,7 +101,7 @@ class ServedModel:
 
     def info(self) -> ModelInfo:
         model, card = self.model.model, self._card
-        accuracy = card.accuracy(self.name) if card else None
+        accuracy = card.accuracy if card else None
         return ModelInfo(
             name=self.name,
             model_type=self.model.name,
@@ -115,7 +115,7 @@ class ServedModel:
             by_word=isinstance(model, PredictsNextToken),
             language=card.language if card else None,
             description=card.description if card else None,
-            accuracy=AccuracyInfo.model_validate(accuracy, from_attributes=True) if accuracy else None,
+            accuracy=AccuracyInfo(values=accuracy.row(), protocol=accuracy.protocol) if accuracy else None,
         )
 
     def parse(self, sentences: list[str], **options: Any) -> list[Values]:

@@ -137,7 +137,7 @@ class Answer(BaseModel):
 class AccuracyInfo(BaseModel):
     """The F1 that the card of a model states."""
 
-    values: Annotated[dict[str, str], Field(description="A row of the card's table, by column.")]
+    values: Annotated[dict[str, str], Field(description="The first result of the card, by heading.")]
     protocol: Annotated[str, Field(description="How it was measured.")]
 
 

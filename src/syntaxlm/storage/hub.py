@@ -33,6 +33,7 @@ from syntaxlm.storage.folder import (
     read_model,
     structure_name,
 )
+from syntaxlm.storage.model_index import Result, index_of
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi
@@ -70,12 +71,14 @@ class CardFacts:
     licence: of the model, an identifier of the hub such as "mit", "cc-by-4.0" or "other".
     language: code of its language, such as "en", or several.
     data: the training data and their terms, in Markdown.  description: what the model is for, in Markdown.
+    results: of evaluations, which the hub displays.
     """
 
     licence: str | None = None
     language: str | Sequence[str] | None = None
     data: str | None = None
     description: str | None = None
+    results: Sequence[Result] = ()
 
     def __post_init__(self) -> None:
         if self.licence is not None and not _LICENCE.fullmatch(self.licence):
@@ -85,7 +88,7 @@ class CardFacts:
             )
 
     def __bool__(self) -> bool:
-        return any(value is not None for value in vars(self).values())
+        return any(value not in (None, ()) for value in vars(self).values())
 
 
 def model_card(bundle: ModelBundle, name: str, facts: CardFacts, weight_bytes: int) -> str:
@@ -93,11 +96,13 @@ def model_card(bundle: ModelBundle, name: str, facts: CardFacts, weight_bytes: i
 
     name: the name by which `syntaxlm.load` finds the model.  weight_bytes: size of the weights.
     """
-    front = {"library_name": "syntaxlm", "tags": ["syntaxlm", bundle.name, "syntax"]}
+    front: dict[str, Any] = {"library_name": "syntaxlm", "tags": ["syntaxlm", bundle.name, "syntax"]}
     if facts.licence is not None:
         front["license"] = facts.licence
     if facts.language is not None:
         front["language"] = [facts.language] if isinstance(facts.language, str) else list(facts.language)
+    if facts.results:
+        front["model-index"] = index_of(name.rpartition("/")[2], facts.results)
     facts_of_model = {
         "model type": bundle.name,
         "parameters": f"{bundle.model.parameter_count:,}",
