@@ -8,13 +8,14 @@ import sys
 import pytest
 
 HEAVY = {
-    "annotated_types", "jinja2", "nltk", "numpy", "pandas", "polars", "pyarrow", "pydantic", "safetensors",
-    "syntaxlm.reports.report", "torch", "yaml",
+    "annotated_types", "jinja2", "nltk", "numpy", "pandas", "polars", "pyarrow", "pydantic", "ruamel.yaml",
+    "safetensors", "syntaxlm.reports.report", "torch",
 }  # fmt: skip
 
 
 NOT_NEEDED = {
     "fastapi",
+    "fsspec",
     "lightning",
     "narwhals",
     "pandas",
