@@ -36,7 +36,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from syntaxlm.core.errors import InputError, closest_match
-from syntaxlm.core.settings import read_yaml
+from syntaxlm.core.yaml_files import read_yaml
 from syntaxlm.training.recipe import Recipe, read_recipe
 
 EXPERIMENTS = Path(__file__).with_name("experiments")

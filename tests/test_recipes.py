@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from syntaxlm.core.yaml_files import read_yaml
+from syntaxlm.core.yaml_files import parse_yaml, read_yaml
 from syntaxlm.data.treebanks import read_treebank, write_words
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.training.recipe import Recipe, read_recipe
@@ -73,7 +73,7 @@ def test_every_recipe_is_valid(path):
 def test_every_recipe_says_what_it_is_for(path):
     text = path.read_text(encoding="utf-8")
     assert text.startswith("# ")
-    about = yaml.safe_load(text)["about"]
+    about = parse_yaml(text, path)["about"]
     assert about["group"] in RECIPE_GROUPS
     assert 0 < len(about["purpose"]) <= 66
 

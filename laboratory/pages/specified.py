@@ -25,11 +25,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from laboratory.pages.markdown import table
 from laboratory.pages.table_values import VALUES, Facts, at, report_of, scored_of, training_of
 from laboratory.results.store import select
+from syntaxlm.core.yaml_files import read_yaml
 
 SPECIFICATIONS = Path(__file__).with_name("tables.yaml")
 
@@ -37,7 +36,7 @@ SPECIFICATIONS = Path(__file__).with_name("tables.yaml")
 @cache
 def specifications() -> dict[str, dict[str, Any]]:
     """Return the specifications of all tables, by name."""
-    read: dict[str, dict[str, Any]] = yaml.safe_load(SPECIFICATIONS.read_text(encoding="utf-8"))
+    read: dict[str, dict[str, Any]] = read_yaml(SPECIFICATIONS)
     return read
 
 

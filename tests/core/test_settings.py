@@ -97,7 +97,7 @@ def test_a_key_of_another_model_is_not_a_setting_of_this_model():
         ("text.normaliser.drop_words", "a b", '"a b"', "a list"),
         ("optimiser.learning_rate", None, "null", "number"),
         ("run.accelerator", "gpuu", '"gpuu"', "'auto', 'cpu'"),
-        ("batches.predict_eos", "yes", '"yes"', "boolean"),
+        ("batches.predict_eos", "yes", '"yes"', "true or false"),
         ("batches.context", "stream", '"stream"', "one of reset, carry"),
         # YAML reads some text as another type.
         ("text.train", False, "false", "a valid string; put it in quotes"),

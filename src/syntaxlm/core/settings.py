@@ -287,10 +287,12 @@ def _expected(fault: Any, hint: Any) -> str:
             return f"a number up to {fault['ctx']['le']:g}"
         case "tuple_type" | "list_type" | "frozen_set_type":
             return "a list"
+        case "bool_type":
+            return "true or false"
         case "string_too_short":
             return "text that is not empty"
         case "string_type" if isinstance(fault["input"], bool | int | float):
-            return f"{expected}; put it in quotes"  # YAML reads NO and 007 as a boolean and a number
+            return f"{expected}; put it in quotes"  # YAML reads true and 007 as a boolean and a number
         case "finite_number":
             return range_of(hint) or "a finite number"
     is_number = reason in _OUT_OF_RANGE or reason.startswith(("float_", "int_"))
