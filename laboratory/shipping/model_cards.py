@@ -66,6 +66,19 @@ the 12th to the 21st century (Wallenberg, Ingason, Sigurðsson and Rögnvaldsson
 The experiment `english` has the recipe and its settings;
 `python -m laboratory.shipping.icelandic` makes the model again.
 """
+TREEBANKS = {
+    "en": {
+        "wsj": "WSJ sample, all",
+        "wsj-second-half": "WSJ sample, second half, all",
+        "wsj10": "WSJ sample, up to 10 words",
+        "gum": "GUM test, all (automatic trees)",
+        "gum10": "GUM test, up to 10 words (automatic trees)",
+        "craft40": "CRAFT, up to 40 words",
+        "ordinary": "ordinary sentences, all",
+    },
+    "is": {"icepahc": "last tenth of IcePaHC, all", "icepahc10": "last tenth of IcePaHC, up to 10 words"},
+}
+"""The treebanks of the cards' results, by language."""
 
 
 def main() -> None:
@@ -106,30 +119,15 @@ def write_icelandic() -> None:
     write_card(SHIPPED / "is", read_model(SHIPPED / "is"), "is", facts)
 
 
-TREEBANKS = {  # names of the data of stored results
-    "wsj": "WSJ sample, all",
-    "wsj-second-half": "WSJ sample, second half, all",
-    "wsj10": "WSJ sample, up to 10 words",
-    "gum": "GUM test, all",
-    "gum10": "GUM test, up to 10 words",
-    "craft40": "CRAFT, up to 40 words",
-    "ordinary": "ordinary sentences, all",
-}
-
-
 def tree_results(model: str) -> list[Result]:
     """F1 of a bundled model, for the index of its card."""
-    if model == "is":
-        titles = {"icepahc": "last tenth of IcePaHC, all", "icepahc10": "last tenth of IcePaHC, up to 10 words"}
-    else:
-        titles = TREEBANKS
     protocol: Facts = {
         "decoder": "mbr", "protocol": "wsj-test", "preprocessing": "letters" if model == "is" else "ptb-keep",
         "average": "sentences",
     }  # fmt: skip
 
     results = []
-    for treebank, title in titles.items():
+    for treebank, title in TREEBANKS["is" if model == "is" else "en"].items():
         runs = parsed("shipped", treebank, model)
         values = {"F1": runs.f1, "F1 with marks": runs.first["f1_by_decoder"].get("mbr with marks (both)")}
         metrics = [
@@ -138,8 +136,7 @@ def tree_results(model: str) -> list[Result]:
             if value is not None
         ]
         facts = {"sentences": runs.first["sentences"], "right branching": float(percent(runs.right_branching))}
-        name = f"{title} (automatic trees)" if treebank.startswith("gum") else title
-        data = DataSet(type=treebank, name=name, args=facts)
+        data = DataSet(type=treebank, name=title, args=facts)
         results.append(Result(task=Task(type=PARSING), dataset=data, metrics=metrics))
     return results
 

@@ -15,6 +15,7 @@ from syntaxlm.evaluation.inspection import Inspection, inspect
 from syntaxlm.storage.folder import write_model
 from tests.fresh_models import fresh
 
+COMPRESSED = gzip.compress(b"the cat\n", mtime=0)
 TREES = "(S (NP (DT the) (NN cat)) (VP (VBD sat)))\n"
 PAIRS = '{"sentence_good": "the cat sits", "sentence_bad": "the cat sit"}\n'
 SUITE = {
@@ -47,7 +48,7 @@ def found(tmp_path):
     ("name", "content", "forms", "counts"),
     [
         ("a.txt", "the cat sat .\n\na dog\n", ["text, one sentence per line"], {"sentences": 2, "words": 6}),
-        ("a.txt.gz", gzip.compress(b"the cat\n", mtime=0), ["text, one sentence per line"], {"sentences": 1, "words": 2}),
+        ("a.txt.gz", COMPRESSED, ["text, one sentence per line"], {"sentences": 1, "words": 2}),
         ("mac.txt", "a b\rc d\r", ["text, one sentence per line"], {"sentences": 2, "words": 4}),
         ("a.mrg", TREES, ["labelled trees"], {"sentences": 1, "words": 3}),
         ("trees.txt", TREES, ["labelled trees"], {"sentences": 1, "words": 3}),
