@@ -12,8 +12,8 @@ from typing import get_args
 
 import numpy as np
 import pytest
-from syntaxlm.core.options import ReportFormat
 
+from syntaxlm.core.declarations import ReportFormat
 from syntaxlm.core.errors import InputError
 from syntaxlm.reports.report import HasReport, Report
 from syntaxlm.reports.tables import PERCENT, Column, Columns, ReportTable
