@@ -73,7 +73,9 @@ def register_attributes() -> None:
     """Register the attributes `Span._.parse_string`, `Span._.constituents` and `Token._.surprisal`.
 
     Adding the component does this; call it to read them from Docs that were saved before.
-    Raises InputError if another package has registered one of them.
+
+    Raises:
+        InputError: if another package has registered one of them.
     """
     attributes: list[tuple[Any, str, dict[str, Any]]] = [
         (Span, "parse_string", {"getter": parse_string}),
@@ -116,13 +118,17 @@ def make_syntaxlm(
 class SyntaxComponent:
     """Parses and scores the sentences of Docs.
 
-    model: name of a model or its folder, see `syntaxlm.load`.  device: the device that runs it, see `syntaxlm.load`.
-    parse, surprisal: whether to compute constituents and surprisals; None: if the model can.
-    decoder: the decoding algorithm; None: the model's default.  labels: whether to add induced labels (PCFGs).
-
     The model is loaded at its first use, so that a saved pipeline, which contains a copy of the model, does not need
     the original.  Errors of wrong settings are therefore raised at the first use.
     Each sentence is read by itself. Results do not depend on the sentences around it, or on batches.
+
+    Args:
+        model: name of a model or its folder, see `syntaxlm.load`.
+        device: the device that runs it, see `syntaxlm.load`.
+        parse: whether to compute constituents; None: if the model can.
+        surprisal: whether to compute surprisals; None: if the model can.
+        decoder: the decoding algorithm; None: the model's default.
+        labels: whether to add induced labels (PCFGs).
     """
 
     def __init__(
@@ -180,7 +186,8 @@ class SyntaxComponent:
     def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
         """Add constituents and surprisals to a stream of Docs; `batch_size` Docs are read at a time.
 
-        Raises InputError like a call with one Doc.
+        Raises:
+            InputError: like a call with one Doc.
         """
         for docs in minibatch(stream, batch_size):
             batch = list(docs)
@@ -235,7 +242,11 @@ class SyntaxComponent:
             self.from_bytes(files)
 
     def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:
-        """Write a copy of the model to a folder, which is itself a model folder.  exclude: not used."""
+        """Write a copy of the model to a folder, which is itself a model folder.
+
+        Args:
+            exclude: not used.
+        """
         from syntaxlm.storage.folder import write_model
 
         write_model(Path(path), self.language_model)
@@ -248,7 +259,11 @@ class SyntaxComponent:
         return self
 
     def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
-        """Return the files of the model folder as bytes.  exclude: not used."""
+        """Return the files of the model folder as bytes.
+
+        Args:
+            exclude: not used.
+        """
         with tempfile.TemporaryDirectory() as folder:
             self.to_disk(folder)
             files = {path.name: path.read_bytes() for path in Path(folder).iterdir()}

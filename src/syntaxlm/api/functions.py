@@ -40,16 +40,22 @@ def train(
 ) -> TrainingResult:
     """Train a model into a new folder.
 
-    recipe: a recipe, the name of a bundled recipe, or a YAML file. overrides: settings to replace, see `read_recipe`.
-    callback: called with each event of the run.
     Ctrl-C saves a checkpoint, from which `resume` continues, and then raises KeyboardInterrupt; a second Ctrl-C raises
     it at once. SIGTERM saves, too, before it has its usual effect.
-    Raises InputError for wrong settings, before anything is read, and if the folder already contains a run.
 
-    >>> settings = {"text.train": "corpus/train.txt", "text.valid": "corpus/valid.txt", "text.test": None}
-    >>> result = syntaxlm.train("lstm-toy", "my-model", settings | {"schedule.epochs": 1})
-    >>> result.stopped
-    False
+    Args:
+        recipe: a recipe, the name of a bundled recipe, or a YAML file.
+        overrides: settings to replace, see `read_recipe`.
+        callback: called with each event of the run.
+
+    Raises:
+        InputError: for wrong settings, before anything is read, and if the folder already contains a run.
+
+    Examples:
+        >>> settings = {"text.train": "corpus/train.txt", "text.valid": "corpus/valid.txt", "text.test": None}
+        >>> result = syntaxlm.train("lstm-toy", "my-model", settings | {"schedule.epochs": 1})
+        >>> result.stopped
+        False
     """
     name = None if isinstance(recipe, Recipe) else str(recipe)
     with training_recipe(name, flat_overrides(overrides or {}).items()):
@@ -59,11 +65,16 @@ def train(
 def resume(folder: str | Path, callback: ProgressCallback | None = None) -> TrainingResult:
     """Resume a run from its last checkpoint, or from its start if it has none.
 
-    callback: called with each event of the run.
     Ctrl-C saves a checkpoint and raises KeyboardInterrupt, as in `train`.
-    Raises InputError if the folder holds no run, or if its files have changed.
 
-    >>> result = syntaxlm.resume("my-run")
+    Args:
+        callback: called with each event of the run.
+
+    Raises:
+        InputError: if the folder holds no run, or if its files have changed.
+
+    Examples:
+        >>> result = syntaxlm.resume("my-run")
     """
     return _unless_stopped(run.resume(folder, callback))
 
@@ -98,20 +109,31 @@ def compare(
     """Train several recipes on the same text with the same seeds, and compare their perplexities and trees.
 
     If called again with the same folder, it reads finished runs, resumes an interrupted run and trains the others.
-    recipes: names of bundled recipes or YAML files; or a dict from names for the comparison to recipes.
-    folder: where the runs, `folder/recipe/seed-S`, and comparison.json are written.  seeds: number of runs per recipe.
-    overrides: settings to replace in all recipes, see `read_recipe`.  minutes: training time per run.
-    callback: called with each event of every run.
-    treebank: gold trees, a file, folder or pattern, on which models that parse are evaluated by their default decoders;
-        None: no F1.  protocol, preprocessing: of this evaluation.
-    tagged: texts of the recipes that read tags, by part: {"train": ..., "valid": ...}; None: as in the recipes.
-    Ctrl-C saves, and raises KeyboardInterrupt, as in `train`; the same call resumes.
-    Raises InputError for wrong settings, for gold trees that cannot be read, and if the folder contains runs with other
-    settings. Failed runs are reported in `faults` of the result.
 
-    >>> comparison = syntaxlm.compare({"small": "lstm-toy"}, "comparison", 1, settings)
-    >>> [recipe.name for recipe in comparison.recipes]
-    ['small']
+    Ctrl-C saves, and raises KeyboardInterrupt, as in `train`; the same call resumes. Failed runs are reported in
+    `faults` of the result.
+
+    Args:
+        recipes: names of bundled recipes or YAML files; or a dict from names for the comparison to recipes.
+        folder: where the runs, `folder/recipe/seed-S`, and comparison.json are written.
+        seeds: number of runs per recipe.
+        overrides: settings to replace in all recipes, see `read_recipe`.
+        minutes: training time per run.
+        callback: called with each event of every run.
+        treebank: gold trees, a file, folder or pattern, on which models that parse are evaluated by their default
+            decoders; None: no F1.
+        protocol: the protocol of this evaluation.
+        preprocessing: the gold-tree preprocessing of this evaluation.
+        tagged: texts of the recipes that read tags, by part: {"train": ..., "valid": ...}; None: as in the recipes.
+
+    Raises:
+        InputError: for wrong settings, for gold trees that cannot be read, and if the folder contains runs with other
+            settings.
+
+    Examples:
+        >>> comparison = syntaxlm.compare({"small": "lstm-toy"}, "comparison", 1, settings)
+        >>> [recipe.name for recipe in comparison.recipes]
+        ['small']
     """
     if isinstance(recipes, str | Path) or not isinstance(recipes, Sequence | Mapping) or not recipes:
         raise InputError(f"recipes: found {str(recipes)!r}; expected a list of names of recipes, or a dict")
@@ -147,13 +169,20 @@ def rerank(
 ) -> RerankReport:
     """Select one of several candidate trees for each sentence with a dependency-tree model.
 
-    candidates: a CoNLL-U file in which the candidates of a sentence follow each other.  gold: trees to score against.
-    weight: of the model, 0 to 1; the parser's score has the weight 1 - weight. None: 1, or chosen on `tune`.
-    tune: files of candidates and gold trees on which the weight is chosen.
-    score: name of the comment with the parser's score.  output: file for the selected trees (written atomically).
-    Raises InputError for other model types, and for files that cannot be read or do not match each other.
+    Args:
+        candidates: a CoNLL-U file in which the candidates of a sentence follow each other.
+        gold: trees to score against.
+        weight: the weight of the model, 0 to 1; the parser's score has the weight 1 - weight. None: 1, or chosen on
+            `tune`.
+        tune: files of candidates and gold trees on which the weight is chosen.
+        score: name of the comment with the parser's score.
+        output: file for the selected trees (written atomically).
 
-    >>> report = syntaxlm.rerank(tree_model, "candidates.conllu", output="best.conllu")
+    Raises:
+        InputError: for other model types, and for files that cannot be read or do not match each other.
+
+    Examples:
+        >>> report = syntaxlm.rerank(tree_model, "candidates.conllu", output="best.conllu")
     """
     check_model(model, "model")
     candidates = file_of(candidates, "candidates")

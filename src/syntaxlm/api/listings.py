@@ -65,8 +65,11 @@ BUNDLED_RECIPES = Columns(
 def list_models(folder: Path | None) -> Report:
     """Return a report of the model folders at and below a folder, or why one cannot be described.
 
-    folder: None: the current folder, with the bundled models first.
-    Raises InputError for a folder that does not exist.
+    Args:
+        folder: None: the current folder, with the bundled models first.
+
+    Raises:
+        InputError: for a folder that does not exist.
     """
     models = [] if folder else [describe(bundled_folder(name)) | {"folder": name} for name in bundled_names()]
     folder = folder or Path()
@@ -126,9 +129,12 @@ def shown_size(number: int) -> str:
 def describe(folder: str | Path, full: bool = False) -> dict[str, Any]:
     """Return what a model folder holds, as snake_case figures.
 
-    full: with settings, normaliser, reading mode, vocabulary size, decoders, the perplexities of training, and what the
-        model card states; or `card`, why the card cannot be read.
-    Raises InputError where the folder holds no model, or damaged settings.
+    Args:
+        full: with settings, normaliser, reading mode, vocabulary size, decoders, the perplexities of training, and what
+            the model card states; or `card`, why the card cannot be read.
+
+    Raises:
+        InputError: where the folder holds no model, or damaged settings.
     """
     folder = find_model(folder)
     facts: dict[str, Any] = {"folder": str(folder)}

@@ -81,11 +81,13 @@ class LanguageModel(ModelBundle):
     the input for any other iterable. If the model type does not support a method, it raises an InputError that names
     the types that do. Functions that take a `ModelBundle` also accept a LanguageModel. Threads may share a model.
 
-    folder: the folder that the model was read from, or None.
+    Attributes:
+        folder: the folder that the model was read from, or None.
 
-    >>> nlp = syntaxlm.load("en-fast")
-    >>> nlp.name
-    'simple-pcfg'
+    Examples:
+        >>> nlp = syntaxlm.load("en-fast")
+        >>> nlp.name
+        'simple-pcfg'
     """
 
     folder: Path | None = None
@@ -141,11 +143,12 @@ class LanguageModel(ModelBundle):
         Raises:
             InputError: if the model does not parse, or does not support this decoder, layer or labels.
 
-        >>> parse = nlp.parse("The old man the boats.")
-        >>> print(parse)
-        (X (X The (X old man)) (X the boats))
-        >>> [part.text for part in parse.not_read]
-        ['.']
+        Examples:
+            >>> parse = nlp.parse("The old man the boats.")
+            >>> print(parse)
+            (X (X The (X old man)) (X the boats))
+            >>> [part.text for part in parse.not_read]
+            ['.']
         """
         chosen = ParseOptions(
             decoder=decoder, layer=layer, ties=ties, marks=marks, labels=labels, best=best, samples=samples,
@@ -171,10 +174,11 @@ class LanguageModel(ModelBundle):
 
         Other parameters and errors: see `parse`.
 
-        >>> for parse in nlp.pipe(["a cat sleeps", "the dog"]):
-        ...     print(parse)
-        (X (X a cat) sleeps)
-        (X the dog)
+        Examples:
+            >>> for parse in nlp.pipe(["a cat sleeps", "the dog"]):
+            ...     print(parse)
+            (X (X a cat) sleeps)
+            (X the dog)
         """
         if isinstance(texts, str):
             raise TypeError("pipe: expected an iterable of texts, found one string; use parse for one text")
@@ -262,12 +266,13 @@ class LanguageModel(ModelBundle):
         Raises:
             InputError: for models without token probabilities and for dependency-tree models.
 
-        >>> for row in nlp.surprisal("the cat sleeps"):
-        ...     print(row.word or row.token, round(row.surprisal, 1))
-        the 3.5
-        cat 13.5
-        sleeps 18.6
-        </s> 4.7
+        Examples:
+            >>> for row in nlp.surprisal("the cat sleeps"):
+            ...     print(row.word or row.token, round(row.surprisal, 1))
+            the 3.5
+            cat 13.5
+            sleeps 18.6
+            </s> 4.7
         """
         self._check_reads_text("surprisal", "syntaxlm.scoring.surprisal.tree_surprisals")
         chosen = ScoreOptions(
@@ -313,13 +318,20 @@ class LanguageModel(ModelBundle):
     ) -> float | list[float]:  # fmt: skip
         """Compute the natural log-probability of one sentence, or of each of several sentences, in nats.
 
-        Each sentence is read by itself. EOS counts if the model predicts it. punctuation, contractions: see `parse`.
-        given: the beginning of the sentence, which every text continues; its own probability is not included.
-        Raises InputError for models without sentence probabilities and for dependency-tree models, and with `given`,
-        for models without token probabilities.
+        Each sentence is read by itself. EOS counts if the model predicts it.
 
-        >>> round(nlp.log_prob("the cat sleeps"), 1)
-        -28.0
+        Args:
+            punctuation: see `parse`.
+            contractions: see `parse`.
+            given: the beginning of the sentence, which every text continues; its own probability is not included.
+
+        Raises:
+            InputError: for models without sentence probabilities and for dependency-tree models, and with `given`, for
+                models without token probabilities.
+
+        Examples:
+            >>> round(nlp.log_prob("the cat sleeps"), 1)
+            -28.0
         """
         self._check_reads_text("log_prob", "syntaxlm.scoring.surprisal.log_probs_of_trees")
         check_names(given=given)
@@ -349,14 +361,21 @@ class LanguageModel(ModelBundle):
     ) -> LanguageModelScore:
         """Measure perplexity, bits per token and bits per character of a text.
 
-        text: a file with one sentence per line, or a list of sentences. For a dependency-tree model, a file of trees.
-        context: see `surprisal`.  cache: settings of a neural cache, see `syntaxlm.tune_cache`.
-        punctuation, contractions: by default "keep", for text that is tokenised like the training text; "auto": words
-        are split as in `surprisal`; see `parse`.
-        Raises InputError for files that cannot be read and for models without probabilities.
+        Args:
+            text: a file with one sentence per line, or a list of sentences. For a dependency-tree model, a file of
+                trees.
+            context: see `surprisal`.
+            cache: settings of a neural cache, see `syntaxlm.tune_cache`.
+            punctuation: by default "keep", for text that is tokenised like the training text; "auto": words are split
+                as in `surprisal`; see `parse`.
+            contractions: see `punctuation`.
 
-        >>> round(nlp.perplexity(["the cat sleeps"]).perplexity)
-        1088
+        Raises:
+            InputError: for files that cannot be read and for models without probabilities.
+
+        Examples:
+            >>> round(nlp.perplexity(["the cat sleeps"]).perplexity)
+            1088
         """
         reading = PerplexityOptions(context=context, punctuation=punctuation, contractions=contractions)
         if isinstance(text, str) and any(map(str.isspace, text)) and not Path(text).exists():
@@ -401,8 +420,9 @@ class LanguageModel(ModelBundle):
         Raises:
             InputError: for options out of range, and if the model does not sample sentences or trees.
 
-        >>> len(nlp.generate(2, max_words=6))
-        2
+        Examples:
+            >>> len(nlp.generate(2, max_words=6))
+            2
         """
         _check_integer(count, "count")
         check_names(prompt=prompt)
@@ -449,11 +469,18 @@ class LanguageModel(ModelBundle):
     ) -> None:
         """Write the model as a model folder, with a model card (README.md).
 
-        folder: a new or existing folder.  If none of the following is given, a card in the folder is kept, and
-        otherwise that of the folder from which the model was loaded is copied.
-        licence: of the model, an identifier of the Hugging Face hub, such as "mit".  language: code, such as "en", or
-        several.  data: the training data and their terms.  description: what the model is for.
-        Raises InputError for the folder of a training run, and if the folder cannot be written.
+        If none of the following is given, a card in the folder is kept, and otherwise that of the folder from which the
+        model was loaded is copied.
+
+        Args:
+            folder: a new or existing folder.
+            licence: the licence of the model, an identifier of the Hugging Face hub, such as "mit".
+            language: code, such as "en", or several.
+            data: the training data and their terms.
+            description: what the model is for.
+
+        Raises:
+            InputError: for the folder of a training run, and if the folder cannot be written.
         """
         self._save(named_path(folder).expanduser(), None, CardFacts(licence, language, data, description))
 
@@ -472,11 +499,23 @@ class LanguageModel(ModelBundle):
     ) -> str:
         """Upload the model to the Hugging Face hub, with a model card. Returns the address of the repository.
 
-        repository: its name, "user/name"; it is created if necessary.  private: whether a new repository is private.
-        revision: a branch; None: the main branch.  token: None: that of `hf auth login` or HF_TOKEN.
-        message: of the commit.  licence, language, data, description: see `save_pretrained`; if none is given and the
-        model's folder has no card, a card that the repository already has is kept.
-        Raises InputError if the hub refuses the model or cannot be reached, and if huggingface_hub is not installed.
+        Args:
+            repository: its name, "user/name"; it is created if necessary.
+            private: whether a new repository is private.
+            revision: a branch; None: the main branch.
+            token: None: that of `hf auth login` or HF_TOKEN.
+            message: the message of the commit.
+            licence: see `save_pretrained`; if none is given and the model's folder has no card, a card that the
+                repository already has is kept.
+            language: see `save_pretrained`; if none is given and the model's folder has no card, a card that the
+                repository already has is kept.
+            data: see `save_pretrained`; if none is given and the model's folder has no card, a card that the repository
+                already has is kept.
+            description: see `save_pretrained`; if none is given and the model's folder has no card, a card that the
+                repository already has is kept.
+
+        Raises:
+            InputError: if the hub refuses the model or cannot be reached, and if huggingface_hub is not installed.
         """
         check_repository_name(repository)
         facts = CardFacts(licence, language, data, description)
@@ -524,18 +563,22 @@ def load(
 ) -> LanguageModel:
     """Load a trained model.
 
-    name_or_folder: a model folder, written by `syntaxlm train` or `save_pretrained`; or the name of a bundled model,
-    such as "en", if there is no such model folder here; or, as a string, the name of a repository of the Hugging Face
-    hub, "user/name", if there is no such folder here. "hf:NAME" is a causal language model of the library
-    transformers, which scores text: a repository such as "hf:gpt2", or a folder.
-    device: "cpu", "cuda", "cuda:1", "mps", or "auto" for the fastest one available.
-    revision: of a repository: a branch, tag or commit; None: its main branch.  token: for a private repository; None:
-    that of `hf auth login` or HF_TOKEN.
-    Raises InputError if there is no such model or it is damaged, and if the device is not available.
+    Args:
+        name_or_folder: a model folder, written by `syntaxlm train` or `save_pretrained`; or the name of a bundled
+            model, such as "en", if there is no such model folder here; or, as a string, the name of a repository of the
+            Hugging Face hub, "user/name", if there is no such folder here. "hf:NAME" is a causal language model of the
+            library transformers, which scores text: a repository such as "hf:gpt2", or a folder.
+        device: "cpu", "cuda", "cuda:1", "mps", or "auto" for the fastest one available.
+        revision: the revision of a repository: a branch, tag or commit; None: its main branch.
+        token: for a private repository; None: that of `hf auth login` or HF_TOKEN.
 
-    >>> nlp = syntaxlm.load("en-fast")
-    >>> nlp.parse("The old man the boats.").tree.words
-    ('The', 'old', 'man', 'the', 'boats')
+    Raises:
+        InputError: if there is no such model or it is damaged, and if the device is not available.
+
+    Examples:
+        >>> nlp = syntaxlm.load("en-fast")
+        >>> nlp.parse("The old man the boats.").tree.words
+        ('The', 'old', 'man', 'the', 'boats')
     """
     stored, folder = read_named(file_of(name_or_folder, "name_or_folder"), device, revision, token)
     return LanguageModel(**vars(stored), folder=folder)

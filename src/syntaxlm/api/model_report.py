@@ -57,7 +57,11 @@ LABELS, CHARTED_LABELS = 30, 10  # number of gold labels in the table and in the
 
 @dataclass(frozen=True)
 class StoredRun:
-    """A training run in a model folder; None for a missing file. metrics: the lines of metrics.jsonl."""
+    """A training run in a model folder; None for a missing file.
+
+    Attributes:
+        metrics: the lines of metrics.jsonl.
+    """
 
     folder: Path
     recipe: Recipe | None
@@ -87,10 +91,13 @@ def read_run(folder: Path) -> StoredRun:
 def read_metrics(path: Path) -> list[dict[str, Any]]:
     """Read metrics.jsonl. A last line without a line end is skipped: it is still being written.
 
-    Returns an object per line. All but the "round" of a model that is trained by counting have an epoch, a step and the
-    train_loss; a "valid" also the valid_loss, and whether it is the best, so that its weights were saved. Losses are in
-    nats per token.
-    Raises InputError with file and line, also for numbers that are too large for charts.
+    Returns:
+        An object per line. All but the "round" of a model that is trained by counting have an epoch, a step and the
+        train_loss; a "valid" also the valid_loss, and whether it is the best, so that its weights were saved. Losses
+        are in nats per token.
+
+    Raises:
+        InputError: with file and line, also for numbers that are too large for charts.
     """
     metrics = []
     for number, line in enumerate(read_stored_text(path).split("\n")[:-1], 1):
@@ -220,7 +227,11 @@ def thinned(line: Sequence[Point]) -> list[Point]:
 
 
 def perplexity_section(run: StoredRun, floor: float | None = None) -> Section:
-    """Score of the saved weights on validation and test text. floor: the lowest possible perplexity, if known."""
+    """Score of the saved weights on validation and test text.
+
+    Args:
+        floor: the lowest possible perplexity, if known.
+    """
     heading = "Perplexity"
     if run.result is None:
         why = (
@@ -256,7 +267,11 @@ def perplexity_section(run: StoredRun, floor: float | None = None) -> Section:
 
 
 def parsing_source(parsing: ParsingReport, evidence: str) -> str:
-    """Return data and protocol of figures measured on the treebank. evidence: such as "distances of layer 2"."""
+    """Return data and protocol of figures measured on the treebank.
+
+    Args:
+        evidence: such as "distances of layer 2".
+    """
     scores = parsing.scores[parsing.chosen]
     lengths = scores.by_sentence.lengths
     return (
@@ -352,8 +367,11 @@ def _measured(
     source: str,
     charted: int | None,
 ) -> Section:
-    """Return a chart and a table. values: by series, then by row, (fraction, count). charted: rows in the chart, None:
-    all.
+    """Return a chart and a table.
+
+    Args:
+        values: by series, then by row, (fraction, count).
+        charted: rows in the chart, None: all.
     """
     counts = {row: count for row, (_, count) in next(iter(values.values())).items()}
     shown = list(counts)[:LABELS]
@@ -382,7 +400,10 @@ def best_and_worst(
     """Return indices of the sentences with the highest and lowest F1, without overlap, and a note on how they were
     chosen.
 
-    Ties: more gold spans first, then treebank order. sentences: all scored ones.
+    Ties: more gold spans first, then treebank order.
+
+    Args:
+        sentences: all scored ones.
     """
     spans = parsing.scores[parsing.chosen].by_sentence.gold_spans.tolist()
     scorable = [place for place, number in enumerate(spans) if number > 0]
@@ -427,13 +448,17 @@ def write_report(
 ) -> WrittenReport:
     """Evaluate the model of a folder on a treebank and write report.html into the folder `output`.
 
-    options: of parsing. Without a treebank, or for a model that does not parse,
-    the page only covers the language model.
-    device: where the model runs.
-    Raises InputError like `read_model` and `evaluate_parsing`, and for damaged files of the run.
+    Args:
+        options: the options of parsing. Without a treebank, or for a model that does not parse, the page only covers
+            the language model.
+        device: where the model runs.
 
-    >>> syntaxlm.write_report("my-run", "my-report", "corpus/test.mrg").path.name
-    'report.html'
+    Raises:
+        InputError: like `read_model` and `evaluate_parsing`, and for damaged files of the run.
+
+    Examples:
+        >>> syntaxlm.write_report("my-run", "my-report", "corpus/test.mrg").path.name
+        'report.html'
     """
     folder, output = Path(folder), Path(output)
     bundle, run = read_model(folder), read_run(folder)
@@ -449,8 +474,9 @@ def write_report(
 def page_of(bundle: ModelBundle, run: StoredRun, parsing: ParsingReport | None, floor: float | None = None) -> Page:
     """Return the page of a model.
 
-    parsing: the model's evaluation on a treebank, or None. floor: the lowest possible perplexity on the test text, if
-    known.
+    Args:
+        parsing: the model's evaluation on a treebank, or None.
+        floor: the lowest possible perplexity on the test text, if known.
     """
     sections = [
         settings_section(bundle, run),

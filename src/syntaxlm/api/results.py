@@ -31,11 +31,16 @@ NOTHING = Columns("no results", "result", {})
 class Results(list[T], HasRows):
     """A list of results in the order of the input: parses, surprisals of sentences, or generated sentences.
 
-    columns: the columns of their rows.
+    Args:
+        columns: the columns of their rows.
     """
 
     def __init__(self, results: Iterable[T] = (), columns: Columns | None = None) -> None:
-        """columns: by default that of the first result."""
+        """Keep results, with the columns of their rows.
+
+        Args:
+            columns: by default that of the first result.
+        """
         super().__init__(results)
         if columns is None:
             columns = getattr(self[0], "columns", NOTHING) if self else NOTHING
@@ -70,12 +75,13 @@ class Results(list[T], HasRows):
 class SentenceSurprisal(Results[WordSurprisal]):
     """The words of one sentence with their surprisals in bits; the last is EOS if the model predicts it.
 
-    >>> print(nlp.surprisal("the cat sleeps"))
-    word     token    surprisal
-    the      the           3.47
-    cat      cat          13.53
-    sleeps   sleeps       18.59
-             </s>          4.75
+    Examples:
+        >>> print(nlp.surprisal("the cat sleeps"))
+        word     token    surprisal
+        the      the           3.47
+        cat      cat          13.53
+        sleeps   sleeps       18.59
+                 </s>          4.75
     """
 
     not_printed = frozenset(["sentence", "position", "begin", "end", "in_vocabulary"])
@@ -87,7 +93,12 @@ class SentenceSurprisal(Results[WordSurprisal]):
         columns: Columns = SURPRISALS,
         others: Mapping[str, Any] | None = None,
     ) -> None:
-        """columns: of the rows.  others: further values of every row: the cells of a table beside the sentence."""
+        """Keep the words of a sentence, with the columns of their rows.
+
+        Args:
+            columns: the columns of the rows.
+            others: further values of every row: the cells of a table beside the sentence.
+        """
         super().__init__(words, columns)
         self.others = others or {}
 

@@ -12,7 +12,11 @@ __all__ = ["Batches", "SentenceBatches", "StreamBatches", "TreeBatches"]
 
 
 class Batches(Protocol):
-    """The interface of batches in training.  carries_state: whether batches continue the previous ones."""
+    """The interface of batches in training.
+
+    Attributes:
+        carries_state: whether batches continue the previous ones.
+    """
 
     @property
     def carries_state(self) -> bool: ...

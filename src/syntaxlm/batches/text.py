@@ -161,7 +161,11 @@ class SentenceBatches:
             yield self.batch(indices, with_spans=number % self._span_interval == 0)
 
     def batch(self, indices: Integers, with_spans: bool = True) -> TokenBatch:
-        """Return the batch of these sentences, in this order, padded with EOS.  with_spans: whether it has `spans`."""
+        """Return the batch of these sentences, in this order, padded with EOS.
+
+        Args:
+            with_spans: whether it has `spans`.
+        """
         lengths = self._lengths[indices]
         words = lengths - self._extra_steps
         steps = np.arange(lengths.max())[:, None]

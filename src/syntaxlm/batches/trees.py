@@ -132,7 +132,11 @@ class TreeBatches:
         return offsets[batch.indices[batch.trees.cpu()]] + batch.positions.cpu()
 
     def _cut(self, order: Integers, first: float) -> list[Integers]:
-        """Cut trees into batches under the budget. first: fraction of the budget used by the first batch."""
+        """Cut trees into batches under the budget.
+
+        Args:
+            first: fraction of the budget used by the first batch.
+        """
         ends = np.cumsum(self.corpus.text.lengths[order])
         batches: list[Integers] = []
         start = words_before = 0

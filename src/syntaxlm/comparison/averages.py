@@ -25,10 +25,15 @@ from syntaxlm.trees.tree import Tree, read_brackets
 class AveragedTrees:
     """The average of several files of trees, and their agreement.
 
-    spans, words: the averaged trees, over the words of the first file.  sources, weights: of the predictions.
-    agreement: pairwise; with_average: (k,) F1 of each prediction with the average, 0 to 1.
-    ties: how ties between splits were broken, see `average`.
-    readings: how the files were read.
+    Attributes:
+        spans: the spans of the averaged trees.
+        words: the words of the first file.
+        sources: files of the predictions.
+        weights: weights of the predictions.
+        agreement: pairwise.
+        with_average: (k,) F1 of each prediction with the average, 0 to 1.
+        ties: how ties between splits were broken, see `average`.
+        readings: how the files were read.
     """
 
     readings: ClassVar[tuple[ReadingReport, ...]] = ()
@@ -75,15 +80,21 @@ def average_files(
 ) -> AveragedTrees:
     """Return the average of two or more bracket files of the same sentences in the same order; labels are ignored.
 
-    weights, ties: see `average`.
-    labelled: whether brackets start with a label; None: decided for each file, see `parse_brackets`.
     Empty nodes are dropped. Warns of sentences of which fewer than half of the words agree with the first file.
-    Raises InputError naming file and sentence if sentences differ in number or length, and naming file and line of a
-    tree without words (a failed parse).
 
-    >>> averaged = syntaxlm.average_files(["corpus/test.mrg"] * 3, syntaxlm.PROTOCOLS["wsj-test"])
-    >>> len(averaged.brackets())
-    3
+    Args:
+        weights: see `average`.
+        ties: see `average`.
+        labelled: whether brackets start with a label; None: decided for each file, see `parse_brackets`.
+
+    Raises:
+        InputError: if sentences differ in number or length, and naming file and line of a tree without words (a failed
+            parse). The message names file and sentence.
+
+    Examples:
+        >>> averaged = syntaxlm.average_files(["corpus/test.mrg"] * 3, syntaxlm.PROTOCOLS["wsj-test"])
+        >>> len(averaged.brackets())
+        3
     """
     if len(paths) < 2:
         raise InputError(f"found {len(paths)} file of trees, expected at least two")

@@ -68,15 +68,16 @@ MAX_PARSED_WORDS = 150  # words of a sentence that is parsed: a chart takes minu
 class FocusResult:
     """The results of parse-focusing.
 
-    parsers: names of the parsers.
-    agreement: agreement of the parsers; None if training was interrupted before.
-    omitted: reason, by name, to omit each parser that is not in the average.
-    average: folder of the average as a model; None before it is written, and if a combination cannot
-        have one of the parsers.
-    focused, student: results of the focused grammar and of the student; None if there is none, or if training was
-        interrupted before.
-    learned: folder of the average of both as a model; None if one is missing.
-    stopped: whether training was interrupted.
+    Attributes:
+        parsers: names of the parsers.
+        agreement: agreement of the parsers; None if training was interrupted before.
+        omitted: reason, by name, to omit each parser that is not in the average.
+        average: folder of the average as a model; None before it is written, and if a combination cannot have one of
+            the parsers.
+        focused: result of the focused grammar; None if there is none, or if training was interrupted before.
+        student: result of the student; None as for `focused`.
+        learned: folder of the average of both as a model; None if one is missing.
+        stopped: whether training was interrupted.
     """
 
     folder: Path
@@ -148,12 +149,15 @@ def focus(
 ) -> FocusResult:
     """Train parsers, average them, and train single parsers that learn from the trees of the average.
 
-    recipe: the recipe of the parsers. If it is of a neural PCFG, a focused grammar is trained by it, too.
-    folder: the folder of the results.
-    watching: returns a context manager with a progress callback for a recipe.
-    say: prints a line of progress; also called with the agreement of the parsers.
-    Raises InputError before training if a model does not parse, if the student does not learn from trees, if the folder
-    holds runs with other settings, or if a text is its file agreement.json.
+    Args:
+        recipe: the recipe of the parsers. If it is of a neural PCFG, a focused grammar is trained by it, too.
+        folder: the folder of the results.
+        watching: returns a context manager with a progress callback for a recipe.
+        say: prints a line of progress; also called with the agreement of the parsers.
+
+    Raises:
+        InputError: before training if a model does not parse, if the student does not learn from trees, if the folder
+            holds runs with other settings, or if a text is its file agreement.json.
     """
     check_name(folder)
     recipe, runs, parsers, groups = _parsers(recipe, folder, options)
@@ -251,9 +255,11 @@ def _learners(
 ) -> dict[str, Recipe]:
     """Return the recipes of the parsers that learn from the trees of the average, by name.
 
-    runs: the recipes of the parsers to train.
+    Args:
+        runs: the recipes of the parsers to train.
 
-    Raises InputError for a student that does not learn from trees.
+    Raises:
+        InputError: for a student that does not learn from trees.
     """
     focus = [str(_trees(folder, "train"))]
     learners: dict[str, Recipe] = {}
@@ -278,7 +284,9 @@ def _student(
 
     A span parser reads text like the parsers. A language model keeps its normaliser and vocabulary, but splits words as
     the parsers do: their trees have these words.
-    Raises InputError for a model that does not learn from trees.
+
+    Raises:
+        InputError: for a model that does not learn from trees.
     """
     trees = str(_trees(folder, "train"))
     settings: dict[str, Any] = {"run.seed": recipe.run.seed}
@@ -311,7 +319,8 @@ def _parsers(
     """Return the recipe, limited by its share of the minutes, the recipes of the parsers to train, by folder, the
     folders of all parsers, by name, and the indices of the parsers of each recipe or variant.
 
-    Raises InputError for a recipe without text, fewer than two parsers, one twice, and models that do not parse.
+    Raises:
+        InputError: for a recipe without text, fewer than two parsers, one twice, and models that do not parse.
     """
     name = recipe.model.name
     model_type = MODELS[name]

@@ -21,15 +21,22 @@ _TEXTS, _MEASURES = ("valid", "test"), ("perplexity", "bits_per_character")
 
 @dataclass
 class RecipeRuns:
-    """The finished runs of one recipe."""
+    """The finished runs of one recipe.
+
+    Attributes:
+        parameters: number of trainable parameters; tied parameters are counted once.
+        epoch_tokens: number of tokens that are predicted in an epoch of training.
+        vocabulary: without the tokens of the start and end of a sentence.
+        trees: by run; None without a treebank, and for a model that does not parse.
+    """
 
     name: str
     recipe: LanguageModelRecipe
     runs: tuple[TrainingResult, ...] = ()
-    parameters: int | None = None  # number of trainable parameters; tied parameters are counted once
-    epoch_tokens: int | None = None  # number of tokens that are predicted in an epoch of training
-    vocabulary: frozenset[str] = frozenset()  # without the tokens of the start and end of a sentence
-    trees: tuple[TreebankScore | None, ...] = ()  # by run; None without a treebank, and for a model that does not parse
+    parameters: int | None = None
+    epoch_tokens: int | None = None
+    vocabulary: frozenset[str] = frozenset()
+    trees: tuple[TreebankScore | None, ...] = ()
 
     @property
     def reads(self) -> str:
@@ -42,7 +49,11 @@ class RecipeRuns:
         return [score for score in scores if score is not None]
 
     def figure(self, text: str, measure: str) -> Figure | None:
-        """Return a statistic over the finished runs, if any.  measure: "perplexity" or "bits_per_character"."""
+        """Return a statistic over the finished runs, if any.
+
+        Args:
+            measure: "perplexity" or "bits_per_character".
+        """
         return Figure.of([getattr(score, measure) for score in self.scores(text)])
 
     @property
@@ -138,13 +149,14 @@ COMPARED_RECIPES = Columns(
 class Comparison(HasReport):
     """The results of a comparison.
 
-    recipes: the runs of each recipe.
-    seeds: requested number of seeds.
-    faults: error messages of the runs that failed, by folder.
-    stopped: whether the comparison was interrupted.
-    treebank: path, protocol and preprocessing of the treebank; None without a treebank.
-    baselines: F1 of trees that need no model; empty without a treebank.
-    text_notes: notes about texts that differ.
+    Attributes:
+        recipes: the runs of each recipe.
+        seeds: requested number of seeds.
+        faults: error messages of the runs that failed, by folder.
+        stopped: whether the comparison was interrupted.
+        treebank: path, protocol and preprocessing of the treebank; None without a treebank.
+        baselines: F1 of trees that need no model; empty without a treebank.
+        text_notes: notes about texts that differ.
     """
 
     folder: Path

@@ -111,7 +111,8 @@ class SeedsResult:
 def seeded(recipe: AnyRecipe, count: int) -> dict[str, AnyRecipe]:
     """Return the recipe with seeds run.seed, run.seed + 1, ..., by name of the run folder.
 
-    Raises InputError for more than `MOST_SEEDS` seeds, or seeds that are too large.
+    Raises:
+        InputError: for more than `MOST_SEEDS` seeds, or seeds that are too large.
     """
     check_number("seeds", count, 0, MOST_SEEDS)
     first = recipe.run.seed
@@ -126,7 +127,9 @@ def train_seeds(recipe: Recipe, folder: Path, count: int, watching: Watching) ->
     """Train the `seeded` recipes one after the other, each in a subfolder of `folder`.
 
     If it is called again, finished runs are read, and an interrupted one is resumed.
-    Raises InputError before training if `folder` is itself a run, or holds runs with other settings.
+
+    Raises:
+        InputError: before training if `folder` is itself a run, or holds runs with other settings.
     """
     refuse_run(folder)
     recipes = {folder / name: seed_recipe for name, seed_recipe in seeded(recipe, count).items()}
@@ -144,8 +147,9 @@ def train_or_resume(folder: Path, recipe: Recipe, watching: Watching) -> Trainin
     """Return the result of a run. If the folder holds an unfinished run, it is resumed; if it holds none, one is
     trained.
 
-    Raises InputError if the texts have changed since the start of the run, even if it is finished: its result cannot
-    be compared with those of other runs.
+    Raises:
+        InputError: if the texts have changed since the start of the run, even if it is finished: its result cannot be
+            compared with those of other runs.
     """
     begun = (folder / RECIPE).exists()
     if is_finished(folder):
@@ -198,7 +202,11 @@ def _use_threads(count: int) -> None:
 
 
 def _train_in_worker(folder: Path, recipe: Recipe, command: Invocation) -> TrainingResult:
-    """Train or resume a run without a display.  command: of the process that started this one."""
+    """Train or resume a run without a display.
+
+    Args:
+        command: the command of the process that started this one.
+    """
     with running(command):
         return train_or_resume(folder, recipe, _unwatched)
 
@@ -240,11 +248,14 @@ def read_recipes(
 ) -> dict[str, LanguageModelRecipe]:
     """Read recipes and return them by name, without folder and extension.
 
-    names: recipe files or names of bundled recipes.
-    overrides: settings that replace those of every recipe, see `read_recipe`.
-    minutes: training time of every recipe; None: as in the recipe.
-    tagged: see `with_tagged_text`.
-    Raises InputError with the errors of all recipes, for two recipes with the same name, and for missing texts.
+    Args:
+        names: recipe files or names of bundled recipes.
+        overrides: settings that replace those of every recipe, see `read_recipe`.
+        minutes: training time of every recipe; None: as in the recipe.
+        tagged: see `with_tagged_text`.
+
+    Raises:
+        InputError: with the errors of all recipes, for two recipes with the same name, and for missing texts.
     """
     if minutes is not None and isinstance(overrides, Mapping):
         overrides = {**overrides, "schedule.minutes": minutes}
@@ -271,8 +282,11 @@ def read_recipes(
 def with_tagged_text(recipe: Recipe, tagged: Mapping[str, str] | None) -> LanguageModelRecipe:
     """Return a recipe that reads tags with these texts, and other recipes unchanged.
 
-    tagged: files of tagged text by part: "train", "valid" and, if there is one, "test"; None or empty: no change.
-    Raises InputError if "train" or "valid" is missing, and for the recipe of a pair classifier.
+    Args:
+        tagged: files of tagged text by part: "train", "valid" and, if there is one, "test"; None or empty: no change.
+
+    Raises:
+        InputError: if "train" or "valid" is missing, and for the recipe of a pair classifier.
     """
     if not isinstance(recipe, LanguageModelRecipe):
         raise InputError(f"found a recipe with a section {recipe.data_section}; expected a section text or trees")
@@ -294,13 +308,20 @@ def compare(
 ) -> Comparison:
     """Train every recipe with seeds run.seed, run.seed + 1, ..., one run after the other, and write comparison.json.
 
-    recipes: recipes by name.  folder: the folder of the comparison.  seeds: number of seeds of each recipe.
-    watching: returns a context manager with a progress callback for a recipe.  say: prints a line of progress.
-    trees: the treebank that finished models which parse are evaluated on; None: no F1.
     If a run fails, the others are trained all the same, and its error message is in `faults`. If a run is interrupted,
     no further run is started. Warns if the recipes read different texts or may have different vocabularies.
-    Raises InputError before training if a folder holds a run with other settings, if the treebank cannot be read, and
-    if a text is the file comparison.json of the folder.
+
+    Args:
+        recipes: recipes by name.
+        folder: the folder of the comparison.
+        seeds: number of seeds of each recipe.
+        watching: returns a context manager with a progress callback for a recipe.
+        say: prints a line of progress.
+        trees: the treebank that finished models which parse are evaluated on; None: no F1.
+
+    Raises:
+        InputError: before training if a folder holds a run with other settings, if the treebank cannot be read, and if
+            a text is the file comparison.json of the folder.
     """
     if rank_and_count()[1] > 1:
         raise InputError("found several processes (torchrun); compare trains in one process. Start it without torchrun")
@@ -339,7 +360,11 @@ def _train_and_score(
     say: Callable[[str], None],
     trees: TreebankEvaluation | None,
 ) -> Comparison:
-    """Implement `compare` in a folder that is locked.  runs: recipes by name and run folder."""
+    """Implement `compare` in a folder that is locked.
+
+    Args:
+        runs: recipes by name and run folder.
+    """
     rows = {row.name: row for row in comparison.recipes}
     for number, ((name, run_folder), recipe) in enumerate(runs.items(), 1):
         say(f"{run_folder} ({number} of {len(runs)})")

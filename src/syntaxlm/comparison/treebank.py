@@ -50,17 +50,28 @@ Score = TypeVar("Score")
 
 @dataclass(frozen=True)
 class TreebankScore:
-    """F1 of a model on a treebank, by its default decoder."""
+    """F1 of a model on a treebank, by its default decoder.
 
-    f1: Finite  # unlabelled F1, 0 to 1
-    short_f1: Finite | None  # of the sentences of up to `SHORT` words; None if there are none
-    sentences: int  # number of scored sentences
-    short_sentences: int  # number of scored sentences of up to `SHORT` words
+    Attributes:
+        f1: unlabelled F1, 0 to 1.
+        short_f1: the short f1 of the sentences of up to `SHORT` words; None if there are none.
+        sentences: number of scored sentences.
+        short_sentences: number of scored sentences of up to `SHORT` words.
+        layer: the layer of the distances; None if the trees are not decoded from distances.
+        device: that parsed.
+        parsed: number of parsed sentences: all of the treebank that are not longer than the protocol's limit.
+        seconds: wall-clock time from tokens to trees, without reading, scoring and loading the model.
+    """
+
+    f1: Finite
+    short_f1: Finite | None
+    sentences: int
+    short_sentences: int
     decoder: str
-    layer: int | None  # of the distances; None if the trees are not decoded from distances
-    device: str  # that parsed
-    parsed: int  # number of parsed sentences: all of the treebank that are not longer than the protocol's limit
-    seconds: Positive  # wall-clock time from tokens to trees, without reading, scoring and loading the model
+    layer: int | None
+    device: str
+    parsed: int
+    seconds: Positive
 
     @property
     def sentences_per_second(self) -> float:
@@ -72,22 +83,33 @@ class TreebankScore:
 
 @dataclass(frozen=True)
 class TreebankBaseline:
-    """F1 of trees that need no model; for random trees the mean over seeds."""
+    """F1 of trees that need no model; for random trees the mean over seeds.
 
-    name: str  # such as "right branching"
+    Attributes:
+        name: such as "right branching".
+        short_f1: see `TreebankScore`.
+        std: sample standard deviation over seeds; None without seeds.
+        seeds: number of seeds; None without seeds.
+    """
+
+    name: str
     f1: Finite
-    short_f1: Finite | None  # see `TreebankScore`
-    std: Finite | None = None  # sample standard deviation over seeds; None without seeds
+    short_f1: Finite | None
+    std: Finite | None = None
     short_std: Finite | None = None
-    seeds: int | None = None  # number of seeds; None without seeds
+    seeds: int | None = None
 
 
 class TreebankEvaluation:
     """The evaluation of models on one treebank.
 
-    treebank: a file, folder or pattern.  preprocessing: the gold-tree preprocessing: a name, a YAML file or a rule.
-    Raises InputError for standard input, which can be read only once, for missing files, and for an unknown
-    preprocessing.
+    Args:
+        treebank: a file, folder or pattern.
+        preprocessing: the gold-tree preprocessing: a name, a YAML file or a rule.
+
+    Raises:
+        InputError: for standard input, which can be read only once, for missing files, and for an unknown
+            preprocessing.
     """
 
     def __init__(
@@ -112,8 +134,11 @@ class TreebankEvaluation:
         """Return the score of a model, from its folder or computed and stored there; None for a model that does not
         parse.
 
-        bundle: the model, on the device that parses.
-        Raises InputError if the model cannot read the treebank.
+        Args:
+            bundle: the model, on the device that parses.
+
+        Raises:
+            InputError: if the model cannot read the treebank.
         """
         if not isinstance(bundle.model, ParsesSentences):
             return None
@@ -160,7 +185,8 @@ class TreebankEvaluation:
     def _parse_and_score(self, bundle: ModelBundle, decoding: Decoding) -> TreebankScore:
         """Parse the sentences that the protocol scores, and score their trees.
 
-        Raises InputError if most words are unknown to the model, as they are to a character-level model.
+        Raises:
+            InputError: if most words are unknown to the model, as they are to a character-level model.
         """
         treebank = sentences_up_to(self._all_sentences, self.protocol.max_words)
         gold, tokens = gold_trees_of(treebank, self.preprocessing).spans, tokens_for(bundle, treebank)

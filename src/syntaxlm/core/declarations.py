@@ -123,7 +123,12 @@ class Needs:
     what: str
 
     def check(self, names: Iterable[object], use: str) -> None:
-        """Raise InputError for a model of transformers, which is not loaded.  names: of models.  use: the command."""
+        """Raise InputError for a model of transformers, which is not loaded.
+
+        Args:
+            names: the names of models.
+            use: the command.
+        """
         for name in filter(lambda name: name.startswith(TRANSFORMERS), map(str, names)):
             raise InputError(
                 f"{name}: a model of the library transformers only scores text, but {use} needs {self.what}."

@@ -29,7 +29,8 @@ class _Time(TimeRemainingColumn):
 class Display(rich_progress.Progress):
     """Display of all bars. It reads the amounts of work only when it is drawn, so updates have no cost.
 
-    patience: seconds of work after which its bar is shown.
+    Args:
+        patience: seconds of work after which its bar is shown.
     """
 
     def __init__(self, console: Console, patience: float) -> None:

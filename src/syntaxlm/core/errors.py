@@ -24,11 +24,12 @@ class InputError(ValueError):
     The message contains the place, what was found, what was expected and what to do. Commands print it on stderr and
     exit with code 2.
 
-    >>> try:
-    ...     syntaxlm.read_recipe("prpn-toy", {"model.hiden_size": 200})
-    ... except syntaxlm.InputError as error:
-    ...     print(error)
-    /.../prpn-toy.yaml and overrides: model.hiden_size: no such setting. Did you mean model.hidden_size?
+    Examples:
+        >>> try:
+        ...     syntaxlm.read_recipe("prpn-toy", {"model.hiden_size": 200})
+        ... except syntaxlm.InputError as error:
+        ...     print(error)
+        /.../prpn-toy.yaml and overrides: model.hiden_size: no such setting. Did you mean model.hidden_size?
     """
 
     def __init__(self, message: str) -> None:
@@ -48,8 +49,9 @@ def _copied(kind: type[InputError], message: str, attributes: Mapping[str, Any])
 class InputWarning(UserWarning):
     """Warns that the result may not be what the user expects. The input was used. Commands print it on stderr.
 
-    >>> import warnings
-    >>> warnings.simplefilter("ignore", syntaxlm.InputWarning)
+    Examples:
+        >>> import warnings
+        >>> warnings.simplefilter("ignore", syntaxlm.InputWarning)
     """
 
     def __init__(self, message: str) -> None:
@@ -109,7 +111,9 @@ def printable(text: str) -> str:
 def closest_match(word: object, known: Iterable[str], otherwise: str = "", prefix: str = "") -> str:
     """Return "Did you mean X?" for the known word that is most similar to an unknown one.
 
-    otherwise: what is returned if no known word is similar.  prefix: put before the known word: "model.".
+    Args:
+        otherwise: what is returned if no known word is similar.
+        prefix: put before the known word: "model.".
     """
     import difflib  # imported here because only errors need it
 

@@ -90,7 +90,11 @@ _ADVICE = {
 
 
 def system_error(path: str | Path, doing: str, error: OSError) -> InputError:
-    """Return the InputError for an OSError. doing: "read", "written", "made", "opened" or "removed"."""
+    """Return the InputError for an OSError.
+
+    Args:
+        doing: "read", "written", "made", "opened" or "removed".
+    """
     if doing == "written" and error.errno == errno.ENOENT:
         return InputError(f"{path}: cannot be written: the folder {Path(path).parent} does not exist. Create it first.")
     reason = f"{path}: cannot be {doing}: {error.strerror or error}"
@@ -108,7 +112,9 @@ def read_text(path: str | Path) -> str:
     """Return the text of a small UTF-8 file, such as a recipe; a byte order mark is dropped, line ends are not changed.
 
     Files of text and trees, which may be large or compressed, are read by `syntaxlm.core.text_files`.
-    Raises InputError naming file, line and byte if the file is not UTF-8 text.
+
+    Raises:
+        InputError: if the file is not UTF-8 text. The message names file, line and byte.
     """
     try:
         content = Path(path).read_bytes()
@@ -120,9 +126,11 @@ def read_text(path: str | Path) -> str:
 def refuse_overwriting(output: str | Path | None, inputs: Iterable[str | Path | None] = ()) -> None:
     """Raise InputError if an output file is also an input, or belongs to a model or run folder.
 
-    output: None or "-" is standard output.
-    inputs: files, folders, quoted patterns; None for nothing. Standard input always counts as an input.
     An output must not replace an existing file below an input folder, or create a file in an input model or run folder.
+
+    Args:
+        output: None or "-" is standard output.
+        inputs: files, folders, quoted patterns; None for nothing. Standard input always counts as an input.
     """
     if output is None or str(output) == "-":
         return
@@ -182,8 +190,12 @@ _OTHER_ENCODINGS = {
 def decode_text(content: bytes, source: str, first_line: int = 1, first_byte: int = 0) -> str:
     """Decode UTF-8 text without its byte-order mark; report line and byte of a fault.
 
-    first_line, first_byte: where the content starts in its source; lines count from 1, bytes from 0.
-    Raises InputError naming source, line and byte offset of the first error.
+    Args:
+        first_line: line of its source where the content starts, from 1.
+        first_byte: byte of its source where the content starts, from 0.
+
+    Raises:
+        InputError: the message names source, line and byte offset of the first error.
     """
     encoding = next((name for start, name in _OTHER_ENCODINGS.items() if content.startswith(start)), None)
     if encoding is not None and first_line == 1:
@@ -241,9 +253,13 @@ def open_stored(path: str | Path, flags: int = os.O_RDONLY, is_replaced: bool = 
     Only regular files are opened: links are not followed, and pipes, sockets and devices are an error, without waiting.
     The links of the Hugging Face cache may be read: the cache of a repository has the folders snapshots/COMMIT, with
     links, and blobs, with the files.
-    flags: of `os.open`.  is_replaced: whether the file will be replaced, so that no link is followed.
+
     Raises InputError, including for an OSError in the block; for writing, also for a file with several hard links: a
     file outside the folder might change, too.
+
+    Args:
+        flags: the flags of `os.open`.
+        is_replaced: whether the file will be replaced, so that no link is followed.
     """
     reads = flags == os.O_RDONLY
     if os.path.islink(path) and reads and not is_replaced:
@@ -273,7 +289,11 @@ def open_stored(path: str | Path, flags: int = os.O_RDONLY, is_replaced: bool = 
 
 
 def read_stored(path: str | Path, most: int = LARGEST_JSON) -> bytes:
-    """Return the content of a file of a model or run folder, opened as by `open_stored`. most: its largest size."""
+    """Return the content of a file of a model or run folder, opened as by `open_stored`.
+
+    Args:
+        most: its largest size.
+    """
     with open_stored(path) as file:
         size = os.fstat(file.fileno()).st_size
         if size > most:
@@ -306,9 +326,13 @@ def check_stored(path: str | Path) -> None:
 
 
 def parse_json(content: bytes | str, source: str) -> Any:
-    """Parse JSON. source: its name in errors.
+    """Parse JSON.
 
-    Raises InputError if it is damaged, nested too deeply, or contains a repeated key, NaN or an infinite number.
+    Args:
+        source: its name in errors.
+
+    Raises:
+        InputError: if it is damaged, nested too deeply, or contains a repeated key, NaN or an infinite number.
     """
     text = decode_text(content, source) if isinstance(content, bytes) else content
     try:
@@ -355,7 +379,8 @@ def _without_infinities(value: Any) -> Any:
 def make_folder(path: Path) -> list[Path]:
     """Make a folder and its missing parents. Returns the folders that were made, the innermost first.
 
-    Raises InputError if it fails, after removing the folders that it made.
+    Raises:
+        InputError: if it fails, after removing the folders that it made.
     """
     missing = [folder for folder in (path, *path.parents) if not os.path.exists(folder)]
     try:
@@ -388,7 +413,9 @@ def replaced(path: Path, stored: bool = False) -> Iterator[Path]:
     """Give a temporary path in the folder of `path`; its file replaces `path` when the block succeeds.
 
     A failed write (such as a full disk) removes the temporary file, keeps the old file and raises InputError.
-    stored: whether `path` is a file of a model or run folder, where links are an error instead of being followed.
+
+    Args:
+        stored: whether `path` is a file of a model or run folder, where links are an error instead of being followed.
     """
     if stored:
         check_stored(path)
@@ -421,7 +448,8 @@ def replaced(path: Path, stored: bool = False) -> Iterator[Path]:
 def text_output(path: str | Path | None) -> Iterator[TextIO]:
     """Open a UTF-8 text file that replaces `path` when the block succeeds, see `replaced`; None: standard output.
 
-    Raises InputError if standard output is closed.
+    Raises:
+        InputError: if standard output is closed.
     """
     if path is None:
         if sys.stdout is None:
@@ -439,7 +467,10 @@ def text_output(path: str | Path | None) -> Iterator[TextIO]:
 def locked(path: Path) -> Iterator[None]:
     """Lock a file or folder for other processes while the block runs. The lock of a killed process is released.
 
-    Raises InputError if another process has locked it. Does nothing if the file system has no locks.
+    Does nothing if the file system has no locks.
+
+    Raises:
+        InputError: if another process has locked it.
     """
     from filelock import lock_descriptor  # imported here because most commands lock nothing
 
@@ -466,7 +497,10 @@ def make_and_lock(folder: Path, stack: ExitStack) -> list[Path]:
     """Make a folder and lock it until the stack is closed. Return the folders that were made, the innermost first.
 
     If several processes do this at the same time, exactly one succeeds. They may remove what they made only while they
-    have the lock. Raises InputError as `make_folder` and `locked` do, and for a name that is not UTF-8.
+    have the lock.
+
+    Raises:
+        InputError: as `make_folder` and `locked` do, and for a name that is not UTF-8.
     """
     check_name(folder)
     for _ in range(_ATTEMPTS):
@@ -495,9 +529,13 @@ def remove_unfinished(folder: Path) -> None:
 
 
 def write_text(text: str, path: str | Path, stored: bool = False) -> None:
-    """Write UTF-8 text atomically, encoded as by `utf8`. stored: as for `replaced`.
+    """Write UTF-8 text atomically, encoded as by `utf8`.
 
-    Raises InputError if the folder cannot be written.
+    Args:
+        stored: as for `replaced`.
+
+    Raises:
+        InputError: if the folder cannot be written.
     """
     with replaced(Path(path), stored) as temporary:
         temporary.write_bytes(utf8(text))

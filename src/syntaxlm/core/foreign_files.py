@@ -50,8 +50,9 @@ _COMPRESSED = re.compile(rb"\x1f\x8b|\xfd7zXZ\x00|BZh")
 def foreign_format(start: bytes, path: str | Path) -> tuple[str, str] | None:
     """Return what a file is and how it becomes text, if another program wrote it; None for text and other files.
 
-    start: its first bytes, with the names of the first files if it is an archive
-    path: its name, which says what a compressed file or an archive is if its first bytes do not
+    Args:
+        start: its first bytes, with the names of the first files if it is an archive.
+        path: its name, which says what a compressed file or an archive is if its first bytes do not.
     """
     suffix = Path(path).suffix.lower()
     if start.startswith(ARCHIVE):

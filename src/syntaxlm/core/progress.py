@@ -75,13 +75,14 @@ def print_above_bars(line: str) -> None:
 class Progress:
     """How far some work is, for display.
 
-    what: description of the work.
-    total: amount of work; None if it is unknown.
-    percent: show the finished amount in percent instead of a number.
-    done: finished amount.
-    note: additional text.
-    counted: show the finished amount.
-    started: when the work started, by `time.monotonic`.
+    Attributes:
+        what: description of the work.
+        total: amount of work; None if it is unknown.
+        percent: show the finished amount in percent instead of a number.
+        done: finished amount.
+        note: additional text.
+        counted: show the finished amount.
+        started: when the work started, by `time.monotonic`.
     """
 
     what: str
@@ -116,11 +117,12 @@ def progress_bar(
 ) -> Iterator[T]:
     """Yield the items while showing a progress bar with the remaining time.
 
-    what: description of the work.
-    total: total amount of work; by default the number of items, if it is known. If the total is unknown, the elapsed
-        time is shown instead of the remaining time.
-    amount: returns the amount of work of an item; by default 1.
-    percent: see `Progress`.
+    Args:
+        what: description of the work.
+        total: total amount of work; by default the number of items, if it is known. If the total is unknown, the
+            elapsed time is shown instead of the remaining time.
+        amount: returns the amount of work of an item; by default 1.
+        percent: see `Progress`.
     """
     if total is None and isinstance(items, Sized):
         total = len(items)
@@ -134,7 +136,8 @@ def progress_bar(
 def working(work: Progress, console: Console | None = None) -> Iterator[Progress]:
     """Show the progress of work while the block runs. The block sets `work.done`.
 
-    console: where to show the progress; None: stderr.
+    Args:
+        console: where to show the progress; None: stderr.
     """
     global _bars
     with _lock:
@@ -166,7 +169,8 @@ def _is_terminal(console: Console | None) -> bool:
 class _Bars:
     """The work in progress and, after `PATIENCE` seconds, its bars. Only then is rich imported.
 
-    console: where to show the bars; None: stderr.
+    Args:
+        console: where to show the bars; None: stderr.
     """
 
     def __init__(self, console: Console | None) -> None:

@@ -28,10 +28,11 @@ Result = TypeVar("Result")
 class Remark:
     """Something in a file that was dropped, changed, or does not fit the form of the file.
 
-    what: a noun phrase in the plural that follows the count, such as "words with unknown tags"
-    count: how often it occurs
-    lines: line numbers of the first occurrences, from 1; () if they are not known
-    examples: the first occurrences as written; () if they would not help
+    Attributes:
+        what: a noun phrase in the plural that follows the count, such as "words with unknown tags".
+        count: how often it occurs.
+        lines: line numbers of the first occurrences, from 1; () if they are not known.
+        examples: the first occurrences as written; () if they would not help.
     """
 
     what: str
@@ -63,14 +64,15 @@ class Remark:
 class ReadingReport:
     """How a file, or another source, was read.
 
-    source: name of the file, folder or pattern, or "standard input"
-    form: what the file is, such as "labelled trees" or "text, one sentence per line"
-    counts: numbers of what was read, by the plural noun: {"sentences": 3, "words": 25}
-    evidence: why the file was taken to be of this form, such as "suffix .mrg"; "" if no other form was possible
-    remarks: what was dropped, changed or is odd
-    sample: the first two sentences or rows, as read
-    shown: what the line shows of the sample, such as "first sentence: The key | to the cabinets"; "" for nothing
-    files: the files of a folder or a pattern; () if the source is one file
+    Attributes:
+        source: name of the file, folder or pattern, or "standard input".
+        form: what the file is, such as "labelled trees" or "text, one sentence per line".
+        counts: numbers of what was read, by the plural noun: {"sentences": 3, "words": 25}.
+        evidence: why the file was taken to be of this form, such as "suffix .mrg"; "" if no other form was possible.
+        remarks: what was dropped, changed or is odd.
+        sample: the first two sentences or rows, as read.
+        shown: what the line shows of the sample, such as "first sentence: The key | to the cabinets"; "" for nothing.
+        files: the files of a folder or a pattern; () if the source is one file.
     """
 
     source: str
@@ -124,10 +126,11 @@ class Remarks:
     def add(self, what: str, line: int | None = None, example: str | None = None, count: int = 1) -> None:
         """Count an occurrence.
 
-        what: see `Remark`
-        line: its line number, from 1
-        example: the text, as written; repeated ones are kept once
-        count: number of occurrences in this line
+        Args:
+            what: see `Remark`.
+            line: its line number, from 1.
+            example: the text, as written; repeated ones are kept once.
+            count: number of occurrences in this line.
         """
         self._counts[what] = self._counts.get(what, 0) + count
         lines, examples = self._lines.setdefault(what, []), self._examples.setdefault(what, [])
@@ -163,8 +166,9 @@ def collected(
 ) -> Iterator[list[ReadingReport]]:
     """Return the list of the reports that are announced in the block.
 
-    show: called with each of them at once
-    isolated: whether blocks around this one do not get the reports
+    Args:
+        show: called with each of them at once.
+        isolated: whether blocks around this one do not get the reports.
     """
     reports: list[ReadingReport] = [] if show is None else _Shown(show)
     token = _collections.set((reports,) if isolated else (*_collections.get(), reports))

@@ -61,7 +61,11 @@ _LONGEST_VALUE = 60  # characters shown of a wrong value
 
 
 def check_number(name: str, value: int, least: int, most: int = LARGEST_COUNT) -> None:
-    """Raise InputError if an argument is below least or above most. name: of the argument, for the message."""
+    """Raise InputError if an argument is below least or above most.
+
+    Args:
+        name: the name of the argument, for the message.
+    """
     if not least <= value <= most:
         shown = f"{value:,}" if abs(value) < 10**12 else f"{float(value):.3g}" if abs(value) < 10**300 else "too much"
         raise InputError(f"{name}: found {shown}; expected {least:,} to {most:,}")

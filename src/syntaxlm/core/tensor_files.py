@@ -27,8 +27,9 @@ _FAULTS_PRINTED = 3
 def read_tensors(path: str | Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     """Return the tensors and the metadata of a safetensors file.
 
-    Raises InputError if the file is missing or damaged, or has over half of the memory, because its content and its
-    tensors are in memory together.
+    Raises:
+        InputError: if the file is missing or damaged, or has over half of the memory, because its content and its
+            tensors are in memory together.
     """
     content = read_stored(path, memory_size() // 2)
     try:
@@ -41,7 +42,8 @@ def read_tensors(path: str | Path) -> tuple[dict[str, Tensor], dict[str, str]]:
 def read_metadata(path: str | Path) -> dict[str, str]:
     """Return the metadata of a safetensors file without reading its tensors.
 
-    Raises InputError if the file is missing, or does not have the size that its header states.
+    Raises:
+        InputError: if the file is missing, or does not have the size that its header states.
     """
     with open_stored(path) as file:
         return _metadata(file, os.fstat(file.fileno()).st_size, path)

@@ -110,7 +110,11 @@ def source_name(path: object) -> str:
 
 
 def no_sentence(path: object, expected: str = "one sentence per line") -> InputError:
-    """Return the error for a file without sentences. expected: a description of what is missing."""
+    """Return the error for a file without sentences.
+
+    Args:
+        expected: a description of what is missing.
+    """
     return InputError(f"{source_name(path)}: found no sentence; expected {expected}")
 
 
@@ -128,7 +132,8 @@ def plain_size(path: str | Path) -> int | None:
     """Return the bytes of an uncompressed file; None if the length is unknown (standard input, a pipe, or a compressed
     file).
 
-    Raises InputError as `open_bytes` does.
+    Raises:
+        InputError: as `open_bytes` does.
     """
     if str(path) == STANDARD_INPUT or not os.path.isfile(path) or is_compressed(path):
         return None
@@ -138,7 +143,8 @@ def plain_size(path: str | Path) -> int | None:
 def check_encodable(text: str, place: str) -> None:
     """Raise InputError for half of a surrogate pair: no UTF-8 file can contain it, so no result could be written.
 
-    place: name of the text in the message.
+    Args:
+        place: name of the text in the message.
     """
     try:
         text.encode()
@@ -196,8 +202,12 @@ _taken: weakref.WeakSet[Any] = weakref.WeakSet()  # standard inputs that were al
 def read_bytes(path: str | Path, most: int = MAXIMUM_TEXT) -> bytes:
     """Return the whole content of a file, decompressed.
 
-    most: limit in bytes, for decompressed data, pipes and standard input; plain files may have the size of the memory.
-    Raises InputError as `open_bytes` does, and if the limit is exceeded.
+    Args:
+        most: limit in bytes, for decompressed data, pipes and standard input; plain files may have the size of the
+            memory.
+
+    Raises:
+        InputError: as `open_bytes` does, and if the limit is exceeded.
     """
     return b"".join(_limited(path, most))
 
@@ -205,7 +215,8 @@ def read_bytes(path: str | Path, most: int = MAXIMUM_TEXT) -> bytes:
 def read_whole_text(path: str | Path, most: int = MAXIMUM_TEXT) -> str:
     """Return the whole text of a UTF-8 file without byte order mark; line ends are not changed.
 
-    Raises InputError as `read_bytes` does, and as `decode_text` does if the content is not UTF-8 text.
+    Raises:
+        InputError: as `read_bytes` does, and as `decode_text` does if the content is not UTF-8 text.
     """
     pieces: list[bytes] = []
     for piece in _limited(path, most):
@@ -241,8 +252,10 @@ def read_lines(path: str | Path) -> Iterator[tuple[int, str]]:
     Lines end with \\n or \\r\\n. If a file has no \\n, except perhaps at its end, they end with \\r; otherwise a \\r
     inside a line is a character of the line. Both are announced. Only one line, of at most `MAXIMUM_LINE` bytes, is
     held in memory.
-    Raises InputError as `open_bytes` does; for binary content and text that is not UTF-8, with line and byte offset
-    (after decompression, from 0); and for a line that is too long.
+
+    Raises:
+        InputError: as `open_bytes` does; for binary content and text that is not UTF-8, with line and byte offset
+            (after decompression, from 0); and for a line that is too long.
     """
     offset, source, remarks = 0, source_name(path), Remarks()
     with open_bytes(path) as file:
@@ -297,7 +310,8 @@ def _has_lone_cr(raw: bytes) -> bool:
 def _lines_ending_in_cr(content: bytes, source: str) -> Iterator[tuple[int, str]]:
     """Yield the lines of a whole file whose lines end with \\r, and announce this.
 
-    Raises InputError as `decode_text` does.
+    Raises:
+        InputError: as `decode_text` does.
     """
     text = decode_text(content, source).removesuffix("\n").removesuffix("\r")
     lines = text.split("\r")
@@ -323,8 +337,9 @@ def _long_line(start: bytes, file: BinaryIO, place: str) -> bytes:
 class _Source(io.RawIOBase):
     """The decompressed content of a file; all reading errors are InputErrors that name it.
 
-    compression: None for a plain file.  size: bytes of a plain file; None if it is compressed, a pipe or standard
-    input.
+    Attributes:
+        compression: None for a plain file.
+        size: bytes of a plain file; None if it is compressed, a pipe or standard input.
     """
 
     def __init__(self, file: io.BufferedReader, path: str | Path) -> None:
@@ -406,7 +421,8 @@ def _decompressed(
 ) -> Iterator[bytes]:
     """Yield the content of successive compressed streams; zero bytes between them are ignored.
 
-    Raises InputError for a truncated or damaged stream.
+    Raises:
+        InputError: for a truncated or damaged stream.
     """
     rest = next(pieces, b"")
     while rest:

@@ -48,7 +48,8 @@ def no_collection() -> Iterator[None]:
 def hold_in_forks(lock: Any) -> None:
     """Lock during each fork, because a child lacks the threads that would release the lock.
 
-    lock: of the module `threading`.
+    Args:
+        lock: the lock of the module `threading`.
     """
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release)

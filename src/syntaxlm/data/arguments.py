@@ -28,9 +28,14 @@ _LIST = "a text or several: str or a list of str"
 def texts_of(text: str | Iterable[str], method: str) -> Iterator[str]:
     """Return one text, or several.
 
-    method: its name, for messages.
-    Raises TypeError for anything but strings, InputError for one that is not Unicode text. Gives an InputWarning for a
-    text that is the name of a file.
+    Gives an InputWarning for a text that is the name of a file.
+
+    Args:
+        method: its name, for messages.
+
+    Raises:
+        TypeError: for anything but strings.
+        InputError: for one that is not Unicode text.
     """
     if remedy := _remedy(text):
         raise TypeError(f"{method}: found {_type(text)}; expected {_LIST}. {remedy}".removesuffix(". "))
@@ -115,7 +120,11 @@ def check_names(**values: object) -> None:
 
 
 def check_table(table: Any, name: str) -> None:
-    """Raise TypeError for anything but a file or a data frame.  name: of the parameter."""
+    """Raise TypeError for anything but a file or a data frame.
+
+    Args:
+        name: the name of the parameter.
+    """
     if not is_frame(table) and not isinstance(table, str | os.PathLike):
         remedy = "series.to_frame()" if hasattr(table, "to_frame") else "pandas.DataFrame(rows)"
         raise TypeError(
@@ -124,7 +133,14 @@ def check_table(table: Any, name: str) -> None:
 
 
 def files_of(files: Any, name: str) -> list[str | Path]:
-    """Return one file or several as a list.  name: of the parameter. Raises TypeError for anything but paths."""
+    """Return one file or several as a list.
+
+    Args:
+        name: the name of the parameter.
+
+    Raises:
+        TypeError: for anything but paths.
+    """
     if isinstance(files, str | os.PathLike):
         return [Path(files) if not isinstance(files, str) else files]
     remedy = " Write the table to a file first: frame.to_csv('pairs.csv', index=False)" if is_frame(files) else ""
@@ -156,7 +172,11 @@ def names_of(names: Any, name: str) -> list[str]:
 
 
 def check_model(model: Any, name: str) -> None:
-    """Raise TypeError for anything but a loaded model.  name: of the parameter."""
+    """Raise TypeError for anything but a loaded model.
+
+    Args:
+        name: the name of the parameter.
+    """
     if not isinstance(model, ModelBundle):
         raise TypeError(f"{name}: found {_shown(model)}; expected a loaded model: syntaxlm.load(...)")
 

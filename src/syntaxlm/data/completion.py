@@ -33,13 +33,14 @@ _SENTENCE_CHARACTERS = 60  # characters of a faulty sentence in a message
 
 @dataclass(frozen=True)
 class CompletionQuestion:
-    """The candidates of one question as written, without <s> and </s>.
+    """The candidates of one question as written, without `<s>` and `</s>`.
 
-    name: the number in the labels of the candidates, or else the 1-based number of the question.
-    correct: the 0-based index of the correct candidate.
-    place: the position of the first candidate, such as "questions.txt, line 6".
-    trees: the parses of the candidates in the same order, or ().
-    parses: the file that contains the trees.
+    Attributes:
+        name: the number in the labels of the candidates, or else the 1-based number of the question.
+        correct: the 0-based index of the correct candidate.
+        place: the position of the first candidate, such as "questions.txt, line 6".
+        trees: the parses of the candidates in the same order, or ().
+        parses: the file that contains the trees.
     """
 
     candidates: tuple[str, ...]
@@ -57,8 +58,10 @@ class CompletionQuestion:
 class _Sentence(NamedTuple):
     """One sentence of a file.
 
-    number, letter: the parts of the label, such as 3 and b for "3b)"; 0 and "" without a label.
-    block: the number of blank lines before the sentence.
+    Attributes:
+        number: number in the label, such as 3 for "3b)"; 0 without a label.
+        letter: letter in the label, such as b; "" without a label.
+        block: the number of blank lines before the sentence.
     """
 
     text: str
@@ -80,17 +83,21 @@ def read_questions(
 ) -> list[CompletionQuestion]:
     """Read the questions of a file in order, and the correct candidate of each from a file of answers.
 
-    questions: plain text or CoNLL-U, as determined by the file name. Candidates are grouped by their labels (`3a)` and
-        `3b)` for the third question), or else by blank lines between questions. Without either, all questions have the
-        same number of candidates: the number of sentences divided by the number of answers.
-    answers: one answer per question, in order: the correct sentence, a label such as `3d)`, or both. In labelled lines,
-        the square brackets around the word that fills the gap are removed.
-    parses: a CoNLL-U file with one tree per candidate, in order. These trees replace those in `questions`. Words may be
-        split differently, but the characters must be the same.
-    `questions` or `answers` may be "-" (standard input). Raises InputError if text is not UTF-8, a question has fewer
-    than two candidates or a repeated candidate, answers are missing, surplus or not among the candidates, or trees are
-    missing, surplus or have other words. The message names the file, the line (in CoNLL-U, the sentence) and the
-    question.
+    `questions` or `answers` may be "-" (standard input). The message names the file, the line (in CoNLL-U, the
+    sentence) and the question.
+
+    Args:
+        questions: plain text or CoNLL-U, as determined by the file name. Candidates are grouped by their labels (`3a)`
+            and `3b)` for the third question), or else by blank lines between questions. Without either, all questions
+            have the same number of candidates: the number of sentences divided by the number of answers.
+        answers: one answer per question, in order: the correct sentence, a label such as `3d)`, or both. In labelled
+            lines, the square brackets around the word that fills the gap are removed.
+        parses: a CoNLL-U file with one tree per candidate, in order. These trees replace those in `questions`. Words
+            may be split differently, but the characters must be the same.
+
+    Raises:
+        InputError: if text is not UTF-8, a question has fewer than two candidates or a repeated candidate, answers are
+            missing, surplus or not among the candidates, or trees are missing, surplus or have other words.
     """
     asked, given = _read(questions), _read(answers)
     if parses is not None:
@@ -230,8 +237,11 @@ def _name(groups: Sequence[tuple[_Sentence, ...]], place: int) -> str:
 
 
 def _question(group: tuple[_Sentence, ...], answer: _Sentence, name: str, source: str) -> CompletionQuestion:
-    """Build a question. answer: the sentence or label of its correct candidate.  source: the file of the trees, if
-    there are any.
+    """Build a question.
+
+    Args:
+        answer: the sentence or label of its correct candidate.
+        source: the file of the trees, if there are any.
     """
     texts = [sentence.text for sentence in group]
     if len(group) < 2:

@@ -63,8 +63,12 @@ MOST_UNTAGGED = 0.01  # share of the tokens read so far; corpora contain words w
 def tagged_lines(source: str, lines: Iterable[tuple[int, str]], warn: bool = True) -> Iterator[tuple[int, str]]:
     """Yield lines of tagged text with their numbers, without tokens that have no tag.
 
-    source: name of the text in messages. warn: whether an InputWarning reports the omitted tokens.
-    Raises InputError naming line and token if more than 1% of the tokens so far have no tag.
+    Args:
+        source: name of the text in messages.
+        warn: whether an InputWarning reports the omitted tokens.
+
+    Raises:
+        InputError: if more than 1% of the tokens so far have no tag. The message names line and token.
     """
     tokens = untagged = 0
     first = ""
@@ -93,8 +97,12 @@ CHUNK = 2**20  # words buffered before they are written
 def read_lines(path: str | Path, form: TextForm = PLAIN, warn: bool = True) -> Iterator[tuple[int, str]]:
     """Return the numbered lines of a text, without sentence marks; see `data.plain_text`.
 
-    form: what the lines should be.  warn: whether warnings are given, and what was read is announced.
-    Raises InputError like `text_files.read_lines` and `examined`, and if the file name has the suffix of a treebank.
+    Args:
+        form: what the lines should be.
+        warn: whether warnings are given, and what was read is announced.
+
+    Raises:
+        InputError: like `text_files.read_lines` and `examined`, and if the file name has the suffix of a treebank.
     """
     suffix = content_suffix(path)
     if suffix in NO_TEXT_SUFFIXES:
@@ -126,8 +134,12 @@ def read_sentences(
     """Return the numbered lines of a text as input for a normaliser. Tags are removed unless the normaliser reads tags.
 
     The text is tagged if the normaliser reads tags or if the file name is that of tagged text.
-    warn: whether warnings are given, and what was read is announced.
-    Raises InputError like `read_lines` and `tagged_lines`.
+
+    Args:
+        warn: whether warnings are given, and what was read is announced.
+
+    Raises:
+        InputError: like `read_lines` and `tagged_lines`.
     """
     reads_tags = normaliser.units == "tags"
     if isinstance(path, GivenText):
@@ -159,7 +171,8 @@ def _shown(path: str | Path, what: str, lines: Iterator[tuple[int, str]]) -> Ite
 def count_tokens(path: str | Path, normaliser: Normaliser) -> Counter[str]:
     """Count the occurrences of each token in a file. Memory use depends on the number of distinct tokens only.
 
-    Raises InputError like `read_lines`, and if the file contains no token.
+    Raises:
+        InputError: like `read_lines`, and if the file contains no token.
     """
     counts: Counter[str] = Counter()
     for _, line in _shown(path, "counting words", read_sentences(path, normaliser, warn=False)):
@@ -173,13 +186,14 @@ def count_tokens(path: str | Path, normaliser: Normaliser) -> Counter[str]:
 class EncodedCorpus:
     """The sentences of a text as token ids.
 
-    ids: (N,) uint16 or int32, all words in order, without BOS and EOS. The array may be memory-mapped.
-    offsets: (S + 1,) int64; sentence i is ids[offsets[i] : offsets[i + 1]].
-    line_numbers: (S,) int64, the 1-based line number of each sentence in the file.
-    unknown_count: the number of ids that are the unknown token of the vocabulary.
-    character_counts: (S,) int64, the number of characters of each sentence in the original text, counted with
-        `Normaliser.written_length`, plus one for its end; None if the corpus was built without text.
-    marks: (N,) whether a dropped punctuation mark precedes each word; None if they were not read.
+    Args:
+        ids: (N,) uint16 or int32, all words in order, without BOS and EOS. The array may be memory-mapped.
+        offsets: (S + 1,) int64; sentence i is ids[offsets[i] : offsets[i + 1]].
+        line_numbers: (S,) int64, the 1-based line number of each sentence in the file.
+        unknown_count: the number of ids that are the unknown token of the vocabulary.
+        character_counts: (S,) int64, the number of characters of each sentence in the original text, counted with
+            `Normaliser.written_length`, plus one for its end; None if the corpus was built without text.
+        marks: (N,) whether a dropped punctuation mark precedes each word; None if they were not read.
     """
 
     def __init__(
@@ -216,9 +230,12 @@ class EncodedCorpus:
     ) -> EncodedCorpus:
         """Read a file with one sentence per line; "-" is standard input.
 
-        marks: also read the places of punctuation marks that the normaliser drops.  style: how words are split first.
-        The ids stay in memory, or in a temporary folder if the file is large.
-        Raises InputError like `read_lines`, and if the file contains no token.
+        Args:
+            marks: also read the places of punctuation marks that the normaliser drops.
+            style: how words are split first. The ids stay in memory, or in a temporary folder if the file is large.
+
+        Raises:
+            InputError: like `read_lines`, and if the file contains no token.
         """
         reader = TextReader.of(normaliser, vocabulary, style)
         lines, source = _shown(path, "reading", read_sentences(path, normaliser)), source_name(path)
@@ -246,8 +263,10 @@ class EncodedCorpus:
     ) -> EncodedCorpus:
         """Encode the given sentences in the same way as `encode` does for a file.
 
-        Raises InputError if no sentence has a token. If the units are tags, also raises InputError for a word without a
-        tag and names its sentence.
+        If the units are tags, also raises InputError for a word without a tag and names its sentence.
+
+        Raises:
+            InputError: if no sentence has a token.
         """
         source = "the text"
         numbered: Iterator[tuple[int, str]] = enumerate(lines, 1)
@@ -266,7 +285,11 @@ class EncodedCorpus:
         folder: Path | None = None,
         marks: bool = False,
     ) -> EncodedCorpus:
-        """Encode numbered lines. folder: a temporary folder for the ids; None: they stay in memory."""
+        """Encode numbered lines.
+
+        Args:
+            folder: a temporary folder for the ids; None: they stay in memory.
+        """
         vocabulary = reader.vocabulary
         word_type = np.uint16 if len(vocabulary) <= 2**16 and not vocabulary.is_open else np.int32
         types: dict[str, Any] = {"ids": word_type}
@@ -319,7 +342,8 @@ class EncodedCorpus:
     def from_sentences(cls, sentences: Sequence[Sequence[int]], vocabulary: Vocabulary | None = None) -> EncodedCorpus:
         """Build a corpus from token ids without BOS and EOS. Sentence i gets line number i + 1 and may be empty.
 
-        vocabulary: to count unknown words.
+        Args:
+            vocabulary: to count unknown words.
         """
         lengths = np.fromiter((len(sentence) for sentence in sentences), np.int64, len(sentences))
         offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
@@ -331,8 +355,10 @@ class EncodedCorpus:
     def first(self, words: int, vocabulary: Vocabulary, longest: int | None = None) -> EncodedCorpus:
         """Return the first sentences with at most so many words in all, but at least one sentence.
 
-        longest: leave out longer sentences, unless there are no others; None: keep them.
         If all sentences fit, the corpus itself is returned.
+
+        Args:
+            longest: leave out longer sentences, unless there are no others; None: keep them.
         """
         if self.word_count <= words:
             return self

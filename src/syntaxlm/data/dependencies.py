@@ -29,7 +29,8 @@ UNKNOWN = "<unk>"
 def read_words(tree: DependencyTree, normaliser: Normaliser) -> tuple[str, ...]:
     """Return the model input for each word before normalisation: the words or, if the units are tags, the tags.
 
-    Raises InputError for a word without a tag if the units are tags.
+    Raises:
+        InputError: for a word without a tag if the units are tags.
     """
     if normaliser.units != "tags":
         return tree.words
@@ -65,13 +66,15 @@ def label_vocabulary(counts: Counter[str]) -> Vocabulary:
 class DependencyCorpus:
     """The trees of a text as flat arrays. Arrays over words have shape (N,), in text order.
 
-    text: the words without their trees, for sequence models. Its line numbers are sentence numbers.
-    labels: (N,) int32, the label id of the edge between each word and its head.
-    paths: the last edge of each word's path from ROOT.
-    depths: (S,) int32, the number of edges on the longest path of each tree.
-    names: the names of the sentences, for messages.
-    root_id, root_label_id: the word id and the label id of ROOT, which has neither a word nor a label.
-    labelled: whether any edge has a label.
+    Attributes:
+        text: the words without their trees, for sequence models. Its line numbers are sentence numbers.
+        labels: (N,) int32, the label id of the edge between each word and its head.
+        paths: the last edge of each word's path from ROOT.
+        depths: (S,) int32, the number of edges on the longest path of each tree.
+        names: the names of the sentences, for messages.
+        root_id: the word id of ROOT, which is no word.
+        root_label_id: the label id of ROOT, which has no label.
+        labelled: whether any edge has a label.
     """
 
     text: EncodedCorpus
@@ -94,9 +97,12 @@ class DependencyCorpus:
     ) -> DependencyCorpus:
         """Read the trees of a file, a folder or a pattern (see `dependency_trees`). `Normaliser.word` normalises words.
 
-        vocabulary: the words; its BOS stands for ROOT.
-        labels: the labels, see `label_vocabulary`; its BOS also stands for ROOT.
-        Raises InputError like `dependency_trees` and `from_trees`.
+        Args:
+            vocabulary: the words; its BOS stands for ROOT.
+            labels: the labels, see `label_vocabulary`; its BOS also stands for ROOT.
+
+        Raises:
+            InputError: like `dependency_trees` and `from_trees`.
         """
         return cls.from_trees(dependency_trees(path, preprocessing), normaliser, vocabulary, labels, str(path))
 
@@ -109,10 +115,14 @@ class DependencyCorpus:
         labels: Vocabulary,
         source: str = "",
     ) -> DependencyCorpus:
-        """Build a corpus from trees, which may come from an iterator. source: the name of the data, for messages.
+        """Build a corpus from trees, which may come from an iterator.
 
-        Raises InputError if words of a sentence are not connected to a root, naming the first such sentence, and if
-        there is no tree.
+        Args:
+            source: the name of the data, for messages.
+
+        Raises:
+            InputError: if words of a sentence are not connected to a root, naming the first such sentence, and if there
+                is no tree.
         """
 
         @cache

@@ -38,11 +38,15 @@ _LONGEST_SAMPLE = 200  # characters of a sentence in a report
 class DisplayedWords:
     """The n words of an experiment in the order in which readers saw them.
 
-    words: as displayed.  rows: row of each word in `table`.  groups: number of its group (story), from 0, ascending.
-    sentences: number of its sentence, from 0, ascending; a sentence is within one group.
-    columns: names of the table's columns that are repeated for every word.
-    group_column, sentence_column: the columns that were given; several names of groups are joined.
-    attached: (n,) whether each word follows the word before it without a space; None: no word does.
+    Attributes:
+        words: as displayed.
+        rows: row of each word in `table`.
+        groups: number of its group (story), from 0, ascending.
+        sentences: number of its sentence, from 0, ascending; a sentence is within one group.
+        columns: names of the table's columns that are repeated for every word.
+        group_column: the column of groups that was given; several names are joined.
+        sentence_column: the column of sentences that was given.
+        attached: (n,) whether each word follows the word before it without a space; None: no word does.
     """
 
     table: InputTable
@@ -61,7 +65,8 @@ class DisplayedWords:
     def line(self, first: int, end: int, attaches: bool = False) -> tuple[str, list[int]]:
         """Return the text of the words [first, end), and where each of them begins in it.
 
-        attaches: whether `attached` words have no space before them
+        Args:
+            attaches: whether `attached` words have no space before them.
         """
         words = self.words[first:end]
         if self.attached is None or not attaches:
@@ -91,14 +96,17 @@ def displayed_words(
 ) -> DisplayedWords:
     """Return the displayed words of a table.
 
-    column: the column with the words, one per row (a region of several words counts as one); with `is_text`, the column
-        with running text, whose words are separated by white space, and whose rows also end sentences.
-    group: the column, or several, that change where a new text (story, item) starts; None: all rows are one text.
-    sentence: the column that changes where a new sentence starts; None: sentences end at final punctuation, and
-        abbreviations are learned from tables of LEARNT words or more.
-    order: the column of numbers by which the rows of a group are sorted; None: they are in the order of reading.
-    Raises InputError for missing columns, an empty word, if the rows of a group are not together, and if the numbers in
-    a column show that the rows are in another order, see `check_order`.
+    Args:
+        column: the column with the words, one per row (a region of several words counts as one); with `is_text`, the
+            column with running text, whose words are separated by white space, and whose rows also end sentences.
+        group: the column, or several, that change where a new text (story, item) starts; None: all rows are one text.
+        sentence: the column that changes where a new sentence starts; None: sentences end at final punctuation, and
+            abbreviations are learned from tables of LEARNT words or more.
+        order: the column of numbers by which the rows of a group are sorted; None: they are in the order of reading.
+
+    Raises:
+        InputError: for missing columns, an empty word, if the rows of a group are not together, and if the numbers in a
+            column show that the rows are in another order, see `check_order`.
     """
     groups_by = [group] if isinstance(group, str) else list(group or ())
     cells = [""] * len(table.rows)
@@ -183,7 +191,8 @@ def _starts(cells: Sequence[str]) -> Flags:
 def _sentence_starts(words: Sequence[str], texts: Integers) -> Flags:
     """Return whether each word starts a sentence, from final punctuation.
 
-    texts: number of the text of each word, at whose end a sentence ends in any case.
+    Args:
+        texts: number of the text of each word, at whose end a sentence ends in any case.
     """
     from syntaxlm.data.sentence_splitter import Splitter  # imports nltk, which takes long
 
@@ -206,9 +215,13 @@ def _sentence_starts(words: Sequence[str], texts: Integers) -> Flags:
 class Times:
     """The mean reading time of each displayed word.
 
-    values: (n,), in the unit of the table, or their natural logarithms; NaN without time.  counts: (n,) times averaged.
-    source, column: where they are from.  left_out: number of times below the minimum or above the maximum.
-    unmatched: number of rows whose key is not that of a word.
+    Attributes:
+        values: (n,), in the unit of the table, or their natural logarithms; NaN without time.
+        counts: (n,) times averaged.
+        source: the table of the times.
+        column: the column of the times.
+        left_out: number of times below the minimum or above the maximum.
+        unmatched: number of rows whose key is not that of a word.
     """
 
     values: Numbers
@@ -233,12 +246,19 @@ def join_times(
     """Return the reading time of each displayed word; several times of a word, such as those of participants, are
     averaged.
 
-    times: a table with a column of times; None: the table of the words has it.
-    key: columns of both tables that together identify a word; None: all columns that both have, except `word_column`
-        and `column`.  If both have `word_column`, its letters and digits must agree.
-    log: average and return natural logarithms.  minimum, maximum: times outside are left out first.
-    Raises InputError for missing columns, for a key that several words share, for different words with the same key, if
-    no row matches, and for a time that is negative or, with `log`, 0.
+    If both have `word_column`, its letters and digits must agree.
+
+    Args:
+        times: a table with a column of times; None: the table of the words has it.
+        key: columns of both tables that together identify a word; None: all columns that both have, except
+            `word_column` and `column`.
+        log: average and return natural logarithms.
+        minimum: smaller times are left out first.
+        maximum: larger times are left out first.
+
+    Raises:
+        InputError: for missing columns, for a key that several words share, for different words with the same key, if
+            no row matches, and for a time that is negative or, with `log`, 0.
     """
     source = words.table if times is None else times
     remarks = Remarks()

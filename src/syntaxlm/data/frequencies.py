@@ -84,14 +84,16 @@ def bare_word(word: str) -> str:
 class Frequencies:
     """Word frequencies from a list or a text.
 
-    counts: of words, as returned by `bare_word`
-    total: sum of all counts
-    source: name of the file, for messages
-    unit: the value of one occurrence; below 1 in a list of frequencies per million
+    Attributes:
+        counts: the counts of words, as returned by `bare_word`.
+        total: sum of all counts.
+        source: name of the file, for messages.
+        unit: the value of one occurrence; below 1 in a list of frequencies per million.
 
-    >>> frequencies = syntaxlm.Frequencies.read({"the": 980, "cat": 20})
-    >>> round(frequencies.zipf("The"), 2), frequencies.has("dog")
-    (8.99, False)
+    Examples:
+        >>> frequencies = syntaxlm.Frequencies.read({"the": 980, "cat": 20})
+        >>> round(frequencies.zipf("The"), 2), frequencies.has("dog")
+        (8.99, False)
     """
 
     counts: Mapping[str, float]
@@ -103,15 +105,18 @@ class Frequencies:
     def read(cls, source: FrequencySource, column: str | None = None) -> Frequencies:
         """Read a frequency list, or count the words of a text.
 
-        source: a file, compressed or not; "wordfreq:en" for the package wordfreq in a language; a mapping from words to
-            counts (dict, Counter, pandas.Series); or frequencies, which are returned as they are.
-            In a list, each line has a word and its count, in either order, perhaps with further columns, separated by
-            tabs, semicolons, commas or spaces, with or without a header. Rows of the same word are added up.
-            In a text, dashes separate words, and endings of split contractions are joined to their words (do n't).
-        column: name of the column with the counts; None: the only column of numbers that is not a rank, or the column
-            with a usual name (count, freq, FREQcount, ...)
-        Raises InputError for a file without words; for a line that does not fit the form of the file; for a list with
-        logarithms, and for several possible columns.
+        Args:
+            source: a file, compressed or not; "wordfreq:en" for the package wordfreq in a language; a mapping from
+                words to counts (dict, Counter, pandas.Series); or frequencies, which are returned as they are. In a
+                list, each line has a word and its count, in either order, perhaps with further columns, separated by
+                tabs, semicolons, commas or spaces, with or without a header. Rows of the same word are added up. In a
+                text, dashes separate words, and endings of split contractions are joined to their words (do n't).
+            column: name of the column with the counts; None: the only column of numbers that is not a rank, or the
+                column with a usual name (count, freq, FREQcount, ...).
+
+        Raises:
+            InputError: for a file without words; for a line that does not fit the form of the file; for a list with
+                logarithms, and for several possible columns.
         """
         if isinstance(source, Frequencies):
             return source
@@ -308,11 +313,13 @@ def _refuse_other_forms(lines: Sequence[tuple[int, str]], source: str) -> None:
 class _Layout:
     """The form of a list.
 
-    separator: of the cells; a space stands for any white space
-    width: number of cells of each line
-    word, count: places of the word and of its count
-    header: names of the columns; () if there is no header
-    number_of: returns the number of a cell, or None if it is not a number
+    Attributes:
+        separator: the separator of the cells; a space stands for any white space.
+        width: number of cells of each line.
+        word: index of the cell with the word.
+        count: index of the cell with its count.
+        header: names of the columns; () if there is no header.
+        number_of: returns the number of a cell, or None if it is not a number.
     """
 
     separator: str
@@ -335,8 +342,11 @@ def _cells(line: str, separator: str) -> list[str]:
 def _find_layout(lines: Sequence[tuple[int, str]], source: str, column: str | None) -> _Layout | None:
     """Return the form of a list, from its first lines; None if they are not the lines of a list or a table.
 
-    column: name of the column with the counts; None: it is found.
-    Raises InputError for a table that is no frequency list, and for several possible columns.
+    Args:
+        column: name of the column with the counts; None: it is found.
+
+    Raises:
+        InputError: for a table that is no frequency list, and for several possible columns.
     """
     for separator in _SEPARATORS:
         rows = [_cells(line, separator) for _, line in lines]

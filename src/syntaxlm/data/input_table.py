@@ -25,12 +25,17 @@ Numbers = npt.NDArray[np.float64]
 class InputTable:
     """A table of text cells.
 
-    source: the file, for messages.  names: of the columns.  rows: their cells.  row_numbers: their numbers, from
-    1: lines of a file, or rows of a data frame.  unit: which of the two.
-    values: the cells as they are copied to a result: numbers and flags of a data frame keep their type.
-    is_quoted: whether all text of the file is in quotation marks, so that NA without them is certainly a missing value.
-    separator: of the cells of a file.
-    reading: how the table was read, for the report of those who use it; None if it was announced.
+    Attributes:
+        source: the file, for messages.
+        names: the names of the columns.
+        rows: their cells.
+        row_numbers: their numbers, from 1: lines of a file, or rows of a data frame.
+        unit: which of the two.
+        values: the cells as they are copied to a result: numbers and flags of a data frame keep their type.
+        is_quoted: whether all text of the file is in quotation marks, so that NA without them is certainly a missing
+            value.
+        separator: the separator of the cells of a file.
+        reading: how the table was read, for the report of those who use it; None if it was announced.
     """
 
     source: str
@@ -62,7 +67,8 @@ class InputTable:
     def read(cls, table: Any) -> InputTable:
         """Read a file (which may be compressed; "-" is standard input), or take a data frame, see `is_frame`.
 
-        Raises InputError for a table without header or rows, and as `open_table` does.
+        Raises:
+            InputError: for a table without header or rows, and as `open_table` does.
         """
         is_quoted, separator = False, "\t"
         if is_frame(table):
@@ -95,7 +101,11 @@ class InputTable:
         """Return the cells of a column of text, "" for NA without quotation marks, with an InputWarning if it may be a
         word.
 
-        option: how the user chooses the column. Raises InputError if there is none, and for errors of spreadsheets.
+        Args:
+            option: how the user chooses the column.
+
+        Raises:
+            InputError: if there is none, and for errors of spreadsheets.
         """
         cells = self._cells(name, option)
         if errors := [row for row, cell in enumerate(cells) if cell in SPREADSHEET_ERRORS]:
@@ -127,7 +137,8 @@ class InputTable:
     def numbers(self, name: str, option: str, remarks: Remarks | None = None) -> Numbers:
         """Return the numbers of a column, NaN for missing cells. Raises InputError, with the row, for anything else.
 
-        remarks: where missing numbers, and numbers with decimal commas, are counted.
+        Args:
+            remarks: where missing numbers, and numbers with decimal commas, are counted.
         """
         remarks, cells = Remarks() if remarks is None else remarks, self._cells(name, option)
         numbers, is_comma = np.full(len(cells), np.nan), has_decimal_commas(cells, self.separator)

@@ -40,7 +40,9 @@ FORMULA_COLUMNS = ("relation", "left", "right", "operators")
 class LabelledPair:
     """Two sentences as written, or two formulas as tokens separated by spaces, and the label of the pair.
 
-    label: of formulas, their relation.  operators: of formulas, those in the formula with more of them.
+    Attributes:
+        label: the label of formulas, their relation.
+        operators: the operators of formulas, those in the formula with more of them.
     """
 
     left: str
@@ -56,8 +58,13 @@ def read_labelled_pairs(
 
     If the cells of the first line include sentence1, sentence2 and label, they are a header, and other columns are
     ignored. Without a header, the first three columns are sentence1, sentence2 and label.
-    normaliser: of the sentences, each of which must have a token.  labels: the labels that are allowed; None: any.
-    Raises InputError if a line is not a pair, naming the file and the line, and if the file has no pair.
+
+    Args:
+        normaliser: the normaliser of the sentences, each of which must have a token.
+        labels: the labels that are allowed; None: any.
+
+    Raises:
+        InputError: if a line is not a pair, naming the file and the line, and if the file has no pair.
     """
     places = list(range(len(PAIR_COLUMNS)))
     pairs: list[LabelledPair] = []
@@ -138,9 +145,14 @@ def write_next_sentence_pairs(
 ) -> NextSentenceSummary:
     """Write train.tsv, valid.tsv and test.tsv with the columns sentence1, sentence2 and label.
 
-    text: one sentence per line. An empty line separates texts: the sentences around it are no pair.
-    maximum_words: pairs with a longer sentence are omitted, counted at white space.
-    The files come from parts of the text that do not overlap. Raises InputError if a part has no pair.
+    The files come from parts of the text that do not overlap.
+
+    Args:
+        text: one sentence per line. An empty line separates texts: the sentences around it are no pair.
+        maximum_words: pairs with a longer sentence are omitted, counted at white space.
+
+    Raises:
+        InputError: if a part has no pair.
     """
     check_number("maximum_words", maximum_words, 1)
     check_number("seed", seed, 0, LARGEST_SEED)
@@ -198,10 +210,11 @@ _NEGATED, _BINARY = 1 / 3, 4 / 9  # share of negated formulas; share of joined f
 class Formula:
     """A propositional formula.
 
-    text: the tokens, separated by spaces.
-    truth: bit w is 1 if the formula is true under assignment w, one of 2^6. Under assignment w, variable i (a is 0) has
-        the value of bit i of w.
-    operators: the number of operators.
+    Attributes:
+        text: the tokens, separated by spaces.
+        truth: bit w is 1 if the formula is true under assignment w, one of 2^6. Under assignment w, variable i (a is 0)
+            has the value of bit i of w.
+        operators: the number of operators.
     """
 
     text: str
@@ -216,7 +229,11 @@ class Formula:
         return Formula(f"( not {self.text} )", _ALWAYS & ~self.truth, self.operators + 1)
 
     def joined(self, operator: str, other: Formula) -> Formula:
-        """Join this formula with another one. operator: "and" or "or"."""
+        """Join this formula with another one.
+
+        Args:
+            operator: "and" or "or".
+        """
         truth = self.truth & other.truth if operator == "and" else self.truth | other.truth
         return Formula(f"( {self.text} ( {operator} {other.text} ) )", truth, self.operators + other.operators + 1)
 
@@ -343,11 +360,15 @@ MOST_PAIRS = 5_000_000  # limit of `write_logic`, which keeps all pairs in memor
 def write_logic(folder: str | Path, pairs: int = 100_000, seed: int = 0) -> LogicSummary:
     """Write train.tsv, valid.tsv and test.tsv with the columns relation, left, right and operators.
 
-    pairs: the number of training pairs. They have up to 6 operators, in the proportions of the sampling. The validation
-        file has 5 % of this number, sampled in the same way. The test file has 1 % of this number, but at most 1,000,
-        for each number of operators from 1 to 12.
     No pair occurs in two files; a pair and its mirror image count as the same pair. Files are written atomically.
-    Raises InputError if a number is out of range or the folder cannot be written.
+
+    Args:
+        pairs: the number of training pairs. They have up to 6 operators, in the proportions of the sampling. The
+            validation file has 5 % of this number, sampled in the same way. The test file has 1 % of this number, but
+            at most 1,000, for each number of operators from 1 to 12.
+
+    Raises:
+        InputError: if a number is out of range or the folder cannot be written.
     """
     check_number("pairs", pairs, 1, MOST_PAIRS)
     check_number("seed", seed, 0, LARGEST_SEED)
@@ -379,8 +400,10 @@ def read_formula_pairs(path: str | Path) -> list[LabelledPair]:
     """Read the pairs of a tab-separated file with the columns relation, left and right. Other columns are ignored.
 
     The first line may be the header that `write_formula_pairs` writes; published files have no header. The number of
-    operators is counted. Raises InputError if a line is not a pair, naming the file and the line, and if the file has
-    no pair.
+    operators is counted.
+
+    Raises:
+        InputError: if a line is not a pair, naming the file and the line, and if the file has no pair.
     """
     columns = FORMULA_COLUMNS[:3]
     pairs = []

@@ -59,10 +59,12 @@ _POLARITY = ("grammatical", "intrusive", "ungrammatical")  # the sentences of an
 class MinimalPair:
     """Two sentences, as written, the first of which is better.
 
-    case: the phenomenon: `UID` or `case` of the item, otherwise the file's name.
-    groups: its groups, by type of grouping: {"field": "syntax", "linguistics_term": "island_effects"}.
-    source, line: its file and line, from 1.
-    adjacent: whether the item has no sentence between the two. Other pairs count only in the groups that they have.
+    Attributes:
+        case: the phenomenon: `UID` or `case` of the item, otherwise the file's name.
+        groups: its groups, by type of grouping: {"field": "syntax", "linguistics_term": "island_effects"}.
+        source: its file.
+        line: its line, from 1.
+        adjacent: whether the item has no sentence between the two. Other pairs count only in the groups that they have.
     """
 
     better: str

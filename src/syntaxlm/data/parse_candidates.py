@@ -26,8 +26,11 @@ SCORE = "score"  # name of the comment with the parser's score
 class ParseCandidates:
     """The candidate parses of one sentence.
 
-    sentences: the candidates, in the order of the file. scores: the parser's score of each; () if there are none.
-    number: of the sentence in the file, from 1. gold: the gold tree, or None.
+    Attributes:
+        sentences: the candidates, in the order of the file.
+        scores: the parser's score of each; () if there are none.
+        number: the number of the sentence in the file, from 1.
+        gold: the gold tree, or None.
     """
 
     sentences: tuple[ConlluSentence, ...]
@@ -48,9 +51,12 @@ class ParseCandidates:
 def read_candidates(path: str | Path, score: str = SCORE) -> Iterator[ParseCandidates]:
     """Yield the candidates of a CoNLL-U file (.gz too), sentence by sentence.
 
-    score: the name of the comment with the parser's score.
-    Raises InputError as `read_conllu` does, and naming line and sentence if candidates differ in their words, if an id
-    is repeated after another sentence, if a score is not a number, and if only some candidates have scores.
+    Args:
+        score: the name of the comment with the parser's score.
+
+    Raises:
+        InputError: as `read_conllu` does, and naming line and sentence if candidates differ in their words, if an id is
+            repeated after another sentence, if a score is not a number, and if only some candidates have scores.
     """
     pattern = re.compile(rf"#\s*{re.escape(score)}\s*=\s*(.*)")
     seen: set[str] = set()
@@ -100,8 +106,11 @@ def _score(sentence: ConlluSentence, pattern: re.Pattern[str], name: str) -> flo
 def with_gold(candidates: Iterable[ParseCandidates], gold: str | Path) -> Iterator[ParseCandidates]:
     """Yield candidates with the gold trees of their sentences, matched by position.
 
-    gold: see `dependency_trees`. Raises InputError as `dependency_trees` does, if words differ, and if the numbers of
-    sentences differ.
+    Args:
+        gold: see `dependency_trees`.
+
+    Raises:
+        InputError: as `dependency_trees` does, if words differ, and if the numbers of sentences differ.
     """
     trees = dependency_trees(gold)
     count = 0

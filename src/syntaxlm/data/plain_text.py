@@ -60,12 +60,16 @@ def examined(
 ) -> Iterator[tuple[int, str]]:
     """Yield the numbered lines of a text, without sentence marks, and announce what was read when they end.
 
-    Marks such as <s> and </s> are removed if half of the first lines begin or end with one.
-    source: name of the text in messages
-    form: what is read; only a text of words should have spaces
-    warn: whether to announce the report, and to warn if marks were removed, if lines have HTML or no spaces, and if the
-        text looks like a treebank
-    Raises InputError for other formats (HTML, JSON, LaTeX, subtitles), and for marks that separate sentences in a line.
+    Marks such as `<s>` and `</s>` are removed if half of the first lines begin or end with one.
+
+    Args:
+        source: name of the text in messages.
+        form: what is read; only a text of words should have spaces.
+        warn: whether to announce the report, and to warn if marks were removed, if lines have HTML or no spaces, and if
+            the text looks like a treebank.
+
+    Raises:
+        InputError: for other formats (HTML, JSON, LaTeX, subtitles), and for marks that separate sentences in a line.
     """
     lines = iter(lines)
     first = list(islice(lines, _LINES_COMPARED))
@@ -137,7 +141,8 @@ def check_running_text(text: str, source: str) -> None:
 def check_start(content: bytes, source: str) -> None:
     """Check the first bytes of a text whose lines are processed as they are, as in a job.
 
-    Raises InputError as `examined` does, and for a text with sentence marks.
+    Raises:
+        InputError: as `examined` does, and for a text with sentence marks.
     """
     whole_lines = content.decode("utf-8", "replace").split("\n")[:_LINES_COMPARED]
     given = [(number, line) for number, line in enumerate(whole_lines, 1) if line.strip()]

@@ -32,8 +32,12 @@ _USUAL_GROUPS = frozenset(["item", "story", "passage", "trial", "document", "ite
 def sorted_rows(table: InputTable, order: str, groups: Sequence[str]) -> InputTable:
     """Return a table whose rows are sorted by a column of numbers within groups, which keep their order.
 
-    order: the column, with numbers, or with names that differ only in their numbers.  groups: the group of each row.
-    Raises InputError for a missing number, and for two rows of a group with the same one.
+    Args:
+        order: the column, with numbers, or with names that differ only in their numbers.
+        groups: the group of each row.
+
+    Raises:
+        InputError: for a missing number, and for two rows of a group with the same one.
     """
     cells = [cell.strip() for cell in table.column(order, "--order")]
     numbers: list[Any] = list(map(_key, cells))
@@ -63,10 +67,13 @@ def sorted_rows(table: InputTable, order: str, groups: Sequence[str]) -> InputTa
 def check_order(table: InputTable, starts: npt.NDArray[np.bool_], words: str, groups: Sequence[str]) -> None:
     """Raise InputError if a column shows that the rows are not in the order of reading.
 
-    starts: whether each row starts a group.  words: the column of words, or of text.  groups: the columns of groups.
-    Evidence: the numbers of each group are 1, 2, 3, ... (or another unbroken sequence), but in another order; or names
-    with numbers are sorted as text ("1", "10", "2") within all groups; or the words are in alphabetical order. Without
-    columns of groups, any column whose values repeat may be one.
+    Args:
+        starts: whether each row starts a group.
+        words: the column of words, or of text.
+        groups: the columns of groups. Evidence: the numbers of each group are 1, 2, 3, ... (or another unbroken
+            sequence), but in another order; or names with numbers are sorted as text ("1", "10", "2") within all
+            groups; or the words are in alphabetical order. Without columns of groups, any column whose values repeat
+            may be one.
     """
     column = {name: [row[place].strip() for row in table.rows] for place, name in enumerate(table.names)}
     spans = [range(*span) for span in pairwise([*np.flatnonzero(starts).tolist(), len(table.rows)])]
@@ -106,10 +113,12 @@ def _key(cell: str) -> tuple[int, ...]:
 def _disorders_of_pairs(column: Mapping[str, Sequence[str]], numbered: Sequence[str], words: str) -> dict[str, int]:
     """Return columns of numbers with their first row that is not in order, if another column may name groups.
 
-    column: the cells of each column
-    numbered: columns that may number the rows of a group
-    words: the column of words
     Two columns that order the rows, of which one names groups, are not in disorder because of a third.
+
+    Args:
+        column: the cells of each column.
+        numbered: columns that may number the rows of a group.
+        words: the column of words.
     """
     wrong: dict[str, int] = {}
     fine: set[str] = set()
@@ -136,7 +145,8 @@ def _rows_by_value(cells: Sequence[str]) -> list[list[int]]:
 def _first_disorder(cells: Sequence[str], groups: Sequence[Sequence[int]]) -> int | None:
     """Return the first row that does not follow the row before it, 0 if all do; None if the numbers do not show it.
 
-    groups: the rows of each group.
+    Args:
+        groups: the rows of each group.
     """
     is_sequence, is_text_order = True, True
     wrong: list[int] = []
@@ -174,7 +184,10 @@ def check_sentences_together(
 ) -> None:
     """Raise InputError if most sentences continue after another sentence of the same group.
 
-    cells: the names of sentences.  starts: whether each row starts a sentence.  groups: number of the group of each row
+    Args:
+        cells: the names of sentences.
+        starts: whether each row starts a sentence.
+        groups: number of the group of each row.
     """
     first_rows: dict[tuple[int, str], int] = {}
     returns = []
@@ -196,7 +209,9 @@ def check_sentences_together(
 def warn_of_unused_columns(table: InputTable, groups: Sequence[str], has_no_ends: bool) -> None:
     """Warn of columns of sentences and of readers that were not chosen, where this changes the context of words.
 
-    groups: the columns of groups.  has_no_ends: whether no sentence ends inside a group
+    Args:
+        groups: the columns of groups.
+        has_no_ends: whether no sentence ends inside a group.
     """
     names = {name: re.sub(r"[^a-z]", "", name.lower()) for name in table.names}
     sentence = next((name for name, plain in names.items() if plain.startswith("sent")), None)

@@ -57,11 +57,12 @@ class WrittenText:
 class SentencesSummary:
     """The result of `write_sentences`.
 
-    valid: the validation file; None if all paragraphs went to `train`.
-    notices: the number of books from which notices of Project Gutenberg were removed.
-    abbreviations: learned or given words, in small letters, whose full stop does not end a sentence.
-    english: whether the text is English.
-    language: the language of the text, whose common abbreviations were also used; "" if none is known.
+    Attributes:
+        valid: the validation file; None if all paragraphs went to `train`.
+        notices: the number of books from which notices of Project Gutenberg were removed.
+        abbreviations: learned or given words, in small letters, whose full stop does not end a sentence.
+        english: whether the text is English.
+        language: the language of the text, whose common abbreviations were also used; "" if none is known.
     """
 
     train: WrittenText
@@ -97,13 +98,17 @@ def write_sentences(
 ) -> SentencesSummary:
     """Write the sentences of books in order, one per line. The files are UTF-8 and written atomically.
 
-    valid: the file for validation paragraphs. Each paragraph goes there with probability `valid_share`, otherwise to
-        `train`. With None, all paragraphs go to `train`.
-    lines_are_paragraphs, encoding: see `read_paragraphs`.
-    abbreviations: see `Splitter.learn`.
-    style: how punctuation and contractions are separated from words; by default, they are kept as written.
-    Raises InputError if a book cannot be read or has no sentence, if an output file is given twice or would overwrite a
-    book, if the share is not between 0 and 1, and if the encoding is unknown.
+    Args:
+        valid: the file for validation paragraphs. Each paragraph goes there with probability `valid_share`, otherwise
+            to `train`. With None, all paragraphs go to `train`.
+        lines_are_paragraphs: see `read_paragraphs`.
+        encoding: see `read_paragraphs`.
+        abbreviations: see `Splitter.learn`.
+        style: how punctuation and contractions are separated from words; by default, they are kept as written.
+
+    Raises:
+        InputError: if a book cannot be read or has no sentence, if an output file is given twice or would overwrite a
+            book, if the share is not between 0 and 1, and if the encoding is unknown.
     """
     if not paths:
         raise InputError("no file given; expected at least one")
@@ -161,7 +166,11 @@ def _write(paragraphs: Iterable[str], splitter: Splitter, style: TreebankStyle, 
 
 @dataclass(frozen=True)
 class Book:
-    """The paragraphs of a book, each on one line. has_notice: whether notices of Project Gutenberg were removed."""
+    """The paragraphs of a book, each on one line.
+
+    Attributes:
+        has_notice: whether notices of Project Gutenberg were removed.
+    """
 
     paragraphs: tuple[str, ...]
     has_notice: bool
@@ -173,10 +182,12 @@ def read_paragraphs(path: str | Path, lines_are_paragraphs: bool = False, encodi
     Blank lines separate paragraphs. With lines_are_paragraphs, every line is a paragraph.
 
     Lines are joined by a space, except after a hyphen, unless "and" or a similar word follows (pre- and post-war). Soft
-    hyphens are removed, and so are hyphens U+2010 at line ends, unless the text has the word with it elsewhere.
-    The marks of _emphasis_ are removed, and dashes (-- and —) get a space on both sides. Paragraphs without a letter or
-    digit (* * *) are left out. Raises InputError if the file cannot be read, does not have this encoding, or has no
-    paragraph.
+    hyphens are removed, and so are hyphens U+2010 at line ends, unless the text has the word with it elsewhere. The
+    marks of _emphasis_ are removed, and dashes (-- and —) get a space on both sides. Paragraphs without a letter or
+    digit (* * *) are left out.
+
+    Raises:
+        InputError: if the file cannot be read, does not have this encoding, or has no paragraph.
     """
     text = _decoded(path, encoding)
     check_running_text(text, source_name(path))
@@ -225,7 +236,9 @@ def _paragraphs(text: str, lines_are_paragraphs: bool, remarks: Remarks, first: 
 def _before_next_line(line: str, following: str, hyphenated: Container[str]) -> str:
     """Return a line with what separates it from the next one: a space, or the hyphen of a word that continues there.
 
-    following: the first word of the next line.  hyphenated: see `_hyphenated_words`.
+    Args:
+        following: the first word of the next line.
+        hyphenated: see `_hyphenated_words`.
     """
     hyphen = _HYPHENED.search(line)
     if hyphen is not None and hyphen[1] == _SOFT_HYPHEN:
@@ -274,7 +287,12 @@ TEXT8_TRAINING_BYTES = 99_000_000
 
 @dataclass(frozen=True)
 class Text8Summary:
-    """The written files. train_words, valid_words: number of words, including parts of the word at the cut, `cut`."""
+    """The written files.
+
+    Attributes:
+        train_words: number of training words, including the part of `cut`.
+        valid_words: number of validation words, including the part of `cut`.
+    """
 
     train: str
     valid: str
@@ -293,7 +311,8 @@ class Text8Summary:
 def split_text8(path: str | Path, folder: str | Path) -> Text8Summary:
     """Write folder/train.txt and folder/valid.txt, each atomically and as one line, like the original file.
 
-    Raises InputError if the file does not have 10^8 bytes, or contains other characters than a to z and spaces.
+    Raises:
+        InputError: if the file does not have 10^8 bytes, or contains other characters than a to z and spaces.
     """
     path, folder = Path(path), Path(folder)
     with open_bytes(path) as opened:

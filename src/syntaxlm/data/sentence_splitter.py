@@ -81,9 +81,10 @@ class Splitter:
     A part without a letter or digit belongs to the preceding sentence, and so do references ([12]), emoticons and
     emoji.
 
-    abbreviations: learned or given, in small letters, without full stop
-    language: the language of the text, whose titles and abbreviations are also used
-    begins_with_small_letters: whether sentences often begin so
+    Attributes:
+        abbreviations: learned or given, in small letters, without full stop.
+        language: the language of the text, whose titles and abbreviations are also used.
+        begins_with_small_letters: whether sentences often begin so.
     """
 
     tokenizer: PunktSentenceTokenizer
@@ -97,8 +98,9 @@ class Splitter:
     ) -> Splitter:
         """Learn abbreviations from the paragraphs of texts.
 
-        abbreviations: additional abbreviations, with or without full stop
-        fewest_words: from fewer words, only abbreviations with an inner full stop (z.B.) are learned
+        Args:
+            abbreviations: additional abbreviations, with or without full stop.
+            fewest_words: from fewer words, only abbreviations with an inner full stop (z.B.) are learned.
         """
         trainer = PunktTrainer(lang_vars=_Marks())
         share = MAX_LEARNED_CHARACTERS // max(1, len(texts))
@@ -150,7 +152,11 @@ class Splitter:
         return [sentence for sentence in sentences if _LETTER.search(sentence)]
 
     def _continues(self, sentence: str, part: str, is_number: bool) -> bool:
-        """Return whether a part belongs to the preceding sentence. is_number: whether it may be that of a list item."""
+        """Return whether a part belongs to the preceding sentence.
+
+        Args:
+            is_number: whether it may be that of a list item.
+        """
         before, last = ["", *sentence.rsplit(maxsplit=2)][-2:]
         last = last.lstrip(_OPENING_MARKS)
         if last.endswith(".") and self._is_abbreviation(before, last, part):
@@ -168,7 +174,10 @@ class Splitter:
     def _is_abbreviation(self, before: str, last: str, part: str) -> bool:
         """Return whether a word with a full stop does not end its sentence, whatever the next word usually does.
 
-        before, last: the last two words.  part: what follows.
+        Args:
+            before: the word before the last.
+            last: the last word.
+            part: what follows.
         """
         known, word = self.language, _stem(last)
         if word in known.titles and part[0].isalpha():
@@ -243,7 +252,8 @@ class Splitter:
         word "I", which is always a capital. It does not split either between an abbreviation and a word that begins
         sentences, unless the text shows it, and where the space is missing: It was late.We went home.
 
-        starts: where the sentences found by Punkt begin
+        Args:
+            starts: where the sentences found by Punkt begin.
         """
         known = self.language
         ends = [
@@ -318,16 +328,17 @@ def likely_abbreviations(
 
     Punkt also proposes words that often end sentences.
 
-    candidates: in small letters, without full stop
-    words: the text, split at white space, with "" after each paragraph
-    begins_with_small_letters: whether sentences of the text often do; a small letter is then no evidence
-    language: the language of the text, whose function words are no abbreviations
-
     A candidate with an inner full stop is kept (p.m.). Any other candidate must meet three conditions: it is followed
     by a full stop more often than not; at least twice and in most cases the sentence continues after this full stop;
     and if only names show that it continues, the word never ends a paragraph. The sentence continues with a comma or
     similar mark, a small letter, a digit, or a capitalised word that never occurs in small letters in the text, such
     as a name. Another candidate with a full stop shows nothing: it was late. Dr. Watts left.
+
+    Args:
+        candidates: in small letters, without full stop.
+        words: the text, split at white space, with "" after each paragraph.
+        begins_with_small_letters: whether sentences of the text often do; a small letter is then no evidence.
+        language: the language of the text, whose function words are no abbreviations.
     """
     candidates = set(candidates) - language.function_words
     no_names = language.function_words | language.starters

@@ -40,7 +40,11 @@ _CLOSING = re.compile(r"[,;:!?…)\]}%”»]|\.(?!\d)|['’](?:s|re|ve|ll|d|m)\b
 
 
 class StimulusRegion(NamedTuple):
-    """A region of a sentence: its words are [first, end) among those of all stimuli.  name: its column or number."""
+    """A region of a sentence: its words are [first, end) among those of all stimuli.
+
+    Attributes:
+        name: its column or number.
+    """
 
     name: str
     text: str
@@ -52,11 +56,13 @@ class StimulusRegion(NamedTuple):
 class Stimuli:
     """The sentences of a table of stimuli, and their regions.
 
-    words: all words, as the words of texts of one sentence each; their rows are those of the table.
-    regions: of each sentence.
-    items, conditions: of each sentence.
-    levels: of each sentence, its level of each factor: the cells of the condition columns.
-    are_words: whether the regions are single words, because no sentence has a separator.
+    Attributes:
+        words: all words, as the words of texts of one sentence each; their rows are those of the table.
+        regions: the regions of each sentence.
+        items: the item of each sentence.
+        conditions: the condition of each sentence.
+        levels: the levels of each sentence, its level of each factor: the cells of the condition columns.
+        are_words: whether the regions are single words, because no sentence has a separator.
     """
 
     words: DisplayedWords
@@ -79,14 +85,20 @@ class Stimuli:
     ) -> Stimuli:
         """Read a table.
 
-        table: a file or data frame, see `InputTable.read`
-        column: of the sentences; None: "sentence", unless there are `regions`
-        item, condition: columns; the values of several condition columns are joined
-        regions: columns with the regions, instead of `column`; an empty cell is a region without words
-        separator: sign between the regions in a sentence; if no sentence has it, each word is a region; None: "|"
-        Raises InputError for missing columns, empty cells of items and conditions, a sentence without words, a sentence
-        without the separator of the others, an empty separator, options that contradict each other, and a table of
-        another form, see `syntaxlm.data.stimulus_checks`. Gives InputWarnings for what is doubtful.
+        Gives InputWarnings for what is doubtful.
+
+        Args:
+            table: a file or data frame, see `InputTable.read`.
+            column: the column of the sentences; None: "sentence", unless there are `regions`.
+            item: the column of items.
+            condition: the column of conditions, or several, whose values are joined.
+            regions: columns with the regions, instead of `column`; an empty cell is a region without words.
+            separator: sign between the regions in a sentence; if no sentence has it, each word is a region; None: "|".
+
+        Raises:
+            InputError: for missing columns, empty cells of items and conditions, a sentence without words, a sentence
+                without the separator of the others, an empty separator, options that contradict each other, and a table
+                of another form, see `syntaxlm.data.stimulus_checks`.
         """
         read = InputTable.unannounced(table)
         if not condition:
@@ -147,7 +159,9 @@ class Stimuli:
     ) -> Stimuli:
         """Return the stimuli with the regions `texts` of each row.
 
-        names: of the regions' columns, if any.  attached: rows and places of regions without a space before them.
+        Args:
+            names: the names of the regions' columns, if any.
+            attached: rows and places of regions without a space before them.
         """
         words: list[str] = []
         rows: list[int] = []
@@ -218,7 +232,9 @@ def _attached(texts: Sequence[Sequence[str]], remarks: Remarks, table: InputTabl
 
     These are regions that start with closing punctuation or a contraction, and have no space before them as written.
     All other regions are separated by spaces.
-    remarks: where the regions are counted.
+
+    Args:
+        remarks: where the regions are counted.
     """
     attached = []
     for row, row_regions in enumerate(texts):
@@ -253,7 +269,9 @@ def _warn_of_placeholders(table: InputTable, regions: Sequence[Sequence[Stimulus
 def _without_spaces(table: InputTable, columns: dict[str, str], remarks: Remarks) -> InputTable:
     """Return a table whose cells in some columns have no spaces around and only single ones inside.
 
-    columns: names, each with the option that chooses it.  remarks: where changed cells are counted.
+    Args:
+        columns: names, each with the option that chooses it.
+        remarks: where changed cells are counted.
     """
     rows, values = list(map(list, table.rows)), list(map(list, table.values))
     for name, option in columns.items():

@@ -32,7 +32,10 @@ _MANY_LEVELS = 50  # of which no pairs are compared
 def check_separator(table: InputTable, cells: Sequence[str], sign: str, is_given: bool) -> None:
     """Raise InputError if the sentences probably have another sign between regions.
 
-    cells: the sentences.  sign: between regions.  is_given: whether the user chose it.
+    Args:
+        cells: the sentences.
+        sign: between regions.
+        is_given: whether the user chose it.
     """
     if any(sign in cell for cell in cells):
         doubled = [cell for cell in cells if sign in cell and not cell.replace(sign * 2, "").count(sign)]
@@ -108,10 +111,13 @@ def check_fragments(
 ) -> None:
     """Raise InputError if the rows are the regions, or words, of sentences, instead of sentences.
 
-    texts: of the rows.  used: the columns of items and conditions.
     Evidence: most pairs of item and condition have several rows with different texts. Either only the last of these
     ends like a sentence, and only the first starts like one; or they are short, and a column numbers or names them in
     the same way in each pair.
+
+    Args:
+        texts: the texts of the rows.
+        used: the columns of items and conditions.
     """
     rows_of: dict[tuple[str, str], list[int]] = defaultdict(list)
     for row, cell in enumerate(zip(items, conditions, strict=True)):
@@ -166,9 +172,10 @@ def check_conditions(
     """Warn of conditions that are probably typing errors, of missing combinations, and of a first condition with few
     items.
 
-    levels: the values of each column of conditions
-    conditions: of each row
-    remarks: where such conditions are counted
+    Args:
+        levels: the values of each column of conditions.
+        conditions: the conditions of each row.
+        remarks: where such conditions are counted.
     """
     for name, values in levels.items():
         for rare, message in _misspelt(values):
@@ -246,7 +253,8 @@ def _differ_in_one_letter(first: str, second: str) -> bool:
 def check_columns(table: InputTable, regions: Sequence[str], used: Sequence[str]) -> None:
     """Warn of columns of regions in another order than in the table, and of text between them that is left out.
 
-    used: the columns of items and conditions.
+    Args:
+        used: the columns of items and conditions.
     """
     places = [table.names.index(name) for name in regions]
     if not places:

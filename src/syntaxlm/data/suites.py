@@ -70,7 +70,11 @@ _OPERATIONS: Mapping[str, Callable[[Any, Any], Any]] = {
 
 
 class Region(NamedTuple):
-    """A region of a condition in a formula. number: None for all regions, `(*;%condition%)`."""
+    """A region of a condition in a formula.
+
+    Attributes:
+        number: None for all regions, `(*;%condition%)`.
+    """
 
     condition: str
     number: int | None
@@ -80,7 +84,9 @@ class Region(NamedTuple):
 class Prediction:
     """A prediction about the surprisals of an item's regions.
 
-    formula: as written.  steps: its regions, numbers and operators in postfix order, so that no recursion is needed.
+    Attributes:
+        formula: as written.
+        steps: its regions, numbers and operators in postfix order, so that no recursion is needed.
     """
 
     formula: str
@@ -90,7 +96,11 @@ class Prediction:
     def parse(cls, formula: str, place: str) -> Prediction:
         """Read a formula: regions `(2;%condition%)` or `(*;%condition%)`, numbers, + - < > = & |, and brackets.
 
-        place: of the formula, for messages.  Raises InputError with the position of the first fault.
+        Args:
+            place: the place of the formula, for messages.
+
+        Raises:
+            InputError: the message has the position of the first fault.
         """
         return cls(formula, _FormulaParser(formula, place).parse())
 
@@ -102,8 +112,10 @@ class Prediction:
     def holds(self, surprisal: Callable[[Region], Values]) -> Flags:
         """Return for which items the prediction is true: (n,).
 
-        surprisal: returns a region's surprisals in all items, (n,), in bits.
         `<` and `>` require a difference of more than `ROUNDING`; `=` allows 0.001 bits and a share of 0.00001.
+
+        Args:
+            surprisal: returns a region's surprisals in all items, (n,), in bits.
         """
         stack: list[Any] = []
         with np.errstate(invalid="ignore"):  # infinite surprisals
@@ -186,9 +198,10 @@ class _FormulaParser:
 class Condition:
     """A sentence of an item.
 
-    regions: their text by number; a region may be empty.
-    sentence: the regions that are not empty, with one space between words, as the program of SyntaxGym joins them.
-    starts: position in the sentence, in code points, of every region that is not empty.
+    Attributes:
+        regions: their text by number; a region may be empty.
+        sentence: the regions that are not empty, with one space between words, as the program of SyntaxGym joins them.
+        starts: position in the sentence, in code points, of every region that is not empty.
     """
 
     regions: Mapping[int, str]
@@ -220,7 +233,8 @@ class SuiteItem:
 class Suite:
     """A test suite.
 
-    source: its file.
+    Attributes:
+        source: its file.
     """
 
     name: str
@@ -249,11 +263,13 @@ class Suite:
 def read_suites(paths: Sequence[str | Path], formulas: Sequence[str] = ()) -> list[Suite]:
     """Return the suites of files, in order.
 
-    paths: JSON files of SyntaxGym, tables (.csv, .tsv), or folders, of which all .json files are read.
-    formulas: the predictions of tables. A table has the columns `item`, `condition`, and then one for each region;
-        formulas number the regions from 1.
     Raises InputError, naming the file and the place in it, for invalid suites and formulas, for an item without a
     condition or region that a formula names, for two suites of one name, and for tables without formulas.
+
+    Args:
+        paths: JSON files of SyntaxGym, tables (.csv, .tsv), or folders, of which all .json files are read.
+        formulas: the predictions of tables. A table has the columns `item`, `condition`, and then one for each region;
+            formulas number the regions from 1.
     """
     suites: dict[str, Suite] = {}
     files = [file for path in paths for file in _files(path)]
@@ -343,7 +359,11 @@ class _SuiteFile(_Entry, strict=True):
 
 
 class _SentenceEntry(NamedTuple):
-    """A condition of an item, as a file has it. place: for messages."""
+    """A condition of an item, as a file has it.
+
+    Attributes:
+        place: for messages.
+    """
 
     item: str
     condition: str

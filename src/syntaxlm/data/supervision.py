@@ -40,12 +40,13 @@ _MARKS = {
 class Supervision:
     """The constituents of a corpus, from hand-made or automatic trees.
 
-    source: the path of the trees, for messages.
-    spans: those of every sentence of the corpus, over its tokens: each span once, of two or more words, without the
-        whole sentence unless it is asked for. There are none if the sentence is not supervised.
-    supervised: (S,) bool, whether a sentence has exactly the words of its tree.
-    differing: descriptions of the first few sentences that differ from their trees.
-    limit: number of sentences, from the first, whose trees are used.
+    Attributes:
+        source: the path of the trees, for messages.
+        spans: those of every sentence of the corpus, over its tokens: each span once, of two or more words, without the
+            whole sentence unless it is asked for. There are none if the sentence is not supervised.
+        supervised: (S,) bool, whether a sentence has exactly the words of its tree.
+        differing: descriptions of the first few sentences that differ from their trees.
+        limit: number of sentences, from the first, whose trees are used.
     """
 
     source: str
@@ -84,13 +85,18 @@ def read_supervision(
 ) -> Supervision:
     """Return the constituents of a corpus's sentences, from their trees in the same order.
 
-    path: see `read_treebank`.  preprocessing: selects the words of the trees that are in the text.
-    normaliser, vocabulary: those that encoded the corpus. They are applied to the words of the trees as well: words
-        that the normaliser drops or splits are dropped or split in the trees, and all unknown words are equal.
-    keep_whole: whether whole sentences are among the spans.  share: of the sentences, from the first, whose trees are
-        used; all are compared.
-    Raises InputError if the files are not constituency trees, if the numbers of trees and sentences differ (trees
-    without remaining tokens do not count), and if fewer than half of the sentences have the words of their trees.
+    Args:
+        path: see `read_treebank`.
+        preprocessing: selects the words of the trees that are in the text.
+        normaliser: the normaliser that encoded the corpus. Words that it drops or splits are dropped or split in the
+            trees, too.
+        vocabulary: the vocabulary that encoded the corpus. All unknown words are equal.
+        keep_whole: whether whole sentences are among the spans.
+        share: the share of the sentences, from the first, whose trees are used; all are compared.
+
+    Raises:
+        InputError: if the files are not constituency trees, if the numbers of trees and sentences differ (trees without
+            remaining tokens do not count), and if fewer than half of the sentences have the words of their trees.
     """
     preprocessing = find_preprocessing(preprocessing)
     treebank = read_treebank(path, preprocessing)
@@ -130,7 +136,10 @@ class _Alignment:
 
     Tokens are compared by codes: two tokens have the same code if they are equal for the model or after unescaping
     brackets.
-    numbers: (S,) the 0-based index of each tree in the treebank.  lengths: (S,) its number of tokens.
+
+    Attributes:
+        numbers: (S,) the 0-based index of each tree in the treebank.
+        lengths: (S,) its number of tokens.
     """
 
     def __init__(
@@ -189,7 +198,11 @@ class _Alignment:
         return same
 
     def spans(self, chosen: Flags, keep_whole: bool) -> SpanSets:
-        """Return the constituents over tokens of the chosen sentences; others have none.  chosen: (S,) bool."""
+        """Return the constituents over tokens of the chosen sentences; others have none.
+
+        Args:
+            chosen: (S,) bool.
+        """
         spans = SpanSets.of(self._trees).select(self.numbers)
         sentences = spans.sentences()
         begins = self._words_before[self.numbers][sentences]

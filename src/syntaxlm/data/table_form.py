@@ -50,7 +50,9 @@ def text_of(cell: str) -> str:
 def warn_of_missing(place: str, column: str, count: int | None = None) -> None:
     """Warn of NA in a column of text of a table whose text is not in quotation marks: it may be a word.
 
-    place: of the first cell.  count: number of such cells; None: unknown.
+    Args:
+        place: the place of the first cell.
+        count: number of such cells; None: unknown.
     """
     cells = "" if count is None else f" ({amount(count, 'cell')})"
     message = f"{place}: found NA in column {column}{cells}. It is read as an empty cell, as R writes missing values"
@@ -61,11 +63,12 @@ def warn_of_missing(place: str, column: str, count: int | None = None) -> None:
 class TableForm:
     """How the cells of a line are separated and quoted.
 
-    separator: a tab, comma or semicolon
-    skips_spaces: whether the spaces after separators are not part of the cells
-    is_quoted: whether all text is in quotation marks, so that NA without them is a missing value
-    is_escaped: whether quotation marks in quoted cells are written \\", not doubled
-    evidence: why the separator was chosen
+    Attributes:
+        separator: a tab, comma or semicolon.
+        skips_spaces: whether the spaces after separators are not part of the cells.
+        is_quoted: whether all text is in quotation marks, so that NA without them is a missing value.
+        is_escaped: whether quotation marks in quoted cells are written \\", not doubled.
+        evidence: why the separator was chosen.
     """
 
     separator: str
@@ -184,7 +187,9 @@ def declared_separator(line: str) -> str | None:
 def find_form(lines: Sequence[str], declared: str | None = None) -> TableForm:
     """Return the form of a table.
 
-    lines: the header and the first rows.  declared: the separator, if a line declares it.
+    Args:
+        lines: the header and the first rows.
+        declared: the separator, if a line declares it.
     """
     header = _QUOTED.sub("", lines[0])
     signs = [declared] if declared else [sign for sign in NAMES if sign in header] or ["\t"]

@@ -46,12 +46,13 @@ _SAMPLE_CHARACTERS = 200  # characters
 class OpenTable(NamedTuple):
     """A table that is being read.
 
-    source: its name in messages
-    names: of the columns
-    rows: the number of the line of each row and its cells, as many as there are columns; none for an empty row. A cell
-        NA without quotation marks is `Missing`.
-    is_quoted: whether all text is in quotation marks, so that NA without them is a missing value
-    separator: of the cells
+    Attributes:
+        source: its name in messages.
+        names: the names of the columns.
+        rows: the number of the line of each row and its cells, as many as there are columns; none for an empty row. A
+            cell NA without quotation marks is `Missing`.
+        is_quoted: whether all text is in quotation marks, so that NA without them is a missing value.
+        separator: the separator of the cells.
     """
 
     source: str
@@ -133,7 +134,10 @@ def _refuse_other_headers(lines: Sequence[tuple[int, str]], source: str) -> None
 class _RowReader:
     """Reads the rows of a table: checks the number of their cells, and counts what is odd.
 
-    names: of the columns.  width: cells of a row.  dropped: columns without name and cells, which are left out.
+    Attributes:
+        names: the names of the columns.
+        width: cells of a row.
+        dropped: columns without name and cells, which are left out.
     """
 
     source: str
@@ -148,7 +152,8 @@ class _RowReader:
     def find_columns(self, header: Sequence[str], lines: Sequence[tuple[int, str]], place: str) -> None:
         """Find the names, and the columns without a name: those of row names, and those without cells.
 
-        lines: the first rows, with their numbers.
+        Args:
+            lines: the first rows, with their numbers.
         """
         rows = []
         for _, text in lines:
@@ -208,7 +213,8 @@ class _RowReader:
     def rows(self, lines: Iterable[tuple[int, str]], header: Sequence[str]) -> Iterator[tuple[int, list[str]]]:
         """Yield the line number and the cells of each row, no cells for an empty row. Announces the report at the end.
 
-        header: its cells as written.
+        Args:
+            header: its cells as written.
         """
         split, width, blank = self.form.cells, self.width, f' "{self.form.separator}'
         count, before, number = 0, list(header), 1
@@ -346,7 +352,10 @@ def refuse_table(path: str | Path, advice: str) -> None:
     """Raise InputError for a file that is a table, not a text: by its extension, or if the lines have equal separators.
 
     A table without such an extension has one-word names in its header, and as many tabs, commas or semicolons in every
-    line. A pipe, which can be read only once, is not looked at.  advice: what to do, about the column {}.
+    line. A pipe, which can be read only once, is not looked at.
+
+    Args:
+        advice: what to do, about the column {}.
     """
     if not Path(path).is_file() or content_suffix(path) in DEPENDENCY_FORMATS:  # readers of text name these trees
         return
@@ -381,7 +390,8 @@ def input_columns(
 ) -> dict[str, Column]:
     """Return the columns of a table that are copied into an output with other columns, renamed as in `names_beside`.
 
-    rows: values of the columns, which have types if the table is a data frame; by default, all are text.
+    Args:
+        rows: values of the columns, which have types if the table is a data frame; by default, all are text.
     """
     types = [type_of(values) for values in zip(*rows, strict=True)] or ["text"] * len(names)
     new = zip(names_beside(columns, names), types, strict=True)
@@ -399,7 +409,12 @@ def type_of(values: Iterable[Any]) -> ColumnType:
 
 
 class Row(NamedTuple):
-    """One row. text: the cell of the chosen column; others: the other cells, in order."""
+    """One row.
+
+    Attributes:
+        text: the cell of the chosen column.
+        others: the other cells, in order.
+    """
 
     text: str
     others: tuple[str, ...]
@@ -408,8 +423,11 @@ class Row(NamedTuple):
 def read_table(path: str | Path, column: str) -> tuple[tuple[str, ...], Iterator[Row]]:
     """Yield the names of a table's other columns, and its rows; "-" is standard input.
 
-    column: the column with the text, "" for NA without quotation marks. An empty line is a row of empty cells.
-    Raises InputError as `open_table` does, and if there is no such column.
+    Args:
+        column: the column with the text, "" for NA without quotation marks. An empty line is a row of empty cells.
+
+    Raises:
+        InputError: as `open_table` does, and if there is no such column.
     """
     table = open_table(path)
     place = find_column(table.names, column, f"{table.source}, line 1")
@@ -462,7 +480,11 @@ def names_beside(columns: Sequence[str], names: Sequence[str]) -> tuple[str, ...
     """Return the names of a table's columns that do not clash with `columns`: a name that is in both gets the prefix
     `input_`.
 
-    The prefix is repeated until the name is unique. columns, names: each without repeated names.
+    The prefix is repeated until the name is unique.
+
+    Args:
+        columns: names of the added columns, without repeated names.
+        names: names of the table's columns, without repeated names.
     """
     taken, among, result = set(columns), set(names), []
     for name in names:

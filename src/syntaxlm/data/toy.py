@@ -46,8 +46,10 @@ Features = Mapping[str, Mapping[str, float]]
 class Rule(NamedTuple):
     """One rule of a grammar, with expanded features.
 
-    head: 0-based index of the head child.  relations: one relation per child, "" for the head.
-    commas: indices of the children before which a comma is written, in text with punctuation.
+    Attributes:
+        head: 0-based index of the head child.
+        relations: one relation per child, "" for the head.
+        commas: indices of the children before which a comma is written, in text with punctuation.
     """
 
     category: str
@@ -75,7 +77,8 @@ class LexicalCategory(NamedTuple):
 def read_rules(table: str, features: Features, start: str) -> list[Rule]:
     """Return the rules reachable from `start`, with expanded features and normalised weights.
 
-    table: lines in the notation of `toy.yaml`. A category without a line has no rule and must be in the lexicon.
+    Args:
+        table: lines in the notation of `toy.yaml`. A category without a line has no rule and must be in the lexicon.
     """
     weights: dict[str, dict[tuple[tuple[str, ...], int, tuple[str, ...], tuple[int, ...]], float]] = defaultdict(dict)
     for line in filter(str.strip, table.splitlines()):
@@ -172,7 +175,9 @@ def english_fragment() -> ToyGrammar:
 class ToySentence:
     """A sampled sentence with its gold trees, without punctuation.
 
-    log_probability: log probability of the derivation, in nats.  commas: number of words before each comma.
+    Attributes:
+        log_probability: log probability of the derivation, in nats.
+        commas: number of words before each comma.
     """
 
     tree: Tree
@@ -210,11 +215,14 @@ class ToySentence:
 class ToyGrammar:
     """A probabilistic context-free grammar with head children, with exact sampling and scoring.
 
-    rules: the rules, from `read_rules`.
-    lexicon: maps preterminals to their words.
-    labels: maps category names without features to constituent labels. Categories without a label give no constituent.
-    start: the category of a sentence.
     A literal child such as "that_IN" is a preterminal with this one word.
+
+    Args:
+        rules: the rules, from `read_rules`.
+        lexicon: maps preterminals to their words.
+        labels: maps category names without features to constituent labels. Categories without a label give no
+            constituent.
+        start: the category of a sentence.
     """
 
     def __init__(
@@ -279,7 +287,9 @@ class ToyGrammar:
 
         n words are n + 1 tokens, because the end of the sentence is predicted. No model has a lower perplexity in
         expectation. The value is inf if the grammar does not generate one of the sentences.
-        sentences: at least one.
+
+        Args:
+            sentences: at least one.
         """
         tokens = sum(len(sentence) + 1 for sentence in sentences)
         return math.exp(-float(self.inside_log_probabilities(sentences).sum()) / tokens)
@@ -447,7 +457,11 @@ class _Inside:
         return result
 
     def _batch(self, words: NDArray[np.intp]) -> NDArray[np.float64]:
-        """Return scaled inside probabilities of shape (sentences,). words: (length, sentences) word ids."""
+        """Return scaled inside probabilities of shape (sentences,).
+
+        Args:
+            words: (length, sentences) word ids.
+        """
         length, count = words.shape
         charts = [np.empty((0, 0, count)), self.emissions[:, words].swapaxes(0, 1)]
         for width in range(2, length + 1):
@@ -474,7 +488,11 @@ class _Inside:
 
 @dataclass(frozen=True)
 class SplitSummary:
-    """One split of a written corpus.  floor: the exact perplexity floor per token, None for the training split."""
+    """One split of a written corpus.
+
+    Attributes:
+        floor: the exact perplexity floor per token, None for the training split.
+    """
 
     sentences: int
     words: int
@@ -487,7 +505,9 @@ class SplitSummary:
 class CorpusSummary:
     """The summary of a written corpus; the content of floor.json.
 
-    seed: the argument of `write_corpus`.  sha256: of each file, by name.
+    Attributes:
+        seed: the argument of `write_corpus`.
+        sha256: the sha256 of each file, by name.
     """
 
     seed: int
@@ -517,16 +537,23 @@ MOST_SENTENCES = 5_000_000  # limit for `write_corpus`, which holds all sentence
 def write_corpus(folder: str | Path, sentences: int = 20_000, seed: int = 0, punctuated: bool = False) -> CorpusSummary:
     """Write samples of the English fragment: train, valid and test, each as .txt, .mrg and .conllu; and floor.json.
 
-    sentences: of train; valid and test have 5 % as many each, at least 1 and at most 2,000. The splits are independent
-    samples, so a short sentence can occur in several.
-    punctuated: whether text and constituency trees have commas and full stops. The words are the same; dependency
-    trees have no marks, and the perplexity floor counts none. floor.json holds the returned summary; its perplexity
-    floors are per token, count the end of each sentence as a token, and are exact for valid and test.
-    Files are written atomically. Raises InputError for numbers out of range, if the folder cannot be written, and if it
-    has files of these names that this function did not write, or that were changed since.
+    Files are written atomically.
 
-    >>> syntaxlm.write_corpus("other-corpus", 60).train.sentences
-    60
+    Args:
+        sentences: the sentences of train; valid and test have 5 % as many each, at least 1 and at most 2,000. The
+            splits are independent samples, so a short sentence can occur in several.
+        punctuated: whether text and constituency trees have commas and full stops. The words are the same; dependency
+            trees have no marks, and the perplexity floor counts none. floor.json holds the returned summary; its
+            perplexity floors are per token, count the end of each sentence as a token, and are exact for valid and
+            test.
+
+    Raises:
+        InputError: for numbers out of range, if the folder cannot be written, and if it has files of these names that
+            this function did not write, or that were changed since.
+
+    Examples:
+        >>> syntaxlm.write_corpus("other-corpus", 60).train.sentences
+        60
     """
     check_number("sentences", sentences, 1, MOST_SENTENCES)
     check_number("seed", seed, 0, LARGEST_SEED)

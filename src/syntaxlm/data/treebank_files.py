@@ -57,7 +57,8 @@ _BY_COLUMNS = {
 class ReadSentence:
     """A sentence of a file.
 
-    words: the words and tags as a tree. It has constituents only if the file has a constituency tree.
+    Attributes:
+        words: the words and tags as a tree. It has constituents only if the file has a constituency tree.
     """
 
     place: str
@@ -69,8 +70,9 @@ class ReadSentence:
 class TreebankFile(NamedTuple):
     """A file of a treebank.
 
-    suffix: one of TREEBANK_SUFFIXES.
-    lines: the lines of the file if reading has already started, else None.
+    Attributes:
+        suffix: one of TREEBANK_SUFFIXES.
+        lines: the lines of the file if reading has already started, else None.
     """
 
     path: Path

@@ -52,14 +52,16 @@ _ID = "ID"  # tag of the ID of a sentence in historical corpora
 class TreebankSentence:
     """One gold sentence after preprocessing.
 
-    words, tags: as written in the file; a missing tag is "".
-    tree: the constituency tree over `words`; None if only dependencies or tagged text were read.
-    heads: the 1-based position in `words` of each word's head, 0 for the root; None if no dependencies were read.
-    labels: the labels of the arcs; () if no dependencies were read.
-    number: the 1-based number of the sentence in the treebank before preprocessing.
-    name: the id of the sentence in a dependency file, or "".
-    marks: whether a punctuation mark that preprocessing drops precedes each word.
-    place: the file, line or sentence, for messages.
+    Attributes:
+        words: as written in the file.
+        tags: as written in the file; a missing tag is "".
+        tree: the constituency tree over `words`; None if only dependencies or tagged text were read.
+        heads: the 1-based position in `words` of each word's head, 0 for the root; None if no dependencies were read.
+        labels: the labels of the arcs; () if no dependencies were read.
+        number: the 1-based number of the sentence in the treebank before preprocessing.
+        name: the id of the sentence in a dependency file, or "".
+        marks: whether a punctuation mark that preprocessing drops precedes each word.
+        place: the file, line or sentence, for messages.
     """
 
     words: tuple[str, ...]
@@ -84,10 +86,12 @@ class TreebankSentence:
 class Treebank:
     """Gold sentences in the order of their files.
 
-    source: the path that was read, for messages.
-    emptied: the numbers of the sentences that have no word after preprocessing.
-    reading: how the files were read: form, counts, and what was dropped or is odd; also announced
-    kept: for each sentence that was read, emptied ones too, whether preprocessing keeps each word; without empty nodes.
+    Attributes:
+        source: the path that was read, for messages.
+        emptied: the numbers of the sentences that have no word after preprocessing.
+        reading: how the files were read: form, counts, and what was dropped or is odd; also announced.
+        kept: for each sentence that was read, emptied ones too, whether preprocessing keeps each word; without empty
+            nodes.
     """
 
     sentences: tuple[TreebankSentence, ...]
@@ -120,19 +124,23 @@ def read_treebank(
 ) -> Treebank:
     """Read gold trees.
 
-    path: a file, a folder, a pattern such as "mrg/wsj_00*.mrg", or "-" for standard input. In a folder, all files with
-        a known suffix are read in the order of their names. A pattern also matches compressed files. The suffix
-        determines the format (see `data.corpora`) and may be followed by .gz, .bz2, .xz, .zst or .zip. If the
-        suffix is .txt or unknown, the first line determines the format.
-    preprocessing: "none" still drops empty nodes. The dependents of a dropped word are attached to its head. If the
-        root is dropped, its first dependent becomes the root and the others are attached to it.
-    dependencies: the dependency trees of the same sentences in the same order, given like `path`.
-    labelled: whether brackets start with a label; None: decided for each file, see `parse_brackets`.
-    Raises InputError if files are missing, malformed, or have unknown or different formats. Also raises InputError if
-    trees and dependencies belong to different sentences; the message names the file and the sentence.
+    Args:
+        path: a file, a folder, a pattern such as "mrg/wsj_00*.mrg", or "-" for standard input. In a folder, all files
+            with a known suffix are read in the order of their names. A pattern also matches compressed files. The
+            suffix determines the format (see `data.corpora`) and may be followed by .gz, .bz2, .xz, .zst or .zip. If
+            the suffix is .txt or unknown, the first line determines the format.
+        preprocessing: "none" still drops empty nodes. The dependents of a dropped word are attached to its head. If the
+            root is dropped, its first dependent becomes the root and the others are attached to it.
+        dependencies: the dependency trees of the same sentences in the same order, given like `path`.
+        labelled: whether brackets start with a label; None: decided for each file, see `parse_brackets`.
 
-    >>> len(syntaxlm.read_treebank("corpus/test.mrg"))
-    3
+    Raises:
+        InputError: if files are missing, malformed, or have unknown or different formats; if trees and dependencies
+            belong to different sentences; the message names the file and the sentence.
+
+    Examples:
+        >>> len(syntaxlm.read_treebank("corpus/test.mrg"))
+        3
     """
     return _treebank(path, files_of(path), find_preprocessing(preprocessing), dependencies, labelled)
 
@@ -185,7 +193,9 @@ def dependency_trees(path: str | Path, preprocessing: Preprocessing = "none") ->
     """Yield the dependency trees of a file, a folder or a pattern (see `read_treebank`), named by file and sentence.
 
     Without preprocessing, trees are read one at a time and keep all words, so files may be larger than memory.
-    Raises InputError like `read_treebank`, and for constituency trees.
+
+    Raises:
+        InputError: like `read_treebank`, and for constituency trees.
     """
     files, chosen = files_of(path), find_preprocessing(preprocessing)
     if files[0].suffix not in DEPENDENCY_SUFFIXES:
@@ -246,10 +256,11 @@ class WrittenSentences:
 class WrittenWords(WrittenSentences):
     """What `write_words` wrote.
 
-    joined: the number of words that contain white space, which is removed.
-    blank: the number of words that consist of white space; they are left out.
-    emptied: the number of sentences without a word after preprocessing; they are left out.
-    longer: the number of sentences that are longer than the limit; they are left out.
+    Attributes:
+        joined: the number of words that contain white space, which is removed.
+        blank: the number of words that consist of white space; they are left out.
+        emptied: the number of sentences without a word after preprocessing; they are left out.
+        longer: the number of sentences that are longer than the limit; they are left out.
     """
 
     joined: int
@@ -272,12 +283,13 @@ def write_words(
 ) -> WrittenWords:
     """Write the words of a treebank as training text, one sentence per line.
 
-    maximum_words: longer sentences are left out; None: no limit.
-    with_tags: write tagged text (`word_TAG` tokens), to train models that read tags.
-
     White space within a word is removed, because it would split the word when the text is read. The word then equals
     the word that `treebank_tokens` reads. The file is written atomically. Raises InputError, with tags also if a word
     has no tag, or a tag that contains an underscore or white space; the message then names the sentence.
+
+    Args:
+        maximum_words: longer sentences are left out; None: no limit.
+        with_tags: write tagged text (`word_TAG` tokens), to train models that read tags.
     """
     if maximum_words is not None:
         check_number("maximum words", maximum_words, 1)
@@ -320,9 +332,15 @@ SHAPES: dict[str, Callable[[Integers, int], SpanSets]] = {
 def write_baseline_trees(text: str | Path, path: str | Path, shape: str, seed: int = 0) -> WrittenSentences:
     """Write one binary tree for each sentence of a text, in the order of the text, as bracketed text.
 
-    text: one sentence per line; blank lines are left out.
-    shape: one of SHAPES.  seed: of random trees.
-    The file is written atomically. Raises InputError like `read_sentences`, and if the text has no word.
+    The file is written atomically.
+
+    Args:
+        text: one sentence per line; blank lines are left out.
+        shape: one of SHAPES.
+        seed: the seed of random trees.
+
+    Raises:
+        InputError: like `read_sentences`, and if the text has no word.
     """
     sentences = [words for _, line in read_sentences(text, Normaliser()) if (words := split_words(line))]
     if not sentences:
@@ -361,7 +379,8 @@ def _projected(
 ) -> tuple[tuple[int, ...], tuple[str, ...]]:
     """Return the heads and labels of the words that preprocessing keeps. Heads are positions among these words.
 
-    tree: the tree before preprocessing. Apart from empty nodes, its words are those of `arcs`.
+    Args:
+        tree: the tree before preprocessing. Apart from empty nodes, its words are those of `arcs`.
     """
     pairs = zip(kept_words(tree, preprocessing), tree.tags, strict=True)
     stays = [keeps for keeps, tag in pairs if tag != EMPTY_TAG]

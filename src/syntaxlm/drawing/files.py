@@ -65,7 +65,13 @@ NAMED = 3  # most missing characters listed in the warning
 def pdf(picture: Picture, theme: Theme = "light") -> bytes:
     """Return the picture as the content of a PDF file, one point per pixel, with text as text and its fonts.
 
-    theme: "auto" means light.  Raises InputError without vl-convert (the extra `draw`). Warns as `png` does.
+    Warns as `png` does.
+
+    Args:
+        theme: "auto" means light.
+
+    Raises:
+        InputError: without vl-convert (the extra `draw`).
     """
     try:
         import vl_convert
@@ -91,8 +97,13 @@ def png(picture: Picture, theme: Theme = "light") -> bytes:
     """Return the picture as the content of a PNG file, at twice its size, or at its own size if it is huge.
 
     Text is drawn with the system's fonts. Characters that no font has become boxes, with an InputWarning that lists
-    them. theme: "auto" means light, as a PNG cannot follow the reader's system.
-    Raises InputError without resvg-py (the extra `draw`), without fonts, and for a picture that is too large.
+    them.
+
+    Args:
+        theme: "auto" means light, as a PNG cannot follow the reader's system.
+
+    Raises:
+        InputError: without resvg-py (the extra `draw`), without fonts, and for a picture that is too large.
     """
     try:
         import resvg_py

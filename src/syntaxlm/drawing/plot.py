@@ -64,7 +64,11 @@ class Plot:
         return float(self.figure.get_figwidth()) * PIXELS
 
     def svg(self, theme: Theme = "auto") -> str:
-        """Return an SVG document, also for embedding in HTML. theme: auto follows the reader's system."""
+        """Return an SVG document, also for embedding in HTML.
+
+        Args:
+            theme: auto follows the reader's system.
+        """
         return _plot_svg(self, theme)
 
     def save(self, path: str | Path, theme: Theme = "auto") -> None:
@@ -103,7 +107,11 @@ class Plot:
 
 
 def _plot_svg(plot: Plot, theme: Theme = "auto") -> str:
-    """Return a plot as an SVG document, which may be part of an HTML page. theme: auto follows the reader's system."""
+    """Return a plot as an SVG document, which may be part of an HTML page.
+
+    Args:
+        theme: auto follows the reader's system.
+    """
     content = _written(plot.figure, "svg", "dark" if theme == "dark" else "light", metadata={"Date": None})
     _, opening, body = re.split(r"(<svg[^>]*>)", content.decode().replace("xlink:href", "href"), maxsplit=1)
     body = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->", "", body, flags=re.S)

@@ -32,10 +32,14 @@ Scores = npt.NDArray[np.floating]
 class Analysis:
     """One sentence as read and parsed by a model.
 
-    words: as written. tokens: as read by the model. distances: one per word; empty if the tree was not decoded from
-    distances. unknown: one per word, whether it is missing from the model's vocabulary. span_scores, marginals: (n, n)
-    log scores or probabilities of spans, by first and last word; None if the tree was not decoded from them.
-    dependencies: the dependency tree from which the constituents follow; None if the model gives none.
+    Attributes:
+        words: as written.
+        tokens: as read by the model.
+        distances: one per word; empty if the tree was not decoded from distances.
+        unknown: one per word, whether it is missing from the model's vocabulary.
+        span_scores: (n, n) log scores of spans, by first and last word; None if the tree was not decoded from them.
+        marginals: (n, n) probabilities of spans, by first and last word; None if the tree was not decoded from them.
+        dependencies: the dependency tree from which the constituents follow; None if the model gives none.
     """
 
     words: tuple[str, ...]
@@ -52,8 +56,10 @@ class Analysis:
 class SentenceMaps:
     """Gates and attention of a model over one sentence of n tokens, preceded by BOS.
 
-    over_steps: by name, (n + 1, slots), where slot k of step t is step t - 1 - k. over_units: by name, (n + 1, units).
-    bos: the text of BOS.
+    Attributes:
+        over_steps: by name, (n + 1, slots), where slot k of step t is step t - 1 - k.
+        over_units: by name, (n + 1, units).
+        bos: the text of BOS.
     """
 
     over_steps: Mapping[str, Values]

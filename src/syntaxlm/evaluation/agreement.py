@@ -54,10 +54,12 @@ MODEL_AGREEMENT = Columns(
 class Agreement(HasReport):
     """Agreement between the trees that several models predict for the same sentences.
 
-    names, decoders: name and decoder of each of the k models.
-    source: the text.
-    matrix: agreement of each pair of models.
-    branching: F1 of each model's trees with right- and left-branching trees.
+    Attributes:
+        names: the name of each of the k models.
+        decoders: the decoder of each of the k models.
+        source: the text.
+        matrix: agreement of each pair of models.
+        branching: F1 of each model's trees with right- and left-branching trees.
     """
 
     names: Sequence[str]
@@ -87,10 +89,12 @@ class Agreement(HasReport):
     def reasons_to_omit(self, groups: Sequence[Sequence[int]] | None = None) -> dict[int, str]:
         """Return the reason, by index, to omit each model that has collapsed or is an outlier among its like.
 
-        groups: indices of models of one kind, seeds of one recipe; default: all are of one kind. Models are compared
-        within their group, because kinds that differ help an average. A group that has collapsed as a whole is kept:
-        its trees are those of its kind.
         The result is empty if fewer than two models would remain.
+
+        Args:
+            groups: indices of models of one kind, seeds of one recipe; default: all are of one kind. Models are
+                compared within their group, because kinds that differ help an average. A group that has collapsed as a
+                whole is kept: its trees are those of its kind.
         """
         reasons: dict[int, str] = {}
         collapsed = self.collapsed()
@@ -155,7 +159,9 @@ class Agreement(HasReport):
 def outlier(values: npt.NDArray[np.float64], members: Sequence[int]) -> int | None:
     """Return the model among `members` that agrees much less with the others than these with each other, if any.
 
-    values: (S, S) F1 of each pair of models, 1 on the diagonal.  members: indices; of two there is no outlier.
+    Args:
+        values: (S, S) F1 of each pair of models, 1 on the diagonal.
+        members: indices; of two there is no outlier.
     """
     if len(members) < 3:
         return None
@@ -177,11 +183,15 @@ def measure_agreement(
 ) -> Agreement:
     """Parse the first sentences of a text with each model and compare the trees.
 
-    names: the name of each model, for the report.
-    options: the decoder applies to the models that have it; the others use their default.
-    sentences: maximum number of sentences.  longest: most words of a sentence; longer ones are left out.
-    Raises InputError for fewer than two models, for models that do not parse or that read different words, and for an
-    empty text.
+    Args:
+        names: the name of each model, for the report.
+        options: the decoder applies to the models that have it; the others use their default.
+        sentences: maximum number of sentences.
+        longest: most words of a sentence; longer ones are left out.
+
+    Raises:
+        InputError: for fewer than two models, for models that do not parse or that read different words, and for an
+            empty text.
     """
     if len(bundles) < 2:
         raise InputError(f"found {len(bundles)} model; expected two or more models to compare")

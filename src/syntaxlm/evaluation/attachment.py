@@ -52,9 +52,10 @@ DEPENDENCY_SCORES = Columns(
 class Attachment:
     """Attachment of a set of dependency trees, 0 to 1.
 
-    directed: share of words with the correct head.
-    undirected: share of words that are connected to their head by an arc of the gold tree, in either direction; the
-        root counts as correct if it is the root of the gold tree.
+    Attributes:
+        directed: share of words with the correct head.
+        undirected: share of words that are connected to their head by an arc of the gold tree, in either direction; the
+            root counts as correct if it is the root of the gold tree.
     """
 
     directed: float
@@ -65,8 +66,10 @@ class Attachment:
 class ScoredHeads:
     """One sentence with its heads, counted from 1; 0 is the root.
 
-    number: the number of the sentence in the treebank before preprocessing, from 1.
-    directed, undirected: number of words that count as correct.
+    Attributes:
+        number: the number of the sentence in the treebank before preprocessing, from 1.
+        directed: number of words with the correct head.
+        undirected: number of words that an arc of the gold tree connects to their head.
     """
 
     number: int
@@ -81,9 +84,11 @@ class ScoredHeads:
 class AttachmentReport(HasReport):
     """Attachment of a model's dependency trees, with baselines.
 
-    next_word, previous_word: trees in which each word's head is the next (previous) word.
-    random: the expected value under the uniform distribution over projective trees with one root.
-    protocol: selects the sentences by their length; the rest of it does not apply to dependencies.
+    Attributes:
+        next_word: trees in which each word's head is the next word.
+        previous_word: trees in which each word's head is the previous word.
+        random: the expected value under the uniform distribution over projective trees with one root.
+        protocol: selects the sentences by their length; the rest of it does not apply to dependencies.
     """
 
     predicted: Attachment
@@ -178,9 +183,10 @@ def evaluate_attachment(
     Raises:
         InputError: for a model that gives no dependency trees, for a treebank without them, and like `read_treebank`.
 
-    >>> report = syntaxlm.evaluate_attachment(dependency_parser, "corpus/test.conllu")
-    >>> report.to_dict()["sentences"]
-    3
+    Examples:
+        >>> report = syntaxlm.evaluate_attachment(dependency_parser, "corpus/test.conllu")
+        >>> report.to_dict()["sentences"]
+        3
     """
     protocol = find_protocol(protocol, max_words)
     treebank = treebank_of(treebank)
@@ -231,7 +237,9 @@ def evaluate_attachment(
 def attached(predicted: Integers, gold: Integers) -> Fractions:
     """Return whether each word is attached correctly, directed and undirected: (2, words), 0 or 1.
 
-    predicted, gold: (words,) position of each word's head among the words of all sentences, -1 for a root.
+    Args:
+        predicted: (words,) position of each word's predicted head among the words of all sentences, -1 for a root.
+        gold: the same for the gold heads.
     """
     directed = predicted == gold
     undirected = directed | ((predicted >= 0) & (gold[predicted] == np.arange(len(gold))))
@@ -241,7 +249,8 @@ def attached(predicted: Integers, gold: Integers) -> Fractions:
 def _random(gold: AnyIntegers, lengths: Integers) -> Fractions:
     """Return probabilities that words are attached correctly by a random projective tree: (2, words).
 
-    gold: (words,) heads from 1, 0 for the root, sentence after sentence.
+    Args:
+        gold: (words,) heads from 1, 0 for the root, sentence after sentence.
     """
     charts: dict[int, Fractions] = {}  # (n + 1, n) the share of trees of n words that have each arc; row 0 is the root
     for length in np.unique(lengths).tolist():

@@ -84,10 +84,15 @@ def gaps_of(lines: Sequence[str], normaliser: Normaliser) -> tuple[Gaps, list[li
 class BoundaryScore:
     """Scores of predicted boundaries, pooled over the text.
 
-    name: the layer and reading, or the baseline.
-    gaps: number of gaps.  gold, predicted: number of gold and of predicted boundaries.
-    correct: number of correctly predicted boundaries.
-    layer, reading, threshold: None for a baseline.
+    Attributes:
+        name: the layer and reading, or the baseline.
+        gaps: number of gaps.
+        gold: number of gold boundaries.
+        predicted: number of predicted boundaries.
+        correct: number of correctly predicted boundaries.
+        layer: layer of the distances; None for a baseline.
+        reading: how distances are read; None for a baseline.
+        threshold: distance above which there is a boundary; None for a baseline.
     """
 
     name: str
@@ -125,7 +130,12 @@ class BoundaryScore:
 
 
 def score_boundaries(name: str, predicted: Flags, gold: Flags) -> BoundaryScore:
-    """Score predicted boundaries.  predicted, gold: (n,), whether each gap is a boundary."""
+    """Score predicted boundaries.
+
+    Args:
+        predicted: (n,), whether a boundary is predicted in each gap.
+        gold: (n,), whether each gap is a boundary.
+    """
     return BoundaryScore(name, len(gold), int(gold.sum()), int(predicted.sum()), int((predicted & gold).sum()))
 
 
@@ -157,14 +167,19 @@ _HEADINGS = {
 class BoundaryReport(HasReport):
     """Scores of a model's word boundaries and of baselines, on the same gaps.
 
-    source: the text.
-    tuned_on, tuning_gaps: the text on which thresholds are chosen, and its number of gaps.
-    lines, tokens, unknown: number of lines, tokens and unknown tokens of the whole text.
-    gaps, boundaries: number of evaluated gaps and of gold boundaries.
-    reads_spaces: whether the model reads white space.
-    scores: one for each layer and reading.
-    baselines: a boundary in every gap; a boundary after every k characters of a line, with the k of the highest F1 on
-        the tuning text.
+    Attributes:
+        source: the text.
+        tuned_on: the text on which thresholds are chosen.
+        tuning_gaps: its number of gaps.
+        lines: number of lines of the whole text.
+        tokens: number of tokens of the whole text.
+        unknown: number of unknown tokens of the whole text.
+        gaps: number of evaluated gaps.
+        boundaries: number of gold boundaries.
+        reads_spaces: whether the model reads white space.
+        scores: one for each layer and reading.
+        baselines: a boundary in every gap; a boundary after every k characters of a line, with the k of the highest F1
+            on the tuning text.
     """
 
     source: str
@@ -202,7 +217,9 @@ class BoundaryReport(HasReport):
 def best_threshold(distances: Distances, boundaries: Flags) -> float:
     """Return the threshold with the highest F1; a gap is predicted as a boundary if `distance >= threshold`.
 
-    distances, boundaries: (n,), of each gap.
+    Args:
+        distances: (n,), the distance of each gap.
+        boundaries: (n,), whether each gap is a boundary.
     """
     order = np.argsort(-distances, kind="stable")
     falling = distances[order]
@@ -215,8 +232,12 @@ def best_threshold(distances: Distances, boundaries: Flags) -> float:
 def evaluate_boundaries(bundle: ModelBundle, text: str | Path, tuning_text: str | Path | None = None) -> BoundaryReport:
     """Predict the word boundaries of a text from the distances of each layer, and score them.
 
-    tuning_text: the text on which thresholds are chosen; None: the first tenth of `text`, which is then not evaluated.
-    Raises InputError for a word-level model, a model without distances, and a text without white space in its lines.
+    Args:
+        tuning_text: the text on which thresholds are chosen; None: the first tenth of `text`, which is then not
+            evaluated.
+
+    Raises:
+        InputError: for a word-level model, a model without distances, and a text without white space in its lines.
     """
     if bundle.normaliser.units != "characters":
         raise InputError(

@@ -37,7 +37,12 @@ MOST_WEIGHT = 0.999
 
 @dataclass(frozen=True)
 class CacheTrial:
-    """Results for one theta. weight: its best lambda, with its perplexity.  perplexities: for each of WEIGHTS."""
+    """Results for one theta.
+
+    Attributes:
+        weight: its best lambda, with its perplexity.
+        perplexities: for each of WEIGHTS.
+    """
 
     theta: float
     weight: float
@@ -63,7 +68,11 @@ CACHE_TRIALS = Columns(
 
 @dataclass(frozen=True)
 class CacheTuning(HasReport):
-    """Results of tuning on a text. trials: by increasing theta."""
+    """Results of tuning on a text.
+
+    Attributes:
+        trials: by increasing theta.
+    """
 
     size: int
     without_cache: LanguageModelScore
@@ -116,11 +125,14 @@ def tune_cache(
     """Tune a cache of this size on a text file with one sentence per line; "-" is standard input.
 
     All inputs of the decoder are kept in memory, 4 bytes per feature.
-    Raises InputError for a size under 1, a file that is not text, and a model without hidden states.
 
-    >>> tuning = syntaxlm.tune_cache(trained, "corpus/valid.txt", size=50)
-    >>> tuning.best.size
-    50
+    Raises:
+        InputError: for a size under 1, a file that is not text, and a model without hidden states.
+
+    Examples:
+        >>> tuning = syntaxlm.tune_cache(trained, "corpus/valid.txt", size=50)
+        >>> tuning.best.size
+        50
     """
     CacheSettings(0.0, 0.0, size)
     if not isinstance(bundle, ModelBundle):

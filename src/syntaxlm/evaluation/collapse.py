@@ -22,9 +22,11 @@ FEWEST_SYMBOLS = 1.5  # effective number of labels; with two labels, 86% of the 
 class TreeFigures:
     """Statistics of a model's trees that need no gold trees.
 
-    right_branching, left_branching: F1 with right- and left-branching trees, 0 to 1, protocol wsj-test.
-    symbols: effective number of span labels, the exponential of their entropy; None for a model without labels.
-    sentences: number of sentences.
+    Attributes:
+        right_branching: F1 with right-branching trees, 0 to 1, protocol wsj-test.
+        left_branching: F1 with left-branching trees, 0 to 1, protocol wsj-test.
+        symbols: effective number of span labels, the exponential of their entropy; None for a model without labels.
+        sentences: number of sentences.
     """
 
     right_branching: float
@@ -57,9 +59,11 @@ class TreeFigures:
 def tree_figures(bundle: ModelBundle, corpus: EncodedCorpus, sentences: int = SENTENCES) -> TreeFigures | None:
     """Return statistics of the trees of a corpus's first sentences with three words or more; None if it has none.
 
-    sentences: maximum number of sentences.
+    Args:
+        sentences: maximum number of sentences.
 
-    Raises InputError for a model that does not parse.
+    Raises:
+        InputError: for a model that does not parse.
     """
     chosen = np.flatnonzero(corpus.lengths > 2)[:sentences]
     if not len(chosen):
@@ -79,7 +83,9 @@ def tree_figures(bundle: ModelBundle, corpus: EncodedCorpus, sentences: int = SE
 def branching_side(right: float, left: float) -> Literal["right", "left"] | None:
     """Return the side to which nearly all trees branch, or None.
 
-    right, left: F1 of the trees with right- and left-branching trees, 0 to 1.
+    Args:
+        right: F1 of the trees with right-branching trees, 0 to 1.
+        left: F1 of the trees with left-branching trees, 0 to 1.
     """
     if max(right, left) < ONE_SIDED:
         return None

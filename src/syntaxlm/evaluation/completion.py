@@ -77,14 +77,15 @@ _COUNTS = {
 class CompletionScores:
     """The scores of one model, or of an interpolation, for q questions with at most k candidates.
 
-    log_probs: (q, k), natural log-probabilities of the candidates, padded with -inf.
-    sizes: (q,), the number of candidates of each question.
-    correct: (q,), the index of the correct candidate, from 0.
-    differing_known: (q, k), whether the vocabulary has those words of a candidate that other candidates of the question
-        lack; true for padding.
-    all_known: (q, k), whether the vocabulary has all words of a candidate; true for padding.
-    given_trees: whether the log-probabilities are of the words given their trees.
-    ends: whether the end of each sentence is predicted.
+    Attributes:
+        log_probs: (q, k), natural log-probabilities of the candidates, padded with -inf.
+        sizes: (q,), the number of candidates of each question.
+        correct: (q,), the index of the correct candidate, from 0.
+        differing_known: (q, k), whether the vocabulary has those words of a candidate that other candidates of the
+            question lack; true for padding.
+        all_known: (q, k), whether the vocabulary has all words of a candidate; true for padding.
+        given_trees: whether the log-probabilities are of the words given their trees.
+        ends: whether the end of each sentence is predicted.
     """
 
     name: str
@@ -149,8 +150,9 @@ def _figures(accuracy: Accuracy) -> dict[str, Any]:
 class Interpolation:
     """The scores of several interpolated models.
 
-    weights: the weight of each model by name; they sum to 1.
-    is_tuned: whether the weights were tuned on the first half of the questions; otherwise the user gave them.
+    Attributes:
+        weights: the weight of each model by name; they sum to 1.
+        is_tuned: whether the weights were tuned on the first half of the questions; otherwise the user gave them.
     """
 
     scores: CompletionScores
@@ -172,10 +174,11 @@ class Interpolation:
 class CompletionReport(HasReport):
     """The results of several models on the same questions.
 
-    interpolation: the interpolated models; None for a single model.
-    sources: the files of the questions and of the answers.
-    style: how the text was changed before the models' normalisers read it.
-    per_token: whether log-probabilities are means over tokens; otherwise they are sums.
+    Attributes:
+        interpolation: the interpolated models; None for a single model.
+        sources: the files of the questions and of the answers.
+        style: how the text was changed before the models' normalisers read it.
+        per_token: whether log-probabilities are means over tokens; otherwise they are sums.
     """
 
     questions: tuple[CompletionQuestion, ...]
@@ -362,9 +365,10 @@ def evaluate_completion(
             on, for a candidate that a model's normaliser leaves empty or to which a model assigns no number, for a
             dependency-tree model without trees, and for parses that no model reads.
 
-    >>> report = syntaxlm.evaluate_completion(trained, "questions.txt", "answers.txt")
-    >>> len(report.questions)
-    1
+    Examples:
+        >>> report = syntaxlm.evaluate_completion(trained, "questions.txt", "answers.txt")
+        >>> len(report.questions)
+        1
     """
     questions, answers = file_of(questions, "questions"), file_of(answers, "answers")
     named = models_by_name(models)
@@ -411,10 +415,14 @@ def score_questions(
 ) -> CompletionScores:
     """Score questions with one model: their words or, with a dependency-tree model, their trees.
 
-    style: how the text is changed before the model's normaliser reads it.  name: the model's name, for messages.
-    per_token: divide log-probabilities by the number of tokens, predicted ends included.
-    Raises InputError for a candidate that the normaliser leaves empty, for a candidate without a tree if the model
-    reads trees, for a tree with words that have no path to the root, and for a model that returns NaN.
+    Args:
+        style: how the text is changed before the model's normaliser reads it.
+        name: the model's name, for messages.
+        per_token: divide log-probabilities by the number of tokens, predicted ends included.
+
+    Raises:
+        InputError: for a candidate that the normaliser leaves empty, for a candidate without a tree if the model reads
+            trees, for a tree with words that have no path to the root, and for a model that returns NaN.
     """
     knows, given_trees = bundle.vocabulary.knows, bundle.model.reads == "trees"
     ends = bundle.mode.predict_eos and not given_trees
@@ -458,7 +466,12 @@ def score_questions(
 
 
 def candidate_tokens(reader: TextReader, sentences: Sequence[str], place: str, name: str) -> list[tuple[str, ...]]:
-    """Return the tokens of candidate sentences.  place, name: their place and the model's name, for messages."""
+    """Return the tokens of candidate sentences.
+
+    Args:
+        place: their place, for messages.
+        name: the model's name, for messages.
+    """
     try:
         read = [tuple(reader.tokens(sentence)) for sentence in sentences]
     except UntaggedTokenError as error:
@@ -480,7 +493,10 @@ def differing_words(candidates: Sequence[Sequence[str]]) -> list[set[str]]:
 def interpolate(models: Sequence[CompletionScores], weights: Weights) -> CompletionScores:
     """Return the scores with the weighted sum of the models' log-probabilities, for the same questions.
 
-    weights: (models,).  A word is known if it is in the vocabularies of all models.
+    A word is known if it is in the vocabularies of all models.
+
+    Args:
+        weights: (models,).
     """
     # A model with weight 0 is left out: 0 times -inf is NaN.
     parts = [weight * model.log_probs for weight, model in zip(weights, models, strict=True) if weight > 0]
@@ -498,11 +514,13 @@ def interpolate(models: Sequence[CompletionScores], weights: Weights) -> Complet
 def tune_weights(models: Sequence[CompletionScores], among: Flags) -> Weights:
     """Return the weights with the highest accuracy on some of the questions: (models,), with sum 1.
 
-    among: (q,), the questions on which the weights are tuned.
     The search is coordinate-wise. It starts with equal weights and sets each weight in turn to the best of SHARES,
     keeping the proportions of the others, until no change improves the accuracy. For two models, it is exhaustive in
     steps of 0.01; for more, it may end in a local optimum. Of weights with equal accuracy, those nearest to equal
     weights are taken, such as (1/2, 1/2) for two models with the same choices.
+
+    Args:
+        among: (q,), the questions on which the weights are tuned.
     """
     count = len(models)
 

@@ -43,8 +43,10 @@ LabelledSpan = tuple[int, int, int]
 class LabelledSentence:
     """A sentence with its tree.
 
-    spans: (first word, last word, nonterminal) of spans of two or more words, both words inclusive.
-    word_labels: the label of each word.  line: number in its file, from 1; 0 for a sampled sentence.
+    Attributes:
+        spans: (first word, last word, nonterminal) of spans of two or more words, both words inclusive.
+        word_labels: the label of each word.
+        line: number in its file, from 1; 0 for a sampled sentence.
     """
 
     tokens: Sequence[str]
@@ -57,10 +59,12 @@ class LabelledSentence:
 class SymbolUse:
     """How often a grammar's symbols are used in some sentences of two or more words.
 
-    counts: (m + t,), number of constituents of each nonterminal and of words of each preterminal.
-    sentences: their number.  skipped: number of sentences of one word, which the grammar does not generate.
-    source: a text file, or None for sentences sampled with the seed SEED.
-    classes: tokens that stand for many words, see `class_tokens`.
+    Attributes:
+        counts: (m + t,), number of constituents of each nonterminal and of words of each preterminal.
+        sentences: their number.
+        skipped: number of sentences of one word, which the grammar does not generate.
+        source: a text file, or None for sentences sampled with the seed SEED.
+        classes: tokens that stand for many words, see `class_tokens`.
     """
 
     counts: npt.NDArray[np.int64]
@@ -125,7 +129,12 @@ def use_of(
     source: str | None = None,
     classes: frozenset[str] = frozenset(),
 ) -> SymbolUse:
-    """Count the symbols of a model in sentences with trees.  source, classes: see `SymbolUse`."""
+    """Count the symbols of a model in sentences with trees.
+
+    Args:
+        source: see `SymbolUse`.
+        classes: see `SymbolUse`.
+    """
     counts = np.zeros(len(model.labels), np.int64)
     examples: dict[int, Counter[tuple[str, ...]]] = {}
     number = skipped = kept = 0
@@ -158,7 +167,8 @@ def sampled_sentences(bundle: ModelBundle, count: int, seed: int) -> Iterator[La
 def parsed_sentences(bundle: ModelBundle, path: str | Path) -> Iterator[LabelledSentence]:
     """Yield the sentences of a text file with their minimum Bayes risk trees and each span's most probable label.
 
-    Raises InputError like `read_sentences`, and for a text without a sentence of two or more words.
+    Raises:
+        InputError: like `read_sentences`, and for a text without a sentence of two or more words.
     """
     lines = read_sentences(path, bundle.normaliser)
     is_empty = True
@@ -189,11 +199,15 @@ def parsed_sentences(bundle: ModelBundle, path: str | Path) -> Iterator[Labelled
 
 @dataclass(frozen=True)
 class ListedRule:
-    """A binary rule. left, right: its children.
+    """A binary rule.
 
-    left_word, right_word: the most probable word of a preterminal child, see `ListedPreterminal`; None for a
-        nonterminal.
-    left_phrase, right_phrase: the phrase that a nonterminal child resembles, see `ListedNonterminal`; None if none.
+    Attributes:
+        left: its left child.
+        right: its right child.
+        left_word: the most probable word of a left preterminal, see `ListedPreterminal`; None for a nonterminal.
+        right_word: the same of the right child.
+        left_phrase: the phrase that a left nonterminal resembles, see `ListedNonterminal`; None if none.
+        right_phrase: the same of the right child.
     """
 
     left: str
@@ -213,10 +227,15 @@ class ListedRule:
 
 @dataclass(frozen=True)
 class ListedNonterminal:
-    """A nonterminal. count, share: number and share of constituents with this label.  start_probability: p(S -> A).
+    """A nonterminal.
 
-    phrase: the English phrase that its constituents resemble, such as NP, see `phrase_names`; None if none.
-    rules: the most probable rules.  examples: its most frequent constituents, as text.
+    Attributes:
+        count: number of constituents with this label.
+        share: share of constituents with this label.
+        start_probability: p(S -> A).
+        phrase: the English phrase that its constituents resemble, such as NP, see `phrase_names`; None if none.
+        rules: the most probable rules.
+        examples: its most frequent constituents, as text.
     """
 
     symbol: str
@@ -230,7 +249,11 @@ class ListedNonterminal:
 
 @dataclass(frozen=True)
 class ListedWord:
-    """A word of a preterminal. probability: p(w | T)."""
+    """A word of a preterminal.
+
+    Attributes:
+        probability: p(w | T).
+    """
 
     word: str
     probability: float
@@ -238,9 +261,14 @@ class ListedWord:
 
 @dataclass(frozen=True)
 class ListedPreterminal:
-    """A preterminal. count, share: number and share of words with this label.  words: its most probable words.
+    """A preterminal.
 
     Tokens that stand for many words are left out where there are others, see `class_tokens`.
+
+    Attributes:
+        count: number of words with this label.
+        share: share of words with this label.
+        words: its most probable words.
     """
 
     symbol: str
@@ -271,7 +299,11 @@ GRAMMAR_ENTRIES = Columns(
 
 @dataclass(frozen=True, eq=False)
 class GrammarReport(HasReport):
-    """A grammar's most used symbols. rules_note: which rules are listed; "" for a grammar with fixed rules."""
+    """A grammar's most used symbols.
+
+    Attributes:
+        rules_note: which rules are listed; "" for a grammar with fixed rules.
+    """
 
     model_type: str
     nonterminal_count: int
@@ -324,9 +356,12 @@ class GrammarReport(HasReport):
 def list_grammar(bundle: ModelBundle, text: str | Path | None = None, symbols: int = SYMBOLS) -> GrammarReport:
     """Return the most used symbols of a model's grammar, with rules, words and examples.
 
-    text: a text file that is parsed to count symbols; None: sentences are sampled from the grammar.
-    symbols: number of nonterminals and of preterminals to list.
-    Raises InputError for a model without a grammar, and for a text without sentences of two or more words.
+    Args:
+        text: a text file that is parsed to count symbols; None: sentences are sampled from the grammar.
+        symbols: number of nonterminals and of preterminals to list.
+
+    Raises:
+        InputError: for a model without a grammar, and for a text without sentences of two or more words.
     """
     if symbols < 1:
         raise InputError(f"symbols: found {symbols}; expected 1 or more")
@@ -391,7 +426,10 @@ CONCORDANCE = Columns(
 class Concordance(HasReport):
     """Constituents of a text that a rule makes, with their contexts.
 
-    rule: as asked for.  constituents: the listed ones, with the columns of CONCORDANCE.  count: of all.
+    Attributes:
+        rule: as asked for.
+        constituents: the listed ones, with the columns of CONCORDANCE.
+        count: the count of all.
     """
 
     rule: str
@@ -418,9 +456,13 @@ class Concordance(HasReport):
 def list_concordance(bundle: ModelBundle, text: str | Path, rule: str, lines: int = LINES) -> Concordance:
     """Return the constituents of a parsed text that a rule makes.
 
-    rule: parent, left and right child, such as "NT-3 -> NT-4 T-7"; * stands for any symbol, and the arrow may be left
-        out.  lines: number of constituents to list.
-    Raises InputError for a rule of another form or with unknown symbols, and like `list_grammar`.
+    Args:
+        rule: parent, left and right child, such as "NT-3 -> NT-4 T-7"; * stands for any symbol, and the arrow may be
+            left out.
+        lines: number of constituents to list.
+
+    Raises:
+        InputError: for a rule of another form or with unknown symbols, and like `list_grammar`.
     """
     model = bundle.require(HasGrammar, "syntaxlm grammar")
     bundle.model.eval()

@@ -62,11 +62,12 @@ FILES_READ = Columns(
 class Inspection:
     """One way of reading a file.
 
-    file: as it was named
-    report: how it was read; None if it cannot be read
-    commands: examples of commands that read such a file
-    warnings: messages of the reader about a file that it read
-    problem: the message of the reader that refused it; "" if it was read
+    Attributes:
+        file: as it was named.
+        report: how it was read; None if it cannot be read.
+        commands: examples of commands that read such a file.
+        warnings: messages of the reader about a file that it read.
+        problem: the message of the reader that refused it; "" if it was read.
     """
 
     file: str
@@ -136,12 +137,18 @@ def _json_of(inspection: Inspection) -> dict[str, Any]:
 def inspect(*files: str | Path) -> InspectionReport:
     """Show what files are, and how the commands of the package would read them.
 
-    files: files or folders of text, trees, tables, minimal pairs, test suites, frequency lists or n-grams
-    Returns a result with one row per way of reading a file; a file that no reader accepts has a problem instead.
-    Raises InputError if no file is named.
+    Args:
+        files: files or folders of text, trees, tables, minimal pairs, test suites, frequency lists or n-grams.
 
-    >>> syntaxlm.inspect("corpus/test.mrg").inspections[0].report.counts["sentences"]
-    3
+    Returns:
+        A result with one row per way of reading a file; a file that no reader accepts has a problem instead.
+
+    Raises:
+        InputError: if no file is named.
+
+    Examples:
+        >>> syntaxlm.inspect("corpus/test.mrg").inspections[0].report.counts["sentences"]
+        3
     """
     if not files:
         raise InputError("inspect: found no file; expected at least one")

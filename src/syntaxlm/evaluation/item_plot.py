@@ -27,7 +27,11 @@ Means = Mapping[str, Mapping[str, Interval]]
 
 
 def check_plotted_conditions(conditions: Mapping[str, Levels]) -> None:
-    """Raise InputError for more conditions than a plot can tell apart. conditions: the levels of each, by name."""
+    """Raise InputError for more conditions than a plot can tell apart.
+
+    Args:
+        conditions: the levels of each, by name.
+    """
     lines, steps = _lines_and_steps(conditions)
     if len(lines) > len(SERIES) or len(steps) > len(FILLS):
         raise InputError(

@@ -58,8 +58,11 @@ REGION_COLUMNS: Mapping[str, Column] = {
 class ItemsReport(HasReport):
     """The surprisals of stimuli by region, item and condition.
 
-    scores: of each model, by name.  frequencies: of words; None without.  spillover: number of words before a region.
-    critical: name of the region that the question is about; None for all.
+    Attributes:
+        scores: the scores of each model, by name.
+        frequencies: the frequencies of words; None without.
+        spillover: number of words before a region.
+        critical: name of the region that the question is about; None for all.
     """
 
     stimuli: Stimuli
@@ -359,9 +362,10 @@ def evaluate_items(
     Raises:
         InputError: for the reasons of `Stimuli.read` and `score_words`, and if no sentence has the critical region.
 
-    >>> report = syntaxlm.evaluate_items(trained, "stimuli.csv")
-    >>> [row["region"] for row in report.rows()]
-    [1, 2, 1, 2]
+    Examples:
+        >>> report = syntaxlm.evaluate_items(trained, "stimuli.csv")
+        >>> [row["region"] for row in report.rows()]
+        [1, 2, 1, 2]
     """
     check_number("spillover", spillover, 0, MOST_SPILLOVER)
     named = models_by_name(models)

@@ -47,9 +47,13 @@ CLASSIFIER_ACCURACIES = Columns(
 def read_pairs(
     path: str | Path, task: PairTask, normaliser: Normaliser, labels: Sequence[str] | None = None
 ) -> Sequence[LabelledPair]:
-    """Read a file of pairs. labels: allowed labels of sentence pairs; None: any.
+    """Read a file of pairs.
 
-    Raises InputError for the reasons of `read_formula_pairs` and `read_labelled_pairs`.
+    Args:
+        labels: allowed labels of sentence pairs; None: any.
+
+    Raises:
+        InputError: for the reasons of `read_formula_pairs` and `read_labelled_pairs`.
     """
     return read_formula_pairs(path) if task == "logic" else read_labelled_pairs(path, normaliser, labels)
 
@@ -80,7 +84,9 @@ class EncodedPairs:
 class GroupScore:
     """Scores of a group of pairs.
 
-    correct: number of correct answers.  majority: number of pairs with the most frequent label of the file.
+    Attributes:
+        correct: number of correct answers.
+        majority: number of pairs with the most frequent label of the file.
     """
 
     pairs: int
@@ -102,7 +108,8 @@ class GroupScore:
 class AnsweredPairs(HasReport):
     """A classifier's answers to the pairs of a file.
 
-    answers: the predicted label of each pair.
+    Attributes:
+        answers: the predicted label of each pair.
     """
 
     source: str
@@ -140,8 +147,10 @@ class AnsweredPairs(HasReport):
     ) -> Report:
         """Return a report.
 
-        heading: of the first column.  label: what the classifier predicts.  shown: blocks of rows of the table, by
-        title; groups without pairs are left out.
+        Args:
+            heading: the heading of the first column.
+            label: what the classifier predicts.
+            shown: blocks of rows of the table, by title; groups without pairs are left out.
         """
         rows = [
             {"grouping": grouping, "group": group, **score.to_dict()}
@@ -177,7 +186,8 @@ class AnsweredPairs(HasReport):
 class ClassificationReport(AnsweredPairs):
     """A classifier's answers, scored in all and for each label.
 
-    labels: those of the classifier, in the order of its classes.
+    Attributes:
+        labels: those of the classifier, in the order of its classes.
     """
 
     labels: tuple[str, ...]
@@ -198,7 +208,8 @@ class ClassificationReport(AnsweredPairs):
 class InferenceReport(AnsweredPairs):
     """A classifier's answers, the predicted relations, scored by number of operators.
 
-    maximum_operators: largest number of operators in the classifier's training pairs.
+    Attributes:
+        maximum_operators: largest number of operators in the classifier's training pairs.
     """
 
     maximum_operators: int
@@ -259,8 +270,11 @@ def evaluate_classifier(
 ) -> ClassificationReport:
     """Evaluate a classifier on the pairs of a file, which has the format of its training files.
 
-    device: where the classifier is run.
-    Raises InputError for the reasons of `read_pairs`, and for a label that the classifier does not have.
+    Args:
+        device: where the classifier is run.
+
+    Raises:
+        InputError: for the reasons of `read_pairs`, and for a label that the classifier does not have.
     """
     settings = bundle.settings
     pairs = read_pairs(path, settings.task, Normaliser(settings.normaliser), settings.labels)
@@ -272,8 +286,11 @@ def evaluate_inference(
 ) -> InferenceReport:
     """Evaluate a classifier on the formula pairs of a file.
 
-    device: where the classifier is run.
-    Raises InputError for the reasons of `read_formula_pairs`, and for a classifier of other pairs.
+    Args:
+        device: where the classifier is run.
+
+    Raises:
+        InputError: for the reasons of `read_formula_pairs`, and for a classifier of other pairs.
     """
     if bundle.settings.task != "logic":
         raise InputError(

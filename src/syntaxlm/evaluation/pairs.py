@@ -70,11 +70,14 @@ _COUNTS = {"ties": "ties", "read_alike": "identical after normalisation"}
 class PairScores:
     """One model's scores of all pairs. All arrays have the shape (n,), in the order of the pairs.
 
-    better, worse: natural log-probabilities of the two sentences.
-    unknown_sides: how many of the two sentences have an unknown word among the words that they have more often than the
-        other: 0, 1 or 2.
-    all_known: whether the vocabulary has all words of both sentences.
-    read_alike: whether both sentences are identical after normalisation, with all unknown words replaced by one token.
+    Attributes:
+        better: natural log-probability of the better sentence.
+        worse: natural log-probability of the worse sentence.
+        unknown_sides: how many of the two sentences have an unknown word among the words that they have more often than
+            the other: 0, 1 or 2.
+        all_known: whether the vocabulary has all words of both sentences.
+        read_alike: whether both sentences are identical after normalisation, with all unknown words replaced by one
+            token.
     """
 
     name: str
@@ -101,7 +104,11 @@ class PairScores:
         return self.better == self.worse
 
     def accuracies(self, among: Flags) -> dict[str, Accuracy]:
-        """Return the accuracy of each set of words.  among: (n,), the pairs to include."""
+        """Return the accuracy of each set of words.
+
+        Args:
+            among: (n,), the pairs to include.
+        """
         sets = {"all": among, "differing_words_known": self.differing_known, "all_words_known": self.all_known}
         return {name: Accuracy.of(self.correct[among & members]) for name, members in sets.items()}
 
@@ -110,7 +117,9 @@ class PairScores:
 class PairsReport(HasReport):
     """The results of several models on the same pairs.
 
-    sources: the files.  style: how the text was changed before the models' normalisers read it.
+    Attributes:
+        sources: the files.
+        style: how the text was changed before the models' normalisers read it.
     """
 
     pairs: tuple[MinimalPair, ...]
@@ -359,9 +368,10 @@ def evaluate_pairs(
         InputError: for the reasons of `read_pairs`, for models without sentence probabilities, and for a sentence that
             a model's normaliser leaves empty.
 
-    >>> report = syntaxlm.evaluate_pairs({"en-fast": nlp, "lstm": trained}, "pairs.jsonl")
-    >>> [model.name for model in report.models]
-    ['en-fast', 'lstm']
+    Examples:
+        >>> report = syntaxlm.evaluate_pairs({"en-fast": nlp, "lstm": trained}, "pairs.jsonl")
+        >>> [model.name for model in report.models]
+        ['en-fast', 'lstm']
     """
     named, paths = models_by_name(models), files_of(files, "files")
     style = TextOptions(punctuation=punctuation, contractions=contractions)
@@ -375,8 +385,12 @@ def score_pairs(
 ) -> PairScores:
     """Score pairs with one model.
 
-    style: how the text is changed before the model's normaliser reads it.  name: the model's name, for messages.
-    Raises InputError for a sentence that the normaliser leaves empty.
+    Args:
+        style: how the text is changed before the model's normaliser reads it.
+        name: the model's name, for messages.
+
+    Raises:
+        InputError: for a sentence that the normaliser leaves empty.
     """
     reader, knows = TextReader.of(bundle.normaliser, bundle.vocabulary, style), bundle.vocabulary.knows
     warn_of_doubts(

@@ -57,12 +57,15 @@ PERPLEXITIES = Columns(
 class LanguageModelScore(HasReport):
     """Language model results on a text.
 
-    nats: total negative log-probability; for dependency-tree models that of the words given the trees, P(S | T).
-    tokens: number of predicted tokens, including ends of sentences if these are predicted. unknown: number of unknown
-    tokens. characters: number of characters of the original text: white space between two words and the end of a
-    sentence count as one each, characters dropped by the normaliser as none. mode: how the text was read. given_trees:
-    whether words are predicted given their trees.
-    likelihood_estimate: description of the estimate that replaces exact log-probabilities; None if they are exact.
+    Attributes:
+        nats: total negative log-probability; for dependency-tree models that of the words given the trees, P(S | T).
+        tokens: number of predicted tokens, including ends of sentences if these are predicted.
+        unknown: number of unknown tokens.
+        characters: number of characters of the original text: white space between two words and the end of a sentence
+            count as one each, characters dropped by the normaliser as none.
+        mode: how the text was read.
+        given_trees: whether words are predicted given their trees.
+        likelihood_estimate: description of the estimate that replaces exact log-probabilities; None if they are exact.
     """
 
     nats: float
@@ -142,7 +145,8 @@ class LanguageModelScore(HasReport):
 class CachedScore(LanguageModelScore):
     """Language model results on a text with a neural cache.
 
-    without_cache: results of the model alone on the same stream in one column.
+    Attributes:
+        without_cache: results of the model alone on the same stream in one column.
     """
 
     cache: CacheSettings
@@ -165,8 +169,9 @@ class CachedScore(LanguageModelScore):
 def evaluate_language_model(scorer: Scorer, corpus: Corpus, cache: CacheSettings | None = None) -> LanguageModelScore:
     """Return the score of a text or of dependency trees; with a cache, a `CachedScore`.
 
-    Raises InputError for trees with a cache, for trees without labels if the model reads labels, and for a model
-    without the required probabilities.
+    Raises:
+        InputError: for trees with a cache, for trees without labels if the model reads labels, and for a model without
+            the required probabilities.
     """
     if cache is None:
         estimate = scorer.model.likelihood_estimate if isinstance(scorer.model, ScoresSentences) else None
@@ -219,11 +224,14 @@ def evaluate_text(
 ) -> LanguageModelScore:
     """Return the score of a stored model on a text.
 
-    text: a file with one sentence per line, "-" for standard input; or the sentences. A dependency-tree model is scored
-    on dependency trees: a file, a folder or a pattern.
-    cache: settings of a neural cache; the result is a `CachedScore`.
-    Raises InputError for a file without text or trees, for options with a dependency-tree model, and for a cache with a
-    model without hidden states.
+    Args:
+        text: a file with one sentence per line, "-" for standard input; or the sentences. A dependency-tree model is
+            scored on dependency trees: a file, a folder or a pattern.
+        cache: settings of a neural cache; the result is a `CachedScore`.
+
+    Raises:
+        InputError: for a file without text or trees, for options with a dependency-tree model, and for a cache with a
+            model without hidden states.
     """
     if cache is not None:
         bundle.require(HasHiddenStates, "a neural cache")

@@ -27,8 +27,9 @@ Profile = tuple[Counter[str], ...]  # of first words, of last words, of lengths
 def phrase_names(examples: Mapping[int, Counter[tuple[str, ...]]]) -> dict[int, str]:
     """Return the name, such as NP, of each symbol that resembles a phrase.
 
-    examples: by symbol, its constituents with their frequencies. Symbols that resemble no phrase have no name, and none
-    has one if the words are not English.
+    Args:
+        examples: by symbol, its constituents with their frequencies. Symbols that resemble no phrase have no name, and
+            none has one if the words are not English.
     """
     words: Counter[str] = Counter()
     for constituents in examples.values():

@@ -80,8 +80,9 @@ MANY_SPLIT = 0.05  # share of words of several tokens above which a note is prin
 def smooth_terms(predictors: Predictors, rows: Flags, spillover: int, count: int) -> dict[str, Numbers]:
     """Return the nonlinear terms of length and log frequency of the word and of previous words, (n,) each.
 
-    rows: (n,) the words whose quantiles are the knots.  count: number of knots; a predictor has fewer if quantiles are
-    equal, and no term if fewer than 3 differ.
+    Args:
+        rows: (n,) the words whose quantiles are the knots.
+        count: number of knots; a predictor has fewer if quantiles are equal, and no term if fewer than 3 differ.
     """
     terms: dict[str, Numbers] = {}
     for name in (previous_name(name, lag) for lag in range(spillover + 1) for name in _SMOOTH):
@@ -94,7 +95,15 @@ def smooth_terms(predictors: Predictors, rows: Flags, spillover: int, count: int
 
 
 class BinnedMean(NamedTuple):
-    """A bin. x: mean of its x values.  mean, low, high: of its y values, with the interval.  size: number of values."""
+    """A bin.
+
+    Attributes:
+        x: mean of its x values.
+        mean: mean of its y values.
+        low: lower end of the interval of the mean.
+        high: upper end of the interval of the mean.
+        size: number of values.
+    """
 
     x: float
     mean: float
@@ -113,7 +122,11 @@ def binned_means(x: Numbers, y: Numbers, bins: int = BINS) -> Iterator[BinnedMea
 def plot_binned_means(
     bins: Mapping[str, Sequence[BinnedMean]], unit: str, ax: Axes | Sequence[Axes] | None = None
 ) -> Plot:
-    """Return means by surprisal with their intervals, a panel per model. bins: by the label of the model."""
+    """Return means by surprisal with their intervals, a panel per model.
+
+    Args:
+        bins: by the label of the model.
+    """
     rows = -(-len(bins) // MOST_PANELS)
     columns = -(-len(bins) // rows)
     plot = new_plot(f"{unit} by surprisal", ax, len(bins), rows, (1.0 + 2.6 * columns, 0.4 + 2.6 * rows), share=True)
@@ -129,12 +142,17 @@ def plot_binned_means(
 class ModelResult:
     """The result of one model.
 
-    scores: of all displayed words.  mean_surprisal: bits, over the analysed words.
-    delta: held-out delta log-likelihood in nats per word, with its 95% interval over sentences.
-    deltas: (r,) of each analysed word.  fold_deltas: the means of the folds.
-    split_words: number of analysed words that the model reads as several tokens.  token_gain: held-out gain of the
-    baseline from the numbers of tokens.
-    baseline, regression: of all analysed words.  bins: reading time by surprisal.
+    Attributes:
+        scores: the scores of all displayed words.
+        mean_surprisal: bits, over the analysed words.
+        delta: held-out delta log-likelihood in nats per word, with its 95% interval over sentences.
+        deltas: (r,) of each analysed word.
+        fold_deltas: the means of the folds.
+        split_words: number of analysed words that the model reads as several tokens.
+        token_gain: held-out gain of the baseline from the numbers of tokens.
+        baseline: the baseline regression of all analysed words.
+        regression: the regression with surprisal of all analysed words.
+        bins: reading time by surprisal.
     """
 
     name: str
@@ -188,10 +206,12 @@ class ModelResult:
 class ReadingTimesReport(HasReport):
     """The figures of several models on the same words.
 
-    predictors: of the baseline, (n,) each.
-    analysed: (n,) whether each displayed word is in the regressions.  excluded: number of words left out, by reason.
-    fold: (n,) the fold of each analysed word, from 0; -1 for others.
-    style: how words were split before the models read them.
+    Attributes:
+        predictors: the predictors of the baseline, (n,) each.
+        analysed: (n,) whether each displayed word is in the regressions.
+        excluded: number of words left out, by reason.
+        fold: (n,) the fold of each analysed word, from 0; -1 for others.
+        style: how words were split before the models read them.
     """
 
     words: DisplayedWords
@@ -391,7 +411,11 @@ class ReadingTimesReport(HasReport):
 
 
 def _columns(coefficients: Sequence[str]) -> Columns:
-    """Return the columns of a report.  coefficients: names of the surprisals of a word and of previous words."""
+    """Return the columns of a report.
+
+    Args:
+        coefficients: names of the surprisals of a word and of previous words.
+    """
     columns = {
         "model": Column("text", "name of the model"),
         "context": Column("text", "reset or carry"),
@@ -455,12 +479,13 @@ def evaluate_reading_times(
         InputError: for wrong tables and settings, for models without token probabilities, if too few words are left,
             and if statsmodels is not installed (extra `stats`).
 
-    >>> settings = syntaxlm.RegressionSettings(unknown="keep")
-    >>> report = syntaxlm.evaluate_reading_times(
-    ...     trained, "times.csv", frequencies="corpus/train.txt", group="story", settings=settings
-    ... )
-    >>> len(report.models)
-    1
+    Examples:
+        >>> settings = syntaxlm.RegressionSettings(unknown="keep")
+        >>> report = syntaxlm.evaluate_reading_times(
+        ...     trained, "times.csv", frequencies="corpus/train.txt", group="story", settings=settings
+        ... )
+        >>> len(report.models)
+        1
     """
     named, settings = models_by_name(models), settings or RegressionSettings()
     style = TextOptions(punctuation=punctuation, contractions=contractions)

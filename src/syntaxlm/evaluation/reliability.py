@@ -22,8 +22,12 @@ BINS = 10
 class Bin(NamedTuple):
     """Predictions of similar probability.
 
-    low, high: of the probabilities, from 0 to 1.  size: number of predictions.  probability: their mean.
-    correct: the share of them that is correct.
+    Attributes:
+        low: lowest probability, from 0 to 1.
+        high: highest probability, from 0 to 1.
+        size: number of predictions.
+        probability: their mean.
+        correct: the share of them that is correct.
     """
 
     low: float
@@ -37,9 +41,12 @@ class Bin(NamedTuple):
 class Reliability:
     """The reliability of the probabilities of predicted constituents, and of the confidence of trees.
 
-    constituents: by probability, all but whole sentences.  sentences: by the mean probability of their constituents,
-        with the mean share of these that is in the gold tree as `correct`; sentences of three words or more.
     Niculescu-Mizil & Caruana 2005, "Predicting good probabilities with supervised learning", section 3.
+
+    Attributes:
+        constituents: by probability, all but whole sentences.
+        sentences: by the mean probability of their constituents, with the mean share of these that is in the gold tree
+            as `correct`; sentences of three words or more.
     """
 
     constituents: tuple[Bin, ...]
@@ -90,7 +97,9 @@ class Reliability:
 def reliability(table: SpanTable, trees: SpanSets, gold: SpanSets, scores: ParsingScores) -> Reliability:
     """Compare the probabilities of the constituents of trees with gold trees.
 
-    table: the probabilities of all spans.  scores: of the trees, which say what sentences are scored.
+    Args:
+        table: the probabilities of all spans.
+        scores: the scores of the trees, which say what sentences are scored.
     """
     chosen = scores.by_sentence.indices
     trees, gold, offsets = trees.select(chosen), gold.select(chosen), table.offsets[chosen]

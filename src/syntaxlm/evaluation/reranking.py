@@ -53,9 +53,10 @@ Values = npt.NDArray[np.float64]
 class Reranked:
     """The candidates of one sentence with their scores.
 
-    log_probs: (k,), ln P(S | T), nats.
-    values: (k,), the weighted sum of log-probability and parser's score.
-    picked: index of the candidate with the highest value, from 0.
+    Attributes:
+        log_probs: (k,), ln P(S | T), nats.
+        values: (k,), the weighted sum of log-probability and parser's score.
+        picked: index of the candidate with the highest value, from 0.
     """
 
     candidates: ParseCandidates
@@ -81,10 +82,13 @@ def rerank(
 ) -> Iterator[Reranked]:
     """Score the candidates of each sentence and picks one. Some thousand candidates are read at a time.
 
-    weight: the model's weight w, 0 to 1; the parser's scores have the weight 1 - w.
-    source: the file, for messages.
-    Raises InputError for a weight out of range, for a weight below 1 if there are no parser's scores, and for the
-    reasons of `log_probs_of_trees`.
+    Args:
+        weight: the model's weight w, 0 to 1; the parser's scores have the weight 1 - w.
+        source: the file, for messages.
+
+    Raises:
+        InputError: for a weight out of range, for a weight below 1 if there are no parser's scores, and for the reasons
+            of `log_probs_of_trees`.
     """
     if not 0 <= weight <= 1:
         raise InputError(f"weight {weight:g}; expected a number from 0 to 1")
@@ -126,8 +130,12 @@ def _chunks(candidates: Iterable[ParseCandidates]) -> Iterator[list[ParseCandida
 class WeightTuning:
     """The weight with the highest UAS without punctuation on a file of candidates.
 
-    uas, model_uas, parser_uas: UAS with this weight, with the model alone, and with the parser's scores alone; 0 to 1.
-    sentences, source: number of sentences of the file, and the file.
+    Attributes:
+        uas: UAS with this weight, 0 to 1.
+        model_uas: UAS with the model alone.
+        parser_uas: UAS with the parser's scores alone.
+        sentences: number of sentences of the file.
+        source: the file.
     """
 
     weight: float
@@ -147,9 +155,13 @@ class WeightTuning:
 def tune_weight(bundle: ModelBundle, candidates: str | Path, gold: str | Path, score: str = SCORE) -> WeightTuning:
     """Return the weight in `WEIGHTS` with the highest UAS without punctuation; of tied ones, the middle one.
 
-    candidates, gold: files of candidates and gold trees, different from those of the evaluation.
-    score: the comment with the parser's score.
-    Raises InputError for the reasons of `rerank` and `with_gold`.
+    Args:
+        candidates: file of candidates, different from that of the evaluation.
+        gold: file of gold trees, different from that of the evaluation.
+        score: the comment with the parser's score.
+
+    Raises:
+        InputError: for the reasons of `rerank` and `with_gold`.
     """
     read = list(with_gold(read_candidates(candidates, score), gold))
     if not read[0].scores:
@@ -208,13 +220,16 @@ RERANKING_SCORES = Columns(
 class RerankReport(HasReport):
     """The results of reranking.
 
-    sources: the files of candidates and of gold trees; the latter is "" if there is none.
-    sentences, candidates: number of sentences and of candidates.
-    others: number of sentences whose first candidate was not picked.
-    weight: the model's weight.  tuning: how the weight was chosen; None if it was given.
-    scores: attachment scores by the way of choosing a candidate (`PICKED`, `MODEL`, `PARSER`, `FIRST`, `RANDOM`,
-        `BEST`); empty without gold trees. The scores of a random candidate are expected values. Those of the best
-        candidate are upper bounds, each figure on its own.
+    Attributes:
+        sources: the files of candidates and of gold trees; the latter is "" if there is none.
+        sentences: number of sentences.
+        candidates: number of candidates.
+        others: number of sentences whose first candidate was not picked.
+        weight: the model's weight.
+        tuning: how the weight was chosen; None if it was given.
+        scores: attachment scores by the way of choosing a candidate (`PICKED`, `MODEL`, `PARSER`, `FIRST`, `RANDOM`,
+            `BEST`); empty without gold trees. The scores of a random candidate are expected values. Those of the best
+            candidate are upper bounds, each figure on its own.
     """
 
     sources: tuple[str, str]
@@ -290,15 +305,18 @@ def evaluate_reranking(
 ) -> RerankReport:
     """Rerank a file of candidates, reading some thousand candidates at a time.
 
-    candidates: the file, see `read_candidates`.
-    gold: the gold trees of its sentences; None: nothing is scored.
-    weight: the model's weight; None: chosen with `tune`, or else 1, which ignores the parser's scores.
-    tune: files of candidates and gold trees for choosing the weight, see `tune_weight`. They must not be those that are
-        evaluated.
-    score: the comment with the parser's score.
-    write: called with each picked tree, a sentence in CoNLL-U.
-    Raises InputError for the reasons of `rerank`, `read_candidates` and `with_gold`, if both `weight` and `tune` are
-    given, and if the weight would be chosen on an evaluated file.
+    Args:
+        candidates: the file, see `read_candidates`.
+        gold: the gold trees of its sentences; None: nothing is scored.
+        weight: the model's weight; None: chosen with `tune`, or else 1, which ignores the parser's scores.
+        tune: files of candidates and gold trees for choosing the weight, see `tune_weight`. They must not be those that
+            are evaluated.
+        score: the comment with the parser's score.
+        write: called with each picked tree, a sentence in CoNLL-U.
+
+    Raises:
+        InputError: for the reasons of `rerank`, `read_candidates` and `with_gold`, if both `weight` and `tune` are
+            given, and if the weight would be chosen on an evaluated file.
     """
     bundle.require(GeneratesTrees, "rerank")
     if weight is not None and tune is not None:

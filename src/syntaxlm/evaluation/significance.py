@@ -46,7 +46,8 @@ Credits = npt.NDArray[np.float64]
 class Accuracy:
     """Accuracy on a number of items, such as minimal pairs or questions.
 
-    correct: number of correct items; a question whose correct candidate ties with k - 1 others counts 1/k.
+    Attributes:
+        correct: number of correct items; a question whose correct candidate ties with k - 1 others counts 1/k.
     """
 
     correct: float
@@ -87,9 +88,13 @@ def compare_credits(
 ) -> BootstrapResult:
     """Compare the credits of two models on the same items with a paired bootstrap.
 
-    first, second: (n,), credits from 0 to 1.  samples: number of bootstrap samples.
     This is `trees.compare_runs` of single runs for many items with few distinct differences: the number of times that
     each difference is drawn has a multinomial distribution, so no single items are drawn.
+
+    Args:
+        first: (n,), credits of the first model, from 0 to 1.
+        second: (n,), credits of the second model, from 0 to 1.
+        samples: number of bootstrap samples.
     """
     values, counts = np.unique(first - second, return_counts=True)
     drawn = np.random.default_rng(seed).multinomial(len(first), counts / len(first), samples)
@@ -133,12 +138,14 @@ class TreeDetails(BaseModel):
 class DetailedScores:
     """The scores of a details file.
 
-    source: the file.  measure: what is measured, with all choices that must agree: "F1, protocol wsj-test".
-    names: the name of each run, for the report: the decoder of trees, or the model.
-    items: identifies each of the n items, so that two files can be compared.
-    scores: of the runs.
-    known: (runs, n), whether all differing words of the item are known to the model; None for trees.
-    trees: lines of trees by their place; none for other items.
+    Attributes:
+        source: the file.
+        measure: what is measured, with all choices that must agree: "F1, protocol wsj-test".
+        names: the name of each run, for the report: the decoder of trees, or the model.
+        items: identifies each of the n items, so that two files can be compared.
+        scores: the scores of the runs.
+        known: (runs, n), whether all differing words of the item are known to the model; None for trees.
+        trees: lines of trees by their place; none for other items.
     """
 
     source: str
@@ -154,8 +161,11 @@ class DetailedScores:
 class ModelRuns:
     """The runs (seeds) of one model.
 
-    sources: the files.  names: of the runs.  scores: on all items.  is_baseline: these are right-branching trees, which
-    have no seeds.
+    Attributes:
+        sources: the files.
+        names: the names of the runs.
+        scores: on all items.
+        is_baseline: these are right-branching trees, which have no seeds.
     """
 
     sources: tuple[str, ...]
@@ -183,9 +193,12 @@ class ModelRuns:
 class Significance(HasReport):
     """The comparison of two models.
 
-    measure, items: what was measured, and the number of items.
-    result: first minus second on all items.  known: on the items whose differing words all models know; None for trees,
-        if there are none, and if these are all items.
+    Attributes:
+        measure: what was measured.
+        items: number of items.
+        result: first minus second on all items.
+        known: on the items whose differing words all models know; None for trees, if there are none, and if these are
+            all items.
     """
 
     measure: str
@@ -231,11 +244,16 @@ def compare_details(
 ) -> Significance:
     """Compare two models by the details files of their seeds, with `trees.compare_runs`.
 
-    first, second: files that `--details` of `evaluate parse`, `trees`, `pairs` or `completion` wrote, one per seed.
-        second may be [RIGHT_BRANCHING] if the files of the first model are of trees.
-    samples, seed: number of bootstrap samples, and the seed of their random numbers.
-    Raises InputError if files have different items or measures, if one model has a file twice or trees of several
-    decoders, and for right branching if the files are not of trees.
+    Args:
+        first: files that `--details` of `evaluate parse`, `trees`, `pairs` or `completion` wrote for the first model,
+            one per seed.
+        second: files of the second model; or [RIGHT_BRANCHING] if the files of the first model are of trees.
+        samples: number of bootstrap samples.
+        seed: seed of their random numbers.
+
+    Raises:
+        InputError: if files have different items or measures, if one model has a file twice or trees of several
+            decoders, and for right branching if the files are not of trees.
     """
     if isinstance(first, str) or isinstance(second, str):
         raise TypeError("compare_details takes lists of files, not one string")

@@ -61,7 +61,8 @@ FORMULA_CHARACTERS = 80  # characters of a formula in a table
 class RegionSurprisal(NamedTuple):
     """A region's surprisal in bits, the sum over its words; 0 for a region without words.
 
-    known: whether the model has read the region, and knows all its words.
+    Attributes:
+        known: whether the model has read the region, and knows all its words.
     """
 
     bits: float
@@ -72,8 +73,10 @@ class RegionSurprisal(NamedTuple):
 class SuiteScores:
     """One model's results on a suite.
 
-    regions: of each item, the surprisals by condition and number of the region.
-    holds: (predictions, items).  known: (predictions, items), whether all words of the prediction's regions are known.
+    Attributes:
+        regions: the regions of each item, the surprisals by condition and number of the region.
+        holds: (predictions, items).
+        known: (predictions, items), whether all words of the prediction's regions are known.
     """
 
     suite: Suite
@@ -83,7 +86,11 @@ class SuiteScores:
 
     @classmethod
     def of(cls, suite: Suite, regions: Sequence[dict[str, dict[int, RegionSurprisal]]]) -> SuiteScores:
-        """Evaluate the predictions of a suite.  regions: see the class."""
+        """Evaluate the predictions of a suite.
+
+        Args:
+            regions: see the class.
+        """
 
         def of_items(region: Region) -> Iterator[list[RegionSurprisal]]:
             for item in regions:
@@ -119,13 +126,21 @@ class SuiteScores:
         ]
 
     def accuracy(self, words: str) -> Accuracy:
-        """Return the share of correct items.  words: which items: all, or words_known."""
+        """Return the share of correct items.
+
+        Args:
+            words: which items: all, or words_known.
+        """
         return Accuracy.of(self.correct[self.all_known | (words == "all")])
 
 
 @dataclass(frozen=True, eq=False)
 class ModelSuites:
-    """One model's results on all suites.  name: of the model."""
+    """One model's results on all suites.
+
+    Attributes:
+        name: the name of the model.
+    """
 
     name: str
     suites: tuple[SuiteScores, ...]
@@ -148,7 +163,9 @@ class ModelSuites:
 class SuitesReport(HasReport):
     """The results of several models on the same suites.
 
-    sources: the files.  options: how words are split before the models' normalisers read them.
+    Attributes:
+        sources: the files.
+        options: how words are split before the models' normalisers read them.
     """
 
     suites: tuple[Suite, ...]
@@ -364,9 +381,10 @@ def evaluate_suites(
     Raises:
         InputError: for the reasons of `read_suites`, and for models without token probabilities.
 
-    >>> report = syntaxlm.evaluate_suites(trained, "suite.csv", predictions="(2;%plural%) < (2;%singular%)")
-    >>> len(report.suites)
-    1
+    Examples:
+        >>> report = syntaxlm.evaluate_suites(trained, "suite.csv", predictions="(2;%plural%) < (2;%singular%)")
+        >>> len(report.suites)
+        1
     """
     named, paths = models_by_name(models), files_of(files, "files")
     options = TextOptions(punctuation=punctuation, contractions=contractions)
@@ -378,7 +396,12 @@ def evaluate_suites(
 def score_suites(
     bundle: ModelBundle, suites: Sequence[Suite], options: TextOptions = TextOptions(), name: str = "model"
 ) -> ModelSuites:
-    """Evaluate one model on suites.  name: of the model, for the report.  options: see `evaluate_suites`."""
+    """Evaluate one model on suites.
+
+    Args:
+        name: the name of the model, for the report.
+        options: see `evaluate_suites`.
+    """
     reading = ScoreOptions(context="reset", punctuation=options.punctuation, contractions=options.contractions)
     sentences = _sentences(suites)
     warn_of_doubts(TextReader.of(bundle.normaliser, bundle.vocabulary, options), sentences, name)
@@ -400,7 +423,11 @@ def _sentences(suites: Sequence[Suite]) -> list[str]:
 
 
 def region_surprisals(condition: Condition, words: Iterable[WordSurprisal]) -> dict[int, RegionSurprisal]:
-    """Return the surprisal of each region of a sentence, by its number.  words: rows of the sentence."""
+    """Return the surprisal of each region of a sentence, by its number.
+
+    Args:
+        words: rows of the sentence.
+    """
     numbers, starts = list(condition.starts), list(condition.starts.values())
     bits = dict.fromkeys(condition.regions, 0.0)
     are_known: dict[int, list[bool]] = {number: [] for number in numbers}

@@ -25,9 +25,10 @@ LABELS_PRINTED = 10  # gold labels whose recall is printed, most frequent first
 class GoldTrees:
     """Gold trees after preprocessing.
 
-    spans: the spans of the trees.
-    numbers: for each tree, the number of its sentence in the source before preprocessing, from 1.
-    preprocessing: the name of the gold-tree preprocessing.
+    Attributes:
+        spans: the spans of the trees.
+        numbers: for each tree, the number of its sentence in the source before preprocessing, from 1.
+        preprocessing: the name of the gold-tree preprocessing.
     """
 
     trees: Sequence[Tree]
@@ -41,12 +42,18 @@ class GoldTrees:
 class ScoredSentence:
     """One sentence with its trees and its scores.
 
-    number: the number of the sentence in the treebank before preprocessing, from 1.
-    words: the words after preprocessing.
-    precision, recall, f1: scores of this sentence alone, 0 to 1, even if the protocol pools counts.
-    matched_spans, predicted_spans, gold_spans: numbers of spans that the protocol counts.
-    predicted, gold: the trees in bracket notation.
-    decoder: the decoder of the predicted tree, or "predicted" for trees that were read from a file.
+    Attributes:
+        number: the number of the sentence in the treebank before preprocessing, from 1.
+        words: the words after preprocessing.
+        precision: the precision of this sentence alone, 0 to 1, even if the protocol pools counts.
+        recall: the recall of this sentence alone.
+        f1: the f1 of this sentence alone.
+        matched_spans: number of predicted spans that are gold spans, of those that the protocol counts.
+        predicted_spans: number of predicted spans that the protocol counts.
+        gold_spans: number of gold spans that the protocol counts.
+        predicted: the predicted tree in bracket notation.
+        gold: the gold tree in bracket notation.
+        decoder: the decoder of the predicted tree, or "predicted" for trees that were read from a file.
     """
 
     number: int
@@ -68,8 +75,9 @@ class ScoredSentence:
 class RandomWeights:
     """Scores of untrained models with the same settings and vocabulary, a baseline for the effect of training.
 
-    scores: by decoder, one for each seed, with the same layer as the trained model.
-    chosen: the decoder of the chosen trees.
+    Attributes:
+        scores: by decoder, one for each seed, with the same layer as the trained model.
+        chosen: the decoder of the chosen trees.
     """
 
     scores: dict[str, tuple[ParsingScores, ...]]
@@ -131,18 +139,21 @@ _HEADINGS = {
 class ParsingReport(HasReport):
     """Scores of predicted trees, with baselines and upper bounds.
 
-    scores, predicted: scores and spans of the predicted trees by name. The name is a decoder of the model, or
-        "predicted" for trees of a file. If averaged models use different decoders, the name lists all of them in the
-        order of the models: "2 biased + right".
-    chosen: the name of the requested decoder.
-    right_by_decoder: comparison of the trees of each name with right branching.
-    models: number of models whose trees are averaged.
-    layer: the layer of the distances; None for averages, files, and trees that are not decoded from distances.
-    f1_by_layer: F1 by layer and decoder, under the same protocol; empty for models with fewer than two layers.
-    random_weights: scores of untrained models; None if they were not requested.
-    labels: the induced labels of the chosen trees, mapped to gold labels; None for averages, files, and models or
-        treebanks without labels.
-    reliability: of the probabilities of the chosen trees; None for averages, files, and other structures.
+    Attributes:
+        scores: scores of the predicted trees by name. The name is a decoder of the model, or "predicted" for trees of a
+            file. If averaged models use different decoders, the name lists all of them in the order of the models:
+            "2 biased + right".
+        predicted: spans of the predicted trees by name.
+        chosen: the name of the requested decoder.
+        right_by_decoder: comparison of the trees of each name with right branching.
+        models: number of models whose trees are averaged.
+        layer: the layer of the distances; None for averages, files, and trees that are not decoded from distances.
+        f1_by_layer: F1 by layer and decoder, under the same protocol; empty for models with fewer than two layers.
+        random_weights: scores of untrained models; None if they were not requested.
+        labels: the induced labels of the chosen trees, mapped to gold labels; None for averages, files, and models or
+            treebanks without labels.
+        reliability: the reliability of the probabilities of the chosen trees; None for averages, files, and other
+            structures.
     """
 
     scores: dict[str, ParsingScores]
@@ -216,7 +227,8 @@ class ParsingReport(HasReport):
     def details(self, name: str | None = None) -> list[ScoredSentence]:
         """Return every scored sentence, in the order of the treebank.
 
-        name: a key of `scores`, whose trees are returned; None: `chosen`.
+        Args:
+            name: a key of `scores`, whose trees are returned; None: `chosen`.
         """
         name = name or self.chosen
         rows, protocol = self.scores[name].by_sentence, self.scores[name].protocol

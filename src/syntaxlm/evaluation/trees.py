@@ -57,8 +57,11 @@ class _Way(NamedTuple):
 def protocol_named(name: str, max_words: int | None = None) -> Protocol:
     """Return a protocol by name.
 
-    max_words: replaces the protocol's limit of sentence length; None: it is unchanged.
-    Raises InputError for an unknown name, and a limit below 1.
+    Args:
+        max_words: replaces the protocol's limit of sentence length; None: it is unchanged.
+
+    Raises:
+        InputError: for an unknown name, and a limit below 1.
     """
     if name not in PROTOCOLS:
         raise InputError(f"found protocol {name!r}; expected one of {', '.join(PROTOCOLS)}")
@@ -90,7 +93,8 @@ def _report(
 ) -> ParsingReport:
     """Return the report on predicted trees.
 
-    all_gold: also the sentences that the protocol excludes; the random baselines are drawn for all of them.
+    Args:
+        all_gold: also the sentences that the protocol excludes; the random baselines are drawn for all of them.
     """
     spans = gold.spans
     scores = {name: score(trees, spans, protocol) for name, trees in predicted.items()}
@@ -159,9 +163,10 @@ def evaluate_parsing(
         InputError: for the reasons of `parse_lines` and `read_treebank`; for a model that reads tags, also if words
             have no tags or if most tags are unknown. A few unknown tags give an InputWarning.
 
-    >>> report = syntaxlm.evaluate_parsing(nlp, "corpus/test.mrg", "wsj40")
-    >>> report.chosen
-    'mbr'
+    Examples:
+        >>> report = syntaxlm.evaluate_parsing(nlp, "corpus/test.mrg", "wsj40")
+        >>> report.chosen
+        'mbr'
     """
     check_models(also)
     options = DecodingOptions(decoder=decoder, layer=layer, ties=ties, marks=marks)
@@ -235,8 +240,10 @@ def _f1_by_layer(
 def marks_in(treebank: Treebank, side: MarkSide, use: MarkUse) -> Marks | None:
     """Return the punctuation marks that the preprocessing of a treebank drops; None if they are not used.
 
-    side: where spans need a mark, unless `use` states it.
     If there are no marks, they are not used; this is an InputError if `use` states a side.
+
+    Args:
+        side: where spans need a mark, unless `use` states it.
     """
     before = np.array(list(chain.from_iterable(sentence.marks for sentence in treebank)), bool)
     if use == "none" or (use == "auto" and not before.any()):
@@ -253,7 +260,8 @@ def marks_in(treebank: Treebank, side: MarkSide, use: MarkUse) -> Marks | None:
 def sentences_up_to(treebank: Treebank, words: int | None) -> Treebank:
     """Return the sentences of up to this many words; all sentences if there is none, so that scoring reports it.
 
-    words: None: no limit.
+    Args:
+        words: None: no limit.
     """
     if words is None:
         return treebank
@@ -341,20 +349,25 @@ def evaluate_trees(
 ) -> ParsingReport:
     """Score predicted trees against gold trees.
 
-    predicted: a bracket file. A tree without words, such as (ROOT) or (()), is a failed parse; so is a blank line among
-        trees of one line each, if the numbers of sentences then agree.
-    gold: gold trees, a bracket file or a treebank (file, folder or pattern).
-    protocol: the evaluation protocol, a name or an object.
-    preprocessing: the gold-tree preprocessing: a name, a YAML file or a rule. If a prediction has all words of its
-        sentence, it loses those that are dropped from the gold tree; see `match_predictions`.
-    labelled: whether brackets start with a label; None: decided for each file, see `parse_brackets`.
-    failed: leave out sentences with a failed parse, as EVALB does (skip), or score them without brackets (zero).
     Warns of failed parses, and of sentences of which fewer than half of the words agree.
-    Raises InputError if the sentences differ in number or length.
 
-    >>> report = syntaxlm.evaluate_trees("corpus/test.mrg", "corpus/test.mrg")
-    >>> report.scores["predicted"].f1
-    1.0
+    Args:
+        predicted: a bracket file. A tree without words, such as (ROOT) or (()), is a failed parse; so is a blank line
+            among trees of one line each, if the numbers of sentences then agree.
+        gold: gold trees, a bracket file or a treebank (file, folder or pattern).
+        protocol: the evaluation protocol, a name or an object.
+        preprocessing: the gold-tree preprocessing: a name, a YAML file or a rule. If a prediction has all words of its
+            sentence, it loses those that are dropped from the gold tree; see `match_predictions`.
+        labelled: whether brackets start with a label; None: decided for each file, see `parse_brackets`.
+        failed: leave out sentences with a failed parse, as EVALB does (skip), or score them without brackets (zero).
+
+    Raises:
+        InputError: if the sentences differ in number or length.
+
+    Examples:
+        >>> report = syntaxlm.evaluate_trees("corpus/test.mrg", "corpus/test.mrg")
+        >>> report.scores["predicted"].f1
+        1.0
     """
     rule = find_preprocessing(preprocessing)
     treebank = read_treebank(gold, rule, labelled=labelled)
@@ -387,7 +400,8 @@ def _with_failed_parses(
 ) -> tuple[list[Tree], Treebank]:
     """Return predicted trees, and the gold sentences to score. If there are failed parses, both have equal lengths.
 
-    Raises InputError if there are failed parses and the numbers of sentences differ.
+    Raises:
+        InputError: if there are failed parses and the numbers of sentences differ.
     """
     trees, places = list(file.trees), list(file.failed)
     sizes = len(gold), len(gold) + len(gold.emptied)

@@ -82,7 +82,11 @@ class JobSettings:
 
 @dataclass(frozen=True)
 class JobFile:
-    """The content of job.json.  shards_sha256: of shards.jsonl."""
+    """The content of job.json.
+
+    Attributes:
+        shards_sha256: the shards sha256 of shards.jsonl.
+    """
 
     settings: JobSettings
     shards_sha256: str
@@ -101,8 +105,9 @@ class JobFolder:
     def opened(cls, path: Path) -> Iterator[JobFolder]:
         """Make the folder if needed, and lock it while the block runs.
 
-        Raises InputError if another process uses it, if it contains files that do not belong to a job, and if its
-        folder of rows is a link.
+        Raises:
+            InputError: if another process uses it, if it contains files that do not belong to a job, and if its folder
+                of rows is a link.
         """
         with ExitStack() as stack:
             made = make_and_lock(path, stack)
@@ -125,7 +130,8 @@ class JobFolder:
     def is_started(self, settings: JobSettings) -> bool:
         """Return whether the folder has the shards of a job with these settings.
 
-        Raises InputError if job.json is damaged; and, if a shard is done, for other settings, naming the differences.
+        Raises:
+            InputError: if job.json is damaged; and, if a shard is done, for other settings, naming the differences.
         """
         path = self.path / JOB
         if not path.exists():
@@ -173,8 +179,12 @@ class JobFolder:
 
         A shard is done if it was noted and its Parquet file is intact. The Parquet files of other shards are removed,
         such as damaged files; links are not followed.
-        reads: whether the content of the files is compared with its noted hash, besides their size.
-        Raises InputError if the list is damaged, or a file cannot be read or removed.
+
+        Args:
+            reads: whether the content of the files is compared with its noted hash, besides their size.
+
+        Raises:
+            InputError: if the list is damaged, or a file cannot be read or removed.
         """
         results = {result.number: result for result, _ in self._done_lines()}
         if results and not 0 <= min(results) <= max(results) < len(shards):
@@ -220,7 +230,11 @@ class JobFolder:
         return noted
 
     def bad_lines(self, shards: Sequence[Shard], names: Sequence[str]) -> Iterator[BadLine]:
-        """Yield the bad lines of all shards that are done, in the order of the input. names: of the inputs."""
+        """Yield the bad lines of all shards that are done, in the order of the input.
+
+        Args:
+            names: the names of the inputs.
+        """
         places = {result.number: place for result, place in self._done_lines() if result.bad}
         if not places:
             return
@@ -252,7 +266,8 @@ class JobFolder:
 def _is_intact(path: Path, noted: ShardResult, reads: bool) -> bool:
     """Return whether a path is a regular file, not a link, with the noted size and, if it is read, content.
 
-    Raises InputError if the file cannot be read: it may be intact.
+    Raises:
+        InputError: if the file cannot be read: it may be intact.
     """
     try:
         status = os.lstat(path)

@@ -33,7 +33,10 @@ _BYTE_ORDER_MARK = "\ufeff"
 class BadLine(NamedTuple):
     """A line that cannot be parsed or scored.
 
-    file: name of the input.  line: its number in the file, from 1.  reason: what was found, and what was expected.
+    Attributes:
+        file: name of the input.
+        line: its number in the file, from 1.
+        reason: what was found, and what was expected.
     """
 
     file: str
@@ -47,8 +50,11 @@ class BadLine(NamedTuple):
 class Line(NamedTuple):
     """A line, or a row of a Parquet file.
 
-    number: from 1.  text: without its line end; "" for a bad line.  fault: why it is bad; None for a good line.
-    id: its value in the column of ids, if there is one.
+    Attributes:
+        number: from 1.
+        text: without its line end; "" for a bad line.
+        fault: why it is bad; None for a good line.
+        id: its value in the column of ids, if there is one.
     """
 
     number: int
@@ -89,11 +95,13 @@ def fault(raw: bytes | int, longest: int) -> str | None:
 class Shard(NamedTuple):
     """Consecutive lines of an input, or rows of a Parquet file.
 
-    number: of the shard in the job, from 0.
-    source: number of the input, from 0.
-    first: its first line, from 1.
-    lines: number of lines.
-    begin, end: the bytes of the lines, after decompression.
+    Attributes:
+        number: the number of the shard in the job, from 0.
+        source: number of the input, from 0.
+        first: its first line, from 1.
+        lines: number of lines.
+        begin: first byte of the lines, after decompression.
+        end: byte after the lines, after decompression.
     """
 
     number: int
@@ -117,7 +125,8 @@ class Shard(NamedTuple):
 class ShardTask(NamedTuple):
     """A shard for a worker.
 
-    raw: its lines, as `raw_lines` returns them, if the worker cannot read them itself.
+    Attributes:
+        raw: its lines, as `raw_lines` returns them, if the worker cannot read them itself.
     """
 
     shard: Shard
@@ -129,8 +138,12 @@ class ShardTask(NamedTuple):
 class Source(ABC):
     """One input file, cut into shards of lines.
 
-    name: as the user gave it, for the rows and messages.  path: where workers find it.
-    size: in bytes.  modified: time of the last change, in nanoseconds.  id_type: type of the ids; None without ids.
+    Attributes:
+        name: as the user gave it, for the rows and messages.
+        path: where workers find it.
+        size: in bytes.
+        modified: time of the last change, in nanoseconds.
+        id_type: type of the ids; None without ids.
     """
 
     name: str
@@ -143,7 +156,8 @@ class Source(ABC):
     def scan(self, longest: int) -> Iterator[tuple[int, str | None]]:
         """Yield the length of each line in bytes, and why it is bad; None for a good line.
 
-        longest: maximum number of bytes of a line.
+        Args:
+            longest: maximum number of bytes of a line.
         """
 
     @abstractmethod
@@ -213,7 +227,9 @@ class CompressedText(TextFile):
 class ParquetColumn(Source):
     """A column of a Parquet file with one sentence per row. Workers read the row groups of their shards.
 
-    column: the column with the text.  id_column: a column with ids, which are copied to the rows; None: no ids.
+    Attributes:
+        column: the column with the text.
+        id_column: a column with ids, which are copied to the rows; None: no ids.
     """
 
     column: str
@@ -259,11 +275,12 @@ def cut_shards(
 ) -> Iterator[BadLine]:
     """Cut inputs into shards, and yield their bad lines.
 
-    shards: a list, to which the shards are added.
-    lines: number of lines of a shard; the last one of an input may have fewer.
-    longest: maximum number of bytes of a line.
-    work: counts the lines.
-    most: a shard with several lines has fewer lines if it would have more bytes.
+    Args:
+        shards: a list, to which the shards are added.
+        lines: number of lines of a shard; the last one of an input may have fewer.
+        longest: maximum number of bytes of a line.
+        work: counts the lines.
+        most: a shard with several lines has fewer lines if it would have more bytes.
     """
     for place, source in enumerate(sources):
         first, count, begin, end = 1, 0, 0, 0
@@ -283,8 +300,12 @@ def cut_shards(
 def open_source(name: str, column: str | None, id_column: str | None) -> Source:
     """Return an input by its name. Its format follows from its content or, for Parquet, from its name.
 
-    column: the column of a Parquet file that has the text; None: `text`.  id_column: see `ParquetColumn`.
-    Raises InputError for a file that cannot be read, and for a column that does not exist or has another type.
+    Args:
+        column: the column of a Parquet file that has the text; None: `text`.
+        id_column: see `ParquetColumn`.
+
+    Raises:
+        InputError: for a file that cannot be read, and for a column that does not exist or has another type.
     """
     if name == STANDARD_INPUT:
         raise InputError("standard input: cannot be read again when the job is resumed; expected a file")

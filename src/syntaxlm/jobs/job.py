@@ -43,15 +43,16 @@ class _StoppedError(Exception):
 class Job:
     """Inputs, output and options of a sharded job.
 
-    work: the command and its options, with its models.
-    inputs: text files with one sentence per line, plain or compressed, and Parquet files with one sentence per row.
-    folder: where the rows are written; the folder of an interrupted job with the same settings is continued.
-    column: column of Parquet files with the text; None: `text`.
-    id_column: column of Parquet files with ids of the sentences, which are copied to the rows; None: no ids.
-    lines_per_shard: number of lines that are done together.
-    longest: maximum number of bytes of a line, with its end; longer lines are bad lines.
-    bad_lines: "stop": bad lines are an error, see `run_job`; "skip": they are left out and listed.
-    device: as for `syntaxlm.load`; "cuda" distributes the workers over all GPUs.
+    Attributes:
+        work: the command and its options, with its models.
+        inputs: text files with one sentence per line, plain or compressed, and Parquet files with one sentence per row.
+        folder: where the rows are written; the folder of an interrupted job with the same settings is continued.
+        column: column of Parquet files with the text; None: `text`.
+        id_column: column of Parquet files with ids of the sentences, which are copied to the rows; None: no ids.
+        lines_per_shard: number of lines that are done together.
+        longest: maximum number of bytes of a line, with its end; longer lines are bad lines.
+        bad_lines: "stop": bad lines are an error, see `run_job`; "skip": they are left out and listed.
+        device: as for `syntaxlm.load`; "cuda" distributes the workers over all GPUs.
     """
 
     work: Work
@@ -81,8 +82,12 @@ class Job:
     def set_up(self, rows: str, number: int) -> tuple[tuple[str, ...], Callable[[ShardTask], ShardResult]]:
         """Load the models in a worker. Returns their SHA-256 hashes, and a function that writes a shard.
 
-        rows: the folder of the Parquet files.  number: of the worker, from 0.
-        Raises InputError as `Work.load` does.
+        Args:
+            rows: the folder of the Parquet files.
+            number: the number of the worker, from 0.
+
+        Raises:
+            InputError: as `Work.load` does.
         """
         device = self.device
         if device == "cuda":
@@ -95,7 +100,8 @@ class Job:
     def _write(self, loaded: Loaded, folder: str, task: ShardTask) -> ShardResult:
         """Write the Parquet file of a shard, atomically.
 
-        Raises InputError if the input cannot be read, or the output cannot be written.
+        Raises:
+            InputError: if the input cannot be read, or the output cannot be written.
         """
         start = time.process_time()
         bad: list[tuple[int, str]] = []
@@ -146,7 +152,12 @@ class Job:
 class FailedShard:
     """A shard that was not done.
 
-    name: of the Parquet file that is missing.  file, first, last: its input and lines.  reason: of the last attempt.
+    Attributes:
+        name: the name of the Parquet file that is missing.
+        file: its input.
+        first: its first line.
+        last: its last line.
+        reason: the reason of the last attempt.
     """
 
     name: str
@@ -163,15 +174,22 @@ class FailedShard:
 class JobReport:
     """What a run of a job did.
 
-    command, folder, engine, workers: of this run.
-    shards, lines: of the whole job.
-    done_before, done_now: number of shards that earlier runs and this one did.
-    lines_now: lines of the shards that this run did.
-    rows, bad_lines: of all shards that are done.
-    failed: the shards that are not done.
-    seconds: of this run.
-    worker_seconds: processor time of the workers for the shards of this run, without loading the models.
-    largest_worker_memory: in bytes, in this run; None if it did no shard, and on Windows.
+    Attributes:
+        command: the command of this run.
+        folder: its folder.
+        engine: its engine.
+        workers: its number of workers.
+        shards: number of shards of the whole job.
+        lines: number of lines of the whole job.
+        done_before: number of shards that earlier runs did.
+        done_now: number of shards that this run did.
+        lines_now: lines of the shards that this run did.
+        rows: number of rows of all shards that are done.
+        bad_lines: number of bad lines of all shards that are done.
+        failed: the shards that are not done.
+        seconds: the seconds of this run.
+        worker_seconds: processor time of the workers for the shards of this run, without loading the models.
+        largest_worker_memory: in bytes, in this run; None if it did no shard, and on Windows.
     """
 
     command: str
@@ -234,10 +252,14 @@ def run_job(
     listed in bad-lines.tsv, and raise InputError before anything is done. Lines that the model refuses, such as lines
     without tags, are found later: their shards fail, and the others are done.
     A shard whose worker ends is tried again after the others, and the third time without other workers.
-    workers: their number; None: one per processor core or, on a GPU, one.
-    engine: makes the engine from the setup of the workers.
-    Raises InputError if the folder is in use, contains a job with other settings, or cannot be written; and if an input
-    or a model cannot be read.
+
+    Args:
+        workers: their number; None: one per processor core or, on a GPU, one.
+        engine: makes the engine from the setup of the workers.
+
+    Raises:
+        InputError: if the folder is in use, contains a job with other settings, or cannot be written; and if an input
+            or a model cannot be read.
     """
     for name, value in (
         ("--workers", workers),
@@ -345,7 +367,8 @@ def _do_shards(
 ) -> dict[int, str]:
     """Do shards in several attempts. Returns the reason of the last failure of each that failed, by its number.
 
-    work: counts the lines; if it starts at 0, no shard was done before.
+    Args:
+        work: counts the lines; if it starts at 0, no shard was done before.
     """
     failures: dict[int, str] = {}
     for attempt in range(1, ATTEMPTS + 1):

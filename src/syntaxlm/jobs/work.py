@@ -33,10 +33,11 @@ RowsOf = Callable[[Sequence[str], int], list[Block]]
 class Loaded(NamedTuple):
     """Loaded models with the function lines -> rows.
 
-    rows: returns the rows of lines of text, in columns; its second argument is the number of the first line.
-    columns: of the rows.
-    reads_tags: whether the models read tagged text.
-    sha256: of each model.
+    Attributes:
+        rows: returns the rows of lines of text, in columns; its second argument is the number of the first line.
+        columns: the columns of the rows.
+        reads_tags: whether the models read tagged text.
+        sha256: the sha256 of each model.
     """
 
     rows: RowsOf
@@ -47,7 +48,11 @@ class Loaded(NamedTuple):
 
 @dataclass(frozen=True)
 class Work(ABC):
-    """What workers do with text. models: names or absolute paths of the models."""
+    """What workers do with text.
+
+    Attributes:
+        models: names or absolute paths of the models.
+    """
 
     command: ClassVar[str]
     models: tuple[str, ...]
@@ -138,12 +143,14 @@ def model_hash(stored: ModelBundle) -> str:
 class ShardResult(NamedTuple):
     """What a worker reports about a shard, and a line of done.jsonl.
 
-    number: of the shard.
-    rows: number of rows written; None if the shard was not written, because of its bad lines.
-    bad: number and reason of each bad line.
-    seconds: processor time.
-    memory: the largest memory of the worker so far, in bytes; None if it is not known.
-    file_size, sha256: of the Parquet file, in bytes, and the hash of its content; None if it was not written.
+    Attributes:
+        number: the number of the shard.
+        rows: number of rows written; None if the shard was not written, because of its bad lines.
+        bad: number and reason of each bad line.
+        seconds: processor time.
+        memory: the largest memory of the worker so far, in bytes; None if it is not known.
+        file_size: the file size of the Parquet file, in bytes; None if it was not written.
+        sha256: hash of its content; None if it was not written.
     """
 
     number: int
@@ -166,8 +173,10 @@ def rows_of(
 ) -> list[Block]:
     """Return the rows of lines in columns. If the models refuse some, halves are tried until each refused one is found.
 
-    first: number of the first line.  bad: refused lines are added to it.
-    tried_before: show warnings only if the models do not refuse the lines again.
+    Args:
+        first: number of the first line.
+        bad: refused lines are added to it.
+        tried_before: show warnings only if the models do not refuse the lines again.
     """
     try:
         with warnings.catch_warnings(record=tried_before) as caught:

@@ -26,10 +26,12 @@ _OBJECT_STORE = 200 << 20  # bytes: of a local Ray, through which only lines of 
 class Outcome(NamedTuple):
     """The end of a task, or of the setup of a worker.
 
-    status: "done"; "failed": an unexpected error, and the worker is ready for another task; "refused": the input or the
-        options are wrong, or nothing can be written, so the job cannot continue; "ended": the worker was killed, or it
-        crashed.
-    result: of a task that is done; of a setup, the description of what the worker loaded.  reason: of other ends.
+    Attributes:
+        status: "done"; "failed": an unexpected error, and the worker is ready for another task; "refused": the input or
+            the options are wrong, or nothing can be written, so the job cannot continue; "ended": the worker was
+            killed, or it crashed.
+        result: the result of a task that is done; of a setup, the description of what the worker loaded.
+        reason: the reason of other ends.
     """
 
     status: Literal["done", "failed", "refused", "ended"]
@@ -112,9 +114,12 @@ class Pool:
     def run(self, tasks: Iterable[Any], workers: int) -> Iterator[tuple[Any, Outcome]]:
         """Do tasks, and yield each with its outcome, in the order in which they end.
 
-        tasks: taken only when a worker is ready.
-        workers: the largest number of workers.
-        Raises InputError if a worker refuses to continue, or no worker can be started.
+        Args:
+            tasks: taken only when a worker is ready.
+            workers: the largest number of workers.
+
+        Raises:
+            InputError: if a worker refuses to continue, or no worker can be started.
         """
         while len(self._idle) > workers:
             self._engine.stop(self._idle.pop())
@@ -251,10 +256,13 @@ def _end_with_parent() -> None:
 class Ray(Engine):
     """Starts an actor of Ray per worker, with one processor core each and, if asked for, one GPU.
 
-    address: of a cluster; None: Ray is started on this machine, and ended by `close`.
-    workers: number of cores of a Ray on this machine; None: all.
-    with_gpu: whether a worker needs a GPU.
-    Raises InputError if Ray is not installed, or the cluster cannot be reached.
+    Args:
+        address: the address of a cluster; None: Ray is started on this machine, and ended by `close`.
+        workers: number of cores of a Ray on this machine; None: all.
+        with_gpu: whether a worker needs a GPU.
+
+    Raises:
+        InputError: if Ray is not installed, or the cluster cannot be reached.
     """
 
     def __init__(self, set_up: SetUp, address: str | None, workers: int | None, with_gpu: bool = False) -> None:

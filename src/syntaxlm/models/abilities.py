@@ -36,11 +36,13 @@ class Ability(metaclass=AbilityMeta):
 class Model(nn.Module, Ability):
     """Base class of all models. A model that is not trained by gradient descent keeps its parameters in buffers.
 
-    reads: the type of batches the model takes.
-    lacks: abilities of the class that the model lacks because of its settings.
-    reasons: why models of this class lack an ability, for messages; other abilities have the text of MISSING_ABILITY.
-    mixes_lengths: whether training batches must mix sentences of different lengths. Models with batch normalisation
-        need this: with sentences of one length, the batch statistics would reveal where the sentences end.
+    Attributes:
+        reads: the type of batches the model takes.
+        lacks: abilities of the class that the model lacks because of its settings.
+        reasons: why models of this class lack an ability, for messages; other abilities have the text of
+            MISSING_ABILITY.
+        mixes_lengths: whether training batches must mix sentences of different lengths. Models with batch normalisation
+            need this: with sentences of one length, the batch statistics would reveal where the sentences end.
     """
 
     vocabulary_size: int
@@ -63,7 +65,8 @@ class Model(nn.Module, Ability):
     def resize_buffers(self, tensors: Mapping[str, Tensor]) -> list[str]:
         """Resize buffers whose sizes depend on the training text to match stored tensors, before these are loaded.
 
-        Returns error messages about the stored tensors, other than wrong shapes.
+        Returns:
+            Error messages about the stored tensors, other than wrong shapes.
         """
         return []
 
@@ -75,7 +78,9 @@ class Model(nn.Module, Ability):
 class Criterion:
     """A model's own validation criterion. Lower is better unless `maximise`.
 
-    name: e.g. "negative log-likelihood".  unit: e.g. "nats per token".
+    Attributes:
+        name: e.g. "negative log-likelihood".
+        unit: e.g. "nats per token".
     """
 
     name: str
@@ -90,10 +95,12 @@ NATS_PER_TOKEN = Criterion("negative log-likelihood", "nats per token")
 class Loss:
     """The loss of a batch.
 
-    total: scalar, summed over the batch.  count: what the criterion is averaged over (tokens, words, pairs).
-    items: number of sentences, trees or pairs.
-    penalties: named scalars, already weighted, that training adds to the mean loss; empty in evaluation mode.
-    state: carried to the next batch of a stream, detached.
+    Attributes:
+        total: scalar, summed over the batch.
+        count: what the criterion is averaged over (tokens, words, pairs).
+        items: number of sentences, trees or pairs.
+        penalties: named scalars, already weighted, that training adds to the mean loss; empty in evaluation mode.
+        state: carried to the next batch of a stream, detached.
     """
 
     total: Tensor
@@ -145,7 +152,9 @@ class TrainsByGradient(HasLoss):
 class TrainsByCounting(Ability):
     """Trained in rounds over the whole text: accumulates expected counts, then sets the parameters that maximise them.
 
-    criterion: the criterion that `maximise` reports.  rounds: number of useful rounds; None: set by the recipe.
+    Attributes:
+        criterion: the criterion that `maximise` reports.
+        rounds: number of useful rounds; None: set by the recipe.
     """
 
     criterion: ClassVar[Criterion] = NATS_PER_TOKEN
@@ -167,10 +176,15 @@ class TrainsByCounting(Ability):
 class TextCounts:
     """Statistics of the training text that a model may need before its first step.
 
-    words: (V,) int64, frequency of each word.  labels: number of edge labels; 0 for text.
-    first_words, final_words: (V,) int64, how often each word is the first or last of a sentence of two or more words.
-    one_word_sentences: (V,) int64, how often each word is a whole sentence.  All three are None for dependency trees.
-    parsers: number of parsers whose trees of the training text are in the batches.
+    All three are None for dependency trees.
+
+    Attributes:
+        words: (V,) int64, frequency of each word.
+        labels: number of edge labels; 0 for text.
+        first_words: (V,) int64, how often each word is the first of a sentence of two or more words.
+        final_words: (V,) int64, how often it is the last.
+        one_word_sentences: (V,) int64, how often each word is a whole sentence.
+        parsers: number of parsers whose trees of the training text are in the batches.
     """
 
     words: Tensor
@@ -215,8 +229,9 @@ class LearnsFromTrees(TrainsByGradient):
 class ScoresSentences(Ability):
     """Gives log-probabilities of whole sentences (dependency-tree models: of the words given the tree).
 
-    likelihood_estimate: description of the estimate that replaces exact log-probabilities, printed with the results;
-        None if they are exact.
+    Attributes:
+        likelihood_estimate: description of the estimate that replaces exact log-probabilities, printed with the
+            results; None if they are exact.
     """
 
     likelihood_estimate: ClassVar[str | None] = None
@@ -233,10 +248,11 @@ class ScoresSentences(Ability):
 class TokenScores:
     """Log-probabilities of a batch's targets.
 
-    log_probs: natural; (T, B), 0 on padding, for a `TokenBatch`; (n,) for a `TreeBatch`.
-    state: carried to the next batch of a stream.
-    hidden: (n, F), the decoder's input at each real step, in the order of `TokenBatch.mask()` or of a `TreeBatch`'s
-        rows; None for a model without hidden states.
+    Attributes:
+        log_probs: natural; (T, B), 0 on padding, for a `TokenBatch`; (n,) for a `TreeBatch`.
+        state: carried to the next batch of a stream.
+        hidden: (n, F), the decoder's input at each real step, in the order of `TokenBatch.mask()` or of a `TreeBatch`'s
+            rows; None for a model without hidden states.
     """
 
     log_probs: Tensor
@@ -254,7 +270,8 @@ class ScoresTokens(ScoresSentences):
     def subtoken_count(self, token: str, is_first: bool) -> int:
         """Return the number of units that the model predicts for a token of its vocabulary.
 
-        is_first: whether the token is the first of its text.
+        Args:
+            is_first: whether the token is the first of its text.
         """
         return 1
 
@@ -291,9 +308,11 @@ class PredictsNextToken(ScoresTokens):
 class SampledSentence(NamedTuple):
     """A sentence sampled from a model, with its tree.
 
-    words: vocabulary ids.  spans: of each constituent of two or more words, in pre-order: first and last word, both
-    inclusive, and index into `LabelsSpans.labels`, -1 for no label.  word_labels: an index into `LabelsSpans.labels`
-    for each word; empty for a sentence without labels.
+    Attributes:
+        words: vocabulary ids.
+        spans: the spans of each constituent of two or more words, in pre-order: first and last word, both inclusive,
+            and index into `LabelsSpans.labels`, -1 for no label.
+        word_labels: an index into `LabelsSpans.labels` for each word; empty for a sentence without labels.
     """
 
     words: tuple[int, ...]
@@ -310,9 +329,12 @@ class SamplesSentences(Ability):
     ) -> Sequence[SampledSentence]:
         """Sample `count` sentences of at most `maximum_words` words; longer ones are resampled.
 
-        omitted: number of the first words of the vocabulary, without BOS and EOS, that are not sampled: the unknown
-        word and its classes. Instead, another word is sampled and the tree is kept.
-        Raises InputError if almost no sample is short enough.
+        Args:
+            omitted: number of the first words of the vocabulary, without BOS and EOS, that are not sampled: the unknown
+                word and its classes. Instead, another word is sampled and the tree is kept.
+
+        Raises:
+            InputError: if almost no sample is short enough.
         """
 
 
@@ -322,9 +344,10 @@ class SamplesSentences(Ability):
 class ParsesSentences(Ability):
     """Gives the structure from which trees are decoded.
 
-    structure_type: the class that `structure` returns.
-    distance_layers: number of layers of distances; 0 for other structures.
-    default_layer: the layer used if none is given, counted from 1.
+    Attributes:
+        structure_type: the class that `structure` returns.
+        distance_layers: number of layers of distances; 0 for other structures.
+        default_layer: the layer used if none is given, counted from 1.
     """
 
     structure_type: type[Structure]
@@ -370,13 +393,18 @@ class ScoresTrees(ParsesSentences):
     def tree_log_probs(self, batch: TokenBatch, spans: Tensor) -> Tensor:
         """Return ln P(tree | sentence) of one tree for each column: (B,) float64.
 
-        batch: whole sentences with BOS and EOS.
-        spans: (B, n, n) bool, by first and last word: the spans of two words or more of a binary tree.
+        Args:
+            batch: whole sentences with BOS and EOS.
+            spans: (B, n, n) bool, by first and last word: the spans of two words or more of a binary tree.
         """
 
     @abstractmethod
     def sample_trees(self, batch: TokenBatch, count: int, generator: np.random.Generator) -> list[list[TreeSpans]]:
-        """Return `count` trees of each column, drawn from P(tree | sentence). batch: see `tree_log_probs`."""
+        """Return `count` trees of each column, drawn from P(tree | sentence).
+
+        Args:
+            batch: see `tree_log_probs`.
+        """
 
 
 class ParsesDependencies(ParsesSentences):
@@ -398,7 +426,12 @@ inclusive; the index is -1 for no label."""
 
 
 class SymbolRule(NamedTuple):
-    """A binary rule of a nonterminal. left, right: the children, as indices into `LabelsSpans.labels`."""
+    """A binary rule of a nonterminal.
+
+    Attributes:
+        left: the left child, as an index into `LabelsSpans.labels`.
+        right: the right child.
+    """
 
     left: int
     right: int
@@ -406,7 +439,12 @@ class SymbolRule(NamedTuple):
 
 
 class EmittedWord(NamedTuple):
-    """A word that a preterminal emits. word: vocabulary id.  probability: p(w | T)."""
+    """A word that a preterminal emits.
+
+    Attributes:
+        word: vocabulary id.
+        probability: p(w | T).
+    """
 
     word: int
     probability: float
@@ -440,8 +478,9 @@ class HasGrammar(LabelsSpans, SamplesSentences):
 class Maps:
     """Internal values of a model, for drawing.
 
-    earlier_tokens: name -> (T, B, slots): gates or attention; slot k at step t belongs to step t - 1 - k.
-    units: name -> (T, B, units): master gates.
+    Attributes:
+        earlier_tokens: name -> (T, B, slots): gates or attention; slot k at step t belongs to step t - 1 - k.
+        units: name -> (T, B, units): master gates.
     """
 
     earlier_tokens: dict[str, Tensor] = field(default_factory=dict)
@@ -466,8 +505,9 @@ class HasMaps(Ability):
 class Decisions:
     """Random decisions of an encoder in training, such as a parser's actions.
 
-    log_probs: (B,), natural log-probability of each sentence's decisions, differentiable.
-    entropies: (B,), entropy of the distributions that they were drawn from, in nats, summed over a sentence.
+    Attributes:
+        log_probs: (B,), natural log-probability of each sentence's decisions, differentiable.
+        entropies: (B,), entropy of the distributions that they were drawn from, in nats, summed over a sentence.
     """
 
     log_probs: Tensor
@@ -476,7 +516,13 @@ class Decisions:
 
 @dataclass(frozen=True)
 class Encoding:
-    """Sentence vectors. features: (B, F).  penalties: as in `Loss`.  decisions: None if none were drawn."""
+    """Sentence vectors.
+
+    Attributes:
+        features: (B, F).
+        penalties: as in `Loss`.
+        decisions: None if none were drawn.
+    """
 
     features: Tensor
     penalties: dict[str, Tensor] = field(default_factory=dict)
@@ -484,7 +530,11 @@ class Encoding:
 
 
 class EncodesSentences(Model):
-    """Encodes a sentence as a vector. feature_size: F."""
+    """Encodes a sentence as a vector.
+
+    Attributes:
+        feature_size: F.
+    """
 
     feature_size: int
 
@@ -505,7 +555,8 @@ class LearnsFromRewards(EncodesSentences):
     def policy_terms(self, decisions: Decisions, rewards: Tensor) -> dict[str, Tensor]:
         """Return what training adds to the mean loss, by name, already weighted. Called once per training step.
 
-        rewards: (B,), of each sentence; larger is better.
+        Args:
+            rewards: (B,), of each sentence; larger is better.
         """
 
 
@@ -514,9 +565,13 @@ class GeneratesTrees(Model, ScoresTokens):
 
     Its `TokenScores` have hidden states, which the stop classifiers read.
 
-    state_size: D, size of a step's hidden state.  word_size: size of a word's embedding.  input_size: E, size of a
-    step's input: the embedding of the word that the edge leaves and, if labels are read, the label's embedding.
-    reads_labels: whether edge labels are read.  label_count: number of labels; None until it is set.
+    Attributes:
+        state_size: D, size of a step's hidden state.
+        word_size: size of a word's embedding.
+        input_size: E, size of a step's input: the embedding of the word that the edge leaves and, if labels are read,
+            the label's embedding.
+        reads_labels: whether edge labels are read.
+        label_count: number of labels; None until it is set.
     """
 
     state_size: int

@@ -50,10 +50,11 @@ Embedding: TypeAlias = nn.Embedding | AdaptiveEmbedding
 class BackboneOutput:
     """Output of a backbone for an embedded batch.
 
-    hidden: (n, F), the decoder's input at each real step, in the order of `TokenBatch.mask()`.
-    penalties: named scalars, already weighted, that training adds to the loss.
-    distances: (layers, T, B), detached; None for a backbone without distances.
-    tree_states: (T, B, S), the states that TreeReg regularises, by which it parses; None for a backbone without.
+    Attributes:
+        hidden: (n, F), the decoder's input at each real step, in the order of `TokenBatch.mask()`.
+        penalties: named scalars, already weighted, that training adds to the loss.
+        distances: (layers, T, B), detached; None for a backbone without distances.
+        tree_states: (T, B, S), the states that TreeReg regularises, by which it parses; None for a backbone without.
     """
 
     hidden: Tensor
@@ -126,10 +127,14 @@ class NeuralConfig(BaseConfig):
 class Backbone(nn.Module, ABC):
     """Maps embedded tokens to the decoder's input.
 
-    output_size: F.  structure_type: type of the structure; None if the model does not parse.
-    has_maps: whether there are gates or attention to draw. If both depend on the settings, the class has what some
-        settings give, and its instances what theirs give.
-    distance_layers, default_layer: see `ParsesSentences`.  mixes_lengths: see `Model`.
+    Attributes:
+        output_size: F.
+        structure_type: type of the structure; None if the model does not parse.
+        has_maps: whether there are gates or attention to draw. If both depend on the settings, the class has what some
+            settings give, and its instances what theirs give.
+        distance_layers: see `ParsesSentences`.
+        default_layer: see `ParsesSentences`.
+        mixes_lengths: see `Model`.
     """
 
     output_size: int
@@ -141,7 +146,11 @@ class Backbone(nn.Module, ABC):
 
     @abstractmethod
     def forward(self, embedded: Tensor, batch: TokenBatch, state: State) -> BackboneOutput:
-        """Return the output for (T, B, E). state: None at the start of a text; the returned one is detached."""
+        """Return the output for (T, B, E).
+
+        Args:
+            state: None at the start of a text; the returned one is detached.
+        """
 
     def embed(self, embedding: Embedding, tokens: Tensor) -> Tensor:
         """Return the input of `forward`, (T, B) -> (T, B, E): embeddings, perhaps with dropout of word types."""
@@ -366,7 +375,8 @@ class AWDConfig(NeuralConfig):
 class AWDBackbone(Backbone):
     """Layers with locked dropout before and after them, and the activation penalties AR and TAR (section 4.6).
 
-    ar_after_dropout: whether AR applies to the last layer's states after the output dropout; otherwise before it.
+    Args:
+        ar_after_dropout: whether AR applies to the last layer's states after the output dropout; otherwise before it.
     """
 
     def __init__(self, config: AWDConfig, ar_after_dropout: bool) -> None:
@@ -378,7 +388,9 @@ class AWDBackbone(Backbone):
     def read_layers(self, inputs: Tensor, rows: Rows, batch: TokenBatch, state: State) -> BackboneOutput:
         """Return the states of the last layer, without the dropout after them.
 
-        inputs: (n, E), real tokens in the order of `rows`; state: None at the start of a text.
+        Args:
+            inputs: (n, E), real tokens in the order of `rows`.
+            state: None at the start of a text.
         """
 
     def embed(self, embedding: Embedding, tokens: Tensor) -> Tensor:

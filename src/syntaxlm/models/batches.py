@@ -29,8 +29,9 @@ Reads = Literal["tokens", "sentences", "trees"]
 class TextMode:
     """How text is read; by default as in training.
 
-    carry_state: whether the text is one stream; otherwise sentences are read independently.
-    predict_eos: whether the ends of sentences are predicted.
+    Attributes:
+        carry_state: whether the text is one stream; otherwise sentences are read independently.
+        predict_eos: whether the ends of sentences are predicted.
     """
 
     carry_state: bool = False
@@ -45,7 +46,8 @@ class TextMode:
 class Batch(Protocol):
     """The interface of batches that training and scoring require.
 
-    carries: whether the batch continues the previous one, so that the model's state is carried over.
+    Attributes:
+        carries: whether the batch continues the previous one, so that the model's state is carried over.
     """
 
     @property
@@ -58,16 +60,18 @@ class Batch(Protocol):
 class TokenBatch:
     """A batch of token sequences, time-major.
 
-    tokens:  (T, B) int64, the input tokens.
-    targets: (T, B) int64, the token after each input token.
-    lengths: (B,) int64, number of real steps of each column, in descending order; None if all T steps are real. Steps
-             past a length are padding: they are never counted, and the state of their column is undefined.
-    carries: whether the batch continues the previous one (streams) or starts from the initial state (sentences).
-    indices: (B,) int64, index of each column's sentence in the corpus; None for streams.
-    spans: (n, 3) int64, constituents of given trees to train on: step t, column, and length of each constituent that
-        ends just before t; None without trees.
-    marks: (T, B) bool, whether a dropped punctuation mark precedes each input token; None if they were not read.
-    ends: (T, B) bool, whether each input token is an EOS, before the next sentence; None but for streams with spans.
+    Attributes:
+        tokens: (T, B) int64, the input tokens.
+        targets: (T, B) int64, the token after each input token.
+        lengths: (B,) int64, number of real steps of each column, in descending order; None if all T steps are real.
+            Steps past a length are padding: they are never counted, and the state of their column is undefined.
+        carries: whether the batch continues the previous one (streams) or starts from the initial state (sentences).
+        indices: (B,) int64, index of each column's sentence in the corpus; None for streams.
+        spans: (n, 3) int64, constituents of given trees to train on: step t, column, and length of each constituent
+            that ends just before t; None without trees.
+        marks: (T, B) bool, whether a dropped punctuation mark precedes each input token; None if they were not read.
+        ends: (T, B) bool, whether each input token is an EOS, before the next sentence; None but for streams with
+            spans.
     """
 
     tokens: Tensor
@@ -110,7 +114,11 @@ class TokenBatch:
         return spans[spans[:, 1] >= 0]
 
     def word_counts(self, others: int) -> Tensor:
-        """Return the number of words of each column, (B,), on the CPU. others: see `by_length`."""
+        """Return the number of words of each column, (B,), on the CPU.
+
+        Args:
+            others: see `by_length`.
+        """
         return (self.step_counts() - others).clamp(min=0)
 
     def by_length(self, others: int, most: Callable[[int], int]) -> Iterator[tuple[slice, Tensor]]:
@@ -146,7 +154,10 @@ class TokenBatch:
     def violations(self, lengths: Tensor, side: MarkSide) -> Tensor | None:
         """(B, n, n) float32, the violation of each span, by first and last word; see `trees.marks`.
 
-        lengths: (B,) number of words, n at most.  None if marks were not read.
+        None if marks were not read.
+
+        Args:
+            lengths: (B,) number of words, n at most.
         """
         if self.marks is None:
             return None
@@ -188,12 +199,13 @@ class TreeBatch:
     then by edge type. `levels` has the edge types and the row whose state each step continues; the first state is that
     of ROOT.
 
-    words:     (n,) int64, w'_t; the vocabulary's BOS for ROOT.
-    targets:   (n,) int64, w_t.
-    labels:    (n,) int64, label of the edge between w'_t and its head; the label vocabulary's BOS for ROOT.
-    trees:     (n,) int64, index of each step's tree in the batch.
-    positions: (n,) int64, position of the generated word in its sentence, from 0.
-    indices:   (B,) int64, index of each tree in the corpus.
+    Attributes:
+        words: (n,) int64, w'_t; the vocabulary's BOS for ROOT.
+        targets: (n,) int64, w_t.
+        labels: (n,) int64, label of the edge between w'_t and its head; the label vocabulary's BOS for ROOT.
+        trees: (n,) int64, index of each step's tree in the batch.
+        positions: (n,) int64, position of the generated word in its sentence, from 0.
+        indices: (B,) int64, index of each tree in the corpus.
     """
 
     carries = False  # trees are independent: no state is carried

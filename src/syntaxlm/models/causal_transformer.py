@@ -98,7 +98,8 @@ class CausalTransformerConfig(NeuralConfig):
 class Reach(NamedTuple):
     """Queries, the keys near enough to attend to, and which query attends to which: (queries, keys) bool.
 
-    mask: None if every query attends to all these keys, or if `causal`: to those at its own position and before.
+    Attributes:
+        mask: None if every query attends to all these keys, or if `causal`: to those at its own position and before.
     """
 
     queries: slice
@@ -110,7 +111,8 @@ class Reach(NamedTuple):
 def reaches(steps: int, past: int, window: int, device: torch.device) -> Iterator[Reach]:
     """Yield the queries of T new tokens, in parts, so that time grows with T and not with its square.
 
-    past: number of tokens before them whose keys are known.
+    Args:
+        past: number of tokens before them whose keys are known.
     """
     if past + steps <= window + 1 and (past == 0 or steps == 1):
         yield Reach(slice(0, steps), slice(0, past + steps), None, causal=steps > 1)
@@ -133,7 +135,11 @@ def rotations(count: int, size: int, like: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def rotated(vectors: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
-    """Rotate each pair of features k and k + D/2 by the angle of its position. vectors: (..., T, D)."""
+    """Rotate each pair of features k and k + D/2 by the angle of its position.
+
+    Args:
+        vectors: (..., T, D).
+    """
     first, second = vectors.chunk(2, dim=-1)
     return torch.cat([first * cosine - second * sine, second * cosine + first * sine], dim=-1)
 
@@ -176,7 +182,8 @@ class Block(nn.Module):
     ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         """Return the output, (T, B, E), and the keys and values of the text so far, (B, H, S, D) each.
 
-        before: keys and values of the tokens before the batch; None at the start of a text.
+        Args:
+            before: keys and values of the tokens before the batch; None at the start of a text.
         """
         rate = self.config.dropout
         attended, known = self._attend(self.attention_norm(hidden), reach, rotation, before)

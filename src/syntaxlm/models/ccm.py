@@ -62,11 +62,13 @@ class CCM(Model, TrainsByCounting, HasLoss, ChartParser):
     The first round determines the N yields and M contexts of the model. The row of a table after the last one is that
     of an unseen yield or context; its only count is the smoothing.
 
-    yields: (N,) rising keys; a yield is another one, its parent, and a word. The key is (parent + 1) V + word, with a
-        parent of -1 for yields of one word.
-    contexts: (M,) rising keys: left (V + 1) + right, where the boundary of a sentence is V.
-    yield_log_probs: (2, N + 1), context_log_probs: (2, M + 1): natural log-probabilities given that the span is a
-        constituent, and given that it is none.
+    Attributes:
+        yields: (N,) rising keys; a yield is another one, its parent, and a word. The key is (parent + 1) V + word, with
+            a parent of -1 for yields of one word.
+        contexts: (M,) rising keys: left (V + 1) + right, where the boundary of a sentence is V.
+        yield_log_probs: (2, N + 1).
+        context_log_probs: (2, M + 1): natural log-probabilities given that the span is a constituent, and given that it
+            is none.
     """
 
     reads = "sentences"
@@ -108,8 +110,10 @@ class CCM(Model, TrainsByCounting, HasLoss, ChartParser):
         """Add the counts of whole sentences, given the probability that each span is a constituent.
 
         For models that combine the CCM with another one and compute the posteriors jointly.
-        posteriors: (B, n, n + 1), indexed by first word and by the word after the last, from 0; 1 for single words and
-            whole sentences. Values where there is no span are ignored.
+
+        Args:
+            posteriors: (B, n, n + 1), indexed by first word and by the word after the last, from 0; 1 for single words
+                and whole sentences. Values where there is no span are ignored.
         """
         for columns, words in self._groups(batch):
             starts, ends = chart_spans(len(words), words.device)
@@ -121,7 +125,9 @@ class CCM(Model, TrainsByCounting, HasLoss, ChartParser):
         Returns, after the first round, the log-likelihood of the text before the update, with P(B) = 1 / number of
         binary trees, and as the objective what EM minimises: the negative of its sum with the logarithm of the
         smoothing's prior, per span. The numbers of distinct yields and contexts are returned after every round.
-        Raises InputError without counts.
+
+        Raises:
+            InputError: without counts.
         """
         spans = self._spans
         if not spans:
@@ -163,7 +169,11 @@ class CCM(Model, TrainsByCounting, HasLoss, ChartParser):
         return sum(float((self._smoothing() * table).sum()) for table in tables)
 
     def _count(self, words: Tensor, posteriors: Tensor, types: SpanTypes | None = None) -> None:
-        """Add the counts of sentences of one length. posteriors: (n(n + 1)/2, B)."""
+        """Add the counts of sentences of one length.
+
+        Args:
+            posteriors: (n(n + 1)/2, B).
+        """
         self._spans += posteriors.numel()
         if not len(self.yields):
             self._waiting.append((words, posteriors))
@@ -211,9 +221,12 @@ class CCM(Model, TrainsByCounting, HasLoss, ChartParser):
     def log_span_weights(self, batch: TokenBatch, closed: bool = False) -> Tensor:
         """Return the log of phi = P(yield | c) P(context | c) / (P(yield | d) P(context | d)) of every span.
 
-        closed: whether the batch's tokens include EOS.
-        Returns (B, n, n + 1), indexed by first word and by the word after the last, from 0; 0 where there is no span.
-        A tree's posterior is proportional to the product of phi over its spans.
+        Args:
+            closed: whether the batch's tokens include EOS.
+
+        Returns:
+            (B, n, n + 1), indexed by first word and by the word after the last, from 0; 0 where there is no span. A
+            tree's posterior is proportional to the product of phi over its spans.
         """
         longest = int(batch.word_counts(2 if closed else 1).max())
         weights = self.yield_log_probs.new_zeros(batch.sentence_count(), longest, longest + 1)
@@ -269,7 +282,8 @@ class CCM(Model, TrainsByCounting, HasLoss, ChartParser):
     def _groups(batch: TokenBatch, closed: bool = False) -> Iterator[tuple[slice, Tensor]]:
         """Yield sentences of one length whose charts fit in memory: their columns, and their words, (n, B).
 
-        closed: whether the tokens include EOS.
+        Args:
+            closed: whether the tokens include EOS.
         """
         for columns, words in batch.by_length(2 if closed else 1, lambda n: _SPANS_TOGETHER // (n * (n + 1) // 2)):
             yield columns, words.T

@@ -52,8 +52,10 @@ class ClassifierSettings(Settings, section="classifier"):
 class PairBatch:
     """Sentence pairs, all sentences in one batch.
 
-    sentences: 2B columns, longest first.  places: (2B,), the column of each left sentence, then of each right one.
-    classes: (B,) int64, the class of each pair; None where unknown.
+    Attributes:
+        sentences: 2B columns, longest first.
+        places: (2B,), the column of each left sentence, then of each right one.
+        classes: (B,) int64, the class of each pair; None where unknown.
     """
 
     carries = False  # pairs are independent: no state is carried
@@ -63,7 +65,12 @@ class PairBatch:
 
     @classmethod
     def of(cls, left: Sequence[Tensor], right: Sequence[Tensor], classes: Tensor | None = None) -> PairBatch:
-        """Return a batch of pairs. left, right: B sentences each, int64 token ids, none of them empty."""
+        """Return a batch of pairs.
+
+        Args:
+            left: B sentences, int64 token ids, none of them empty.
+            right: B sentences, likewise.
+        """
         sentences = [*left, *right]
         lengths, order = torch.tensor([len(sentence) for sentence in sentences]).sort(descending=True, stable=True)
         tokens = nn.utils.rnn.pad_sequence([sentences[place] for place in order.tolist()])
@@ -77,8 +84,13 @@ class PairBatch:
 class PairClassifier(Model, TrainsByGradient):
     """An encoder of any model type that encodes sentences, and a classifier on top of it.
 
-    config: settings of the encoder.  tokens: vocabulary size.  classes: L.
-    Raises InputError for settings out of range and for a model type that does not encode sentences.
+    Args:
+        config: settings of the encoder.
+        tokens: vocabulary size.
+        classes: L.
+
+    Raises:
+        InputError: for settings out of range and for a model type that does not encode sentences.
     """
 
     criterion = Criterion("accuracy", "fraction of pairs", maximise=True)
@@ -150,10 +162,13 @@ class StopSettings(Settings):
 class StopExamples:
     """A batch of n words of trees, as read by a dependency-tree model.
 
-    hidden: (n, D); embedded: (n, word_size); inputs: (n, E), the model's inputs for the words themselves.
-    leaving: (n, 4) bool, whether an edge of each type leaves a word.  possible: (n, 4) bool, whether one could:
-        see `generation.stops.possible_edges`.
-    labels: (n,) int64, label of the edge above each word.
+    Attributes:
+        hidden: (n, D).
+        embedded: (n, word_size).
+        inputs: (n, E), the model's inputs for the words themselves.
+        leaving: (n, 4) bool, whether an edge of each type leaves a word.
+        possible: (n, 4) bool, whether one could: see `generation.stops.possible_edges`.
+        labels: (n,) int64, label of the edge above each word.
     """
 
     carries = False  # words are independent: no state is carried
@@ -199,7 +214,8 @@ class Stops(Model, TrainsByGradient):
     def forward(self, hidden: Tensor, inputs: Tensor) -> Tensor:
         """Return logits of whether an edge of each type leaves each word: (n, D), (n, E) -> (n, 4).
 
-        inputs: the model's inputs for the words themselves.
+        Args:
+            inputs: the model's inputs for the words themselves.
         """
         features = torch.cat([hidden, inputs], dim=-1) if self.settings.reads == "states-and-words" else hidden
         return torch.cat([classifier(features) for classifier in self.classifiers], dim=-1)

@@ -68,7 +68,8 @@ class CombinationConfig(ParserCombinationConfig):
 class ParserCombination(Model, ScoresTrees):
     """Several parsers as one: a span's probability is the mean of its probabilities under them.
 
-    parser_tokens: (parsers, V) the token of each parser for every token of the combination.
+    Attributes:
+        parser_tokens: (parsers, V) the token of each parser for every token of the combination.
     """
 
     structure_type = SpanMarginals

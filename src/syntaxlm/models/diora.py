@@ -101,7 +101,8 @@ class DIORAEncoder(EncodesSentences):
     def _groups(self, batch: TokenBatch, others: int) -> Iterator[tuple[slice, Tensor]]:
         """Return sentences of one length that are composed together: their columns, and their words, (B, n).
 
-        others: number of tokens of a column that are not words, see `TokenBatch.by_length`.
+        Args:
+            others: number of tokens of a column that are not words, see `TokenBatch.by_length`.
         """
         return batch.by_length(
             others, lambda length: _PAIR_FEATURES_TOGETHER // (length**2 * self.feature_size // 4 + 1)

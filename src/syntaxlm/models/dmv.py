@@ -85,8 +85,11 @@ class DMV(Model, TrainsByCounting, ScoresSentences, SamplesSentences, Projective
 
     The first round sets them from the harmonic start, which prefers short arcs; each further round is one of EM.
 
-    root: (V,).  choose: (V, 2, V) by head, side and dependent.  stop: (V, 2, 2) by head, side and whether the head has
-    no dependent there yet, as in `TreeDecisions`.  started: 1 after the first round.
+    Attributes:
+        root: (V,).
+        choose: (V, 2, V) by head, side and dependent.
+        stop: (V, 2, 2) by head, side and whether the head has no dependent there yet, as in `TreeDecisions`.
+        started: 1 after the first round.
     """
 
     reads = "sentences"
@@ -137,7 +140,11 @@ class DMV(Model, TrainsByCounting, ScoresSentences, SamplesSentences, Projective
         self._tokens += batch.token_count()
 
     def add_counts(self, words: Tensor, counts: TreeDecisions) -> None:
-        """Add the counts of the decisions in sentences of one length. words: (b, n)."""
+        """Add the counts of the decisions in sentences of one length.
+
+        Args:
+            words: (b, n).
+        """
         if self._counts is None:
             tables = (self.root, self.choose, self.stop, self.stop)
             self._counts = TreeDecisions(*(torch.zeros_like(table) for table in tables))
@@ -241,8 +248,11 @@ class DMV(Model, TrainsByCounting, ScoresSentences, SamplesSentences, Projective
     def groups(self, batch: TokenBatch, closed: bool = False) -> Iterator[tuple[slice, Tensor]]:
         """Yield sentences of one length whose charts fit in memory: their columns, and their words, (b, n).
 
-        closed: whether the tokens include EOS. BOS and EOS inside a sentence are read as unknown words.
-        Raises InputError for a sentence that is too long for the memory.
+        Args:
+            closed: whether the tokens include EOS. BOS and EOS inside a sentence are read as unknown words.
+
+        Raises:
+            InputError: for a sentence that is too long for the memory.
         """
         for columns, words in words_by_length(batch, closed, _DIVISIONS_TOGETHER):
             length = words.shape[1]
@@ -253,7 +263,11 @@ class DMV(Model, TrainsByCounting, ScoresSentences, SamplesSentences, Projective
         check_chart(words, words**3 * _BYTES_PER_DIVISION)
 
     def decisions(self, words: Tensor) -> TreeDecisions:
-        """Return the log-probabilities of the decisions in sentences of one length. words: (b, n)."""
+        """Return the log-probabilities of the decisions in sentences of one length.
+
+        Args:
+            words: (b, n).
+        """
         arcs = self.choose[words[:, :, None], _sides(words), words[:, None]]
         stop = self.stop[words]
         parts = (part.double() for part in (self.root[words], arcs, stop, 1 - stop))
@@ -289,7 +303,9 @@ def _sides(words: Tensor) -> Tensor:
 def words_by_length(batch: TokenBatch, closed: bool, chart: int) -> Iterator[tuple[slice, Tensor]]:
     """Yield sentences of one length: their columns, and their words, (b, n), without BOS and EOS inside a sentence.
 
-    closed: whether the tokens include EOS.  chart: most divisions of spans of the sentences that are given together.
+    Args:
+        closed: whether the tokens include EOS.
+        chart: most divisions of spans of the sentences that are given together.
     """
     for columns, words in batch.by_length(2 if closed else 1, lambda length: chart // length**3):
         yield columns, words.masked_fill((words == BOS) | (words == EOS), 0)

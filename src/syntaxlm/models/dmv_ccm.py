@@ -114,7 +114,8 @@ class DMVCCM(Model, TrainsByCounting, HasLoss, ProjectiveParser):
     def _groups(self, batch: TokenBatch, closed: bool = False) -> Iterator[tuple[slice, Tensor, Tensor]]:
         """Yield sentences of one length: their columns, their words, (b, n), and log-weights of spans, (b, n, n + 1).
 
-        Raises InputError for a sentence that is too long for the memory.
+        Raises:
+            InputError: for a sentence that is too long for the memory.
         """
         weights = self.ccm.log_span_weights(batch, closed)
         for columns, words in words_by_length(batch, closed, _HEADS_TOGETHER):

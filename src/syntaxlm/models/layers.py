@@ -29,7 +29,9 @@ NON_NEGATIVE = (0.0, math.inf)
 def value_faults(module: nn.Module, tensors: Mapping[str, Tensor]) -> list[str]:
     """Return a line for each tensor that has NaN, infinite or impossible values.
 
-    module: declares the ranges; other floating-point tensors have `WEIGHTS`.  tensors: its weights and buffers by name.
+    Args:
+        module: declares the ranges; other floating-point tensors have `WEIGHTS`.
+        tensors: its weights and buffers by name.
     """
     ranges = {
         f"{prefix}.{name}" if prefix else name: limits
@@ -57,8 +59,9 @@ class Rows:
 
     Operations on single tokens never see padding.
 
-    counts: number of real columns at each step; these come first, as lengths are in descending order.
-    index: (n,), the index of each row in the flattened (T * B); None without padding.
+    Attributes:
+        counts: number of real columns at each step; these come first, as lengths are in descending order.
+        index: (n,), the index of each row in the flattened (T * B); None without padding.
     """
 
     def __init__(self, steps: int, columns: int, lengths: Tensor | None, device: torch.device) -> None:
@@ -121,8 +124,11 @@ def locked_dropout(hidden: Tensor, rate: float, rows: Rows, training: bool) -> T
 def drop_weights(weight: Tensor, rate: float, rescaled: bool, training: bool) -> Tensor:
     """Apply DropConnect: return a weight with entries set to 0 at `rate`, with one mask per forward pass.
 
-    Merity, Keskar, Socher 2018, section 2. rescaled: whether kept entries are divided by 1 - rate, as in AWD-LSTM.
-    Otherwise, as in the released ON-LSTM program, they stay, and evaluation multiplies the whole weight by 1 - rate.
+    Merity, Keskar, Socher 2018, section 2.
+
+    Args:
+        rescaled: whether kept entries are divided by 1 - rate, as in AWD-LSTM. Otherwise, as in the released ON-LSTM
+            program, they stay, and evaluation multiplies the whole weight by 1 - rate.
     """
     if rate == 0 or (rescaled and not training):
         return weight
@@ -158,7 +164,11 @@ class RowBatchNorm(nn.BatchNorm1d):
 
 
 class Decoder(nn.Module):
-    """A linear layer and a softmax over words. tied_to: the embedding whose weight the layer shares."""
+    """A linear layer and a softmax over words.
+
+    Args:
+        tied_to: the embedding whose weight the layer shares.
+    """
 
     def __init__(self, size: int, vocabulary_size: int, tied_to: nn.Embedding | None = None) -> None:
         super().__init__()
@@ -185,7 +195,12 @@ class MixtureDecoder(Decoder):
     """A mixture of softmaxes (Yang et al. 2017, "Breaking the Softmax Bottleneck"), with one weight and bias.
 
     p(w | g) = sum_k pi_k softmax_w(W tanh(A_k g + a_k) + b) with pi = softmax(P g), of K components.
-    input_size: F features of a row g.  size: E of W, to which each component maps a row.  Others: see `Decoder`.
+
+    Others: see `Decoder`.
+
+    Args:
+        input_size: F features of a row g.
+        size: E of W, to which each component maps a row.
     """
 
     def __init__(
@@ -224,8 +239,10 @@ class AdaptiveEmbedding(nn.Module):
     The vocabulary is ordered by frequency. Words before the first cutoff have `size` features; those between two
     cutoffs, a band, have a quarter of the features of the band before, and a linear map to `size` features.
 
-    bands: of words; their weights are (words, features).  maps: of all bands but the first, (size, features).
-    edges: first words of the bands, and V.
+    Attributes:
+        bands: the bands of words; their weights are (words, features).
+        maps: the maps of all bands but the first, (size, features).
+        edges: first words of the bands, and V.
     """
 
     def __init__(self, vocabulary_size: int, size: int, cutoffs: Sequence[int]) -> None:

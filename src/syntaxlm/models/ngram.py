@@ -53,8 +53,11 @@ class NGramConfig(BaseConfig):
 class Level(nn.Module):
     """The n-grams of one order, numbered by their sorted keys.
 
-    keys, log_probs, back_offs: as in `Grams`, but the last two as logarithms to base 10, as in ARPA files, so that
-        values read from a file are written back digit by digit.
+    Args:
+        keys: as in `Grams`, but the last two as logarithms to base 10, as in ARPA files, so that values read from a
+            file are written back digit by digit.
+        log_probs: see `keys`.
+        back_offs: see `keys`.
     """
 
     value_ranges: ClassVar = {"log_probs": LOG_PROBS, "back_offs": (-math.inf, 99.0)}
@@ -196,8 +199,12 @@ class NGramModel(Model, TrainsByCounting, PredictsNextToken):
     def _contexts(self, tokens: Tensor, state: State) -> tuple[list[Tensor], Tensor]:
         """Return indices of the n-grams of 1, 2, ... words that end with each token, -1 for none; and the next state.
 
-        tokens: (T, B). Returns (T, B) for each order but the highest, and the last (order - 2, B) tokens. A batch
-        starts with the last target of the previous batch, so no more tokens are needed.
+        Args:
+            tokens: (T, B).
+
+        Returns:
+            (T, B) for each order but the highest, and the last (order - 2, B) tokens. A batch starts with the last
+            target of the previous batch, so no more tokens are needed.
         """
         carried = max(self.config.order - 2, 0)
         before = tokens.new_full((carried, tokens.shape[1]), -1) if state is None else state["tokens"]

@@ -60,8 +60,10 @@ class SpanAttention(nn.Module):
     def forward(self, states: Tensor, rows: Rows, carried: Tensor | None) -> tuple[Tensor, Tensor, SpanReading]:
         """Return the mixed states, (n, H), earlier states for the next chunk, (m, B, H), and the output of the op.
 
-        states: (n, H), real tokens in the order of `rows`.  carried: earlier states; None at the start of a text, for
-        zeros. Those of columns that have ended are undefined.
+        Args:
+            states: (n, H), real tokens in the order of `rows`.
+            carried: earlier states; None at the start of a text, for zeros. Those of columns that have ended are
+                undefined.
         """
         spans = self.spans(states, rows, carried, self.maximum)
         states_and_spans = torch.cat([states, spans.context], dim=-1)  # equation (6)
@@ -84,8 +86,10 @@ class SpanAttention(nn.Module):
 def supervision_loss(scores: Tensor, spans: Tensor, rows: Rows) -> Tensor:
     """Return cross-entropy of the attention relative to that of gold trees, averaged over all n tokens: equation (5).
 
-    scores: (n, m). spans: (k, 3), as in `TokenBatch.spans`. A step's constituents share its gold attention equally,
-    without those of one token or of more than m; a step without constituents adds 0.
+    Args:
+        scores: (n, m).
+        spans: (k, 3), as in `TokenBatch.spans`. A step's constituents share its gold attention equally, without those
+            of one token or of more than m; a step without constituents adds 0.
     """
     step, column, length = spans.unbind(1)
     starts = torch.tensor([0, *accumulate(rows.counts)], device=scores.device)

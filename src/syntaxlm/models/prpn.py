@@ -155,7 +155,12 @@ class ParsingNetwork(nn.Module):
         self.head = nn.Conv1d(features, outputs, 1, groups=outputs if self.released else 1)
 
     def forward(self, embedded: Tensor, before: Tensor, rows: Rows) -> list[Tensor]:
-        """Return d_t and d'_{t+1}, (n,) each. embedded: (T, B, E); before: (L, B, E), the preceding embeddings."""
+        """Return d_t and d'_{t+1}, (n,) each.
+
+        Args:
+            embedded: (T, B, E).
+            before: (L, B, E), the preceding embeddings.
+        """
         words = dropout(torch.cat([before, embedded]), self.rate, self.training)
         head_bias = self.head.bias
         assert head_bias is not None
@@ -237,7 +242,10 @@ class ReadingLayer(nn.Module):
     ) -> tuple[Tensor, tuple[Tensor, Tensor], Tensor]:
         """Return hidden states, (n, H), updated tapes, and attention, (n, N).
 
-        inputs: (n, F); gates: (n, N); tapes: (N, B, H). Without reading attention, N is 1 and gates is None.
+        Args:
+            inputs: (n, F).
+            gates: (n, N).
+            tapes: (N, B, H). Without reading attention, N is 1 and gates is None.
         """
         size, hidden = inputs.shape[-1], self.recurrent.in_features
         like = self.cell_norm.gain
@@ -305,7 +313,10 @@ class PredictNetwork(nn.Module):
     def attend(self, states: Tensor, gates: Tensor, tape: Tensor, rows: Rows) -> tuple[Tensor, Tensor]:
         """Return the attended earlier states, (n, H), and the attention, (T, B, N).
 
-        states: (n, H); gates: (T, B, N); tape: (N, B, H).
+        Args:
+            states: (n, H).
+            gates: (T, B, N).
+            tape: (N, B, H).
         """
         assert self.key is not None
         keys = dropout(self.key(dropout(states, self.rate, self.training)), self.rate, self.training)

@@ -52,7 +52,11 @@ class RecurrentLayer(nn.Module, ABC):
         """Run over inputs with these recurrent weights, from a state: one tensor for each of `state_names`."""
 
     def forward(self, inputs: Tensor, state: States | None, rows: Rows) -> Recurrence:
-        """Run over inputs (n, E), real tokens in the order of `rows`. state: (B, D) each, None for zeros."""
+        """Run over inputs (n, E), real tokens in the order of `rows`.
+
+        Args:
+            state: (B, D) each, None for zeros.
+        """
         if state is None:
             state = (self.recurrent_weight.new_zeros(rows.columns, self.size),) * len(self.state_names)
         recurrent = drop_weights(self.recurrent_weight, self.weight_drop, self.rescaled, self.training)
@@ -62,8 +66,11 @@ class RecurrentLayer(nn.Module, ABC):
 class LSTMLayer(RecurrentLayer):
     """Ordered neurons, or a plain LSTM.
 
-    chunk: neurons per master gate; None for a plain LSTM.
-    learns_distances: whether the distances of training batches have gradients.
+    Args:
+        chunk: neurons per master gate; None for a plain LSTM.
+
+    Attributes:
+        learns_distances: whether the distances of training batches have gradients.
     """
 
     learns_distances = False
@@ -83,7 +90,11 @@ class LSTMLayer(RecurrentLayer):
 
 
 class HighwayLayer(RecurrentLayer):
-    """A recurrent highway network with coupled gates. depth: L."""
+    """A recurrent highway network with coupled gates.
+
+    Args:
+        depth: L.
+    """
 
     state_names = ("hidden",)
 
@@ -109,8 +120,11 @@ class NASLayer(RecurrentLayer):
 class RecurrentStack(nn.Module):
     """Stacked layers with locked dropout between them.
 
-    input_size: features of the first layer's input; layer_sizes: neurons of each layer.
-    layer: makes a layer of its input size and its number of neurons.  layer_dropout: rate between layers.
+    Args:
+        input_size: features of the first layer's input.
+        layer_sizes: neurons of each layer.
+        layer: makes a layer of its input size and its number of neurons.
+        layer_dropout: rate between layers.
     """
 
     def __init__(
@@ -127,10 +141,15 @@ class RecurrentStack(nn.Module):
     def forward(
         self, inputs: Tensor, rows: Rows, state: dict[str, Tensor] | None
     ) -> tuple[list[Recurrence], dict[str, Tensor]]:
-        """Run all layers. inputs: (n, E), real tokens in the order of `rows`; state: None at the start of a text.
+        """Run all layers.
 
-        Returns the output of each layer, with states before the dropout that follows it, and the state of every column
-        after its last step: hidden.0, cell.0, hidden.1, ..., each (B, D).
+        Args:
+            inputs: (n, E), real tokens in the order of `rows`.
+            state: None at the start of a text.
+
+        Returns:
+            The output of each layer, with states before the dropout that follows it, and the state of every column
+            after its last step: hidden.0, cell.0, hidden.1, ..., each (B, D).
         """
         layers: list[Recurrence] = []
         after: dict[str, Tensor] = {}

@@ -59,9 +59,12 @@ Ability = TypeVar("Ability")
 class ModelType:
     """A model type.
 
-    config: class of its settings.  build: returns a model with fresh weights from settings and a vocabulary size.
-    implementation: class of its models.  lacks: abilities of that class which no model of this type has.
-    encoder: like `build`, for a model without its decoder; None for a type that does not encode sentences.
+    Attributes:
+        config: class of its settings.
+        build: returns a model with fresh weights from settings and a vocabulary size.
+        implementation: class of its models.
+        lacks: abilities of that class which no model of this type has.
+        encoder: like `build`, for a model without its decoder; None for a type that does not encode sentences.
     """
 
     config: type[BaseConfig]
@@ -118,7 +121,11 @@ MODELS = _ModelTypes()
 
 
 def model(name: str, config: type[BaseConfig]) -> Callable[[_Class], _Class]:
-    """Register the decorated class as the models of a type. config: class of its settings."""
+    """Register the decorated class as the models of a type.
+
+    Args:
+        config: class of its settings.
+    """
 
     def register(implementation: _Class) -> _Class:
         encoder = implementation.encoder if issubclass(implementation, EncodesSentences) else None
@@ -145,9 +152,13 @@ def model_types_with(*abilities: type) -> list[str]:
 def require(model: object, ability: type[Ability], name: str, use: str, alternative: type | None = None) -> Ability:
     """Return the model, typed as having the ability.
 
-    name: model type.  use: what needs the ability, for the message, such as "score".  alternative: another ability
-    that would do, for the message.
-    Raises InputError for a model without the ability; the message lists the model types that have it.
+    Args:
+        name: model type.
+        use: what needs the ability, for the message, such as "score".
+        alternative: another ability that would do, for the message.
+
+    Raises:
+        InputError: for a model without the ability; the message lists the model types that have it.
     """
     if isinstance(model, ability):
         return model

@@ -91,9 +91,13 @@ class ChartParser(FindsBestTrees, ScoresTrees):
 
 
 def draw_short(draw: Callable[[], SampledSentence | None], longest: int) -> SampledSentence:
-    """Return the first sample that is not None.  longest: the limit of `draw`, in words, for the message.
+    """Return the first sample that is not None.
 
-    Raises InputError if none of 1,000 samples is short enough.
+    Args:
+        longest: the limit of `draw`, in words, for the message.
+
+    Raises:
+        InputError: if none of 1,000 samples is short enough.
     """
     for _ in range(_MOST_DRAWS):
         sample = draw()

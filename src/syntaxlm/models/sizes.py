@@ -60,7 +60,8 @@ nn.modules.module.register_module_buffer_registration_hook(_registered)
 def without_memory() -> Iterator[None]:
     """Return a context in which new modules and tensors have shapes and dtypes but no values.
 
-    Raises InputError if the new modules have more than `MOST_TENSORS` tensors or do not fit in this machine's memory.
+    Raises:
+        InputError: if the new modules have more than `MOST_TENSORS` tensors or do not fit in this machine's memory.
     """
     size = 0
     seen: dict[int, Tensor] = {}
@@ -94,7 +95,8 @@ def without_memory() -> Iterator[None]:
 def check_chart(words: int, size: int, otherwise: str = "") -> None:
     """Raise InputError if the chart of a sentence, of `size` bytes, does not fit in this machine's free memory.
 
-    otherwise: what else than splitting the sentence would do, for the message.
+    Args:
+        otherwise: what else than splitting the sentence would do, for the message.
     """
     if size > memory_size() or (size > _LARGE_CHART and size > available_memory()):
         raise InputError(

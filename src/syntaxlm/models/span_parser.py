@@ -103,7 +103,9 @@ class SpanParser(Model, LearnsFromTrees, NeedsTextCounts, ChartParser):
         """Yield sentences of n words: columns, n, and the weights of their spans, (n(n + 1)/2, b) float64.
 
         Spans of one word and of the whole sentence, which all trees have, have weight 0.
-        others: number of tokens of a column that are not words, see `TokenBatch.by_length`.
+
+        Args:
+            others: number of tokens of a column that are not words, see `TokenBatch.by_length`.
         """
         size = len(self.bias)
         for columns, words in batch.by_length(

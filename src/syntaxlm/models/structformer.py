@@ -88,7 +88,10 @@ def margins(heights: Tensor, distances: Tensor, real: Tensor) -> Tensor:
     """Return the calibration margin of each sentence, (B,): what distances must fall by so that no block is cut off.
 
     A span other than the whole sentence is cut off if both gaps around it are above all of its words.
-    heights: (B, n).  distances: (B, n - 1) of the gaps between words.
+
+    Args:
+        heights: (B, n).
+        distances: (B, n - 1) of the gaps between words.
     """
     length = heights.shape[1]
     below, gaps = _below(length, real.device), real[:, 1:]
@@ -121,7 +124,9 @@ def dependencies(heights: Tensor, distances: Tensor, scales: Tensor, real: Tenso
     The sum over all blocks l..r of a word i, p(l, r | i) = left_il right_ir, and over the words of each, which are its
     head by a softmax of their heights. With e_j = exp(height_j) and U_lr = 1 / (e_l + ... + e_r), two products of
     matrices and two cumulative sums give it in O(n^3) time.
-    scales: (2,), factors of heights and distances in `reach`, and of heights in the softmax.
+
+    Args:
+        scales: (2,), factors of heights and distances in `reach`, and of heights in the softmax.
     """
     # The probability that the block of word i starts at l, and that it ends at r: (B, n, n), by i and l or r.
     blocks = reach(heights, distances, scales[0], real)
@@ -181,7 +186,8 @@ def _squashed(rows: Tensor) -> Tensor:
 class Layer(nn.Module):
     """Attention to heads and dependents, and a feed-forward layer, each added to what it reads.
 
-    relations: (H, 2), logits of the weight of a word's head and of its dependents.
+    Attributes:
+        relations: (H, 2), logits of the weight of a word's head and of its dependents.
     """
 
     def __init__(self, config: StructFormerConfig) -> None:
@@ -199,7 +205,11 @@ class Layer(nn.Module):
         nn.init.normal_(self.relations, std=0.1)
 
     def forward(self, hidden: Tensor, probabilities: Tensor) -> Tensor:
-        """(B, n, D) -> (B, n, D). probabilities: of `dependencies`, 0 for padding."""
+        """(B, n, D) -> (B, n, D).
+
+        Args:
+            probabilities: the probabilities of `dependencies`, 0 for padding.
+        """
         attended = self.output(self._attend(self.attention_norm(hidden), probabilities))
         hidden = hidden + dropout(attended, self.dropout, self.training)
         inner = leaky_relu(self.up(self.feedforward_norm(hidden)))
@@ -221,7 +231,8 @@ class Layer(nn.Module):
 class StructFormer(Model, TrainsByGradient, ParsesDependencies):
     """One embedding of words feeds the parser and the encoder, and is the weight of the output layer.
 
-    scales: (2,), logarithms of the scales of `dependencies`.
+    Attributes:
+        scales: (2,), logarithms of the scales of `dependencies`.
     """
 
     reads = "sentences"
@@ -307,7 +318,10 @@ class StructFormer(Model, TrainsByGradient, ParsesDependencies):
 def _words(batch: TokenBatch, others: int) -> tuple[Tensor, Tensor]:
     """Return the words of whole sentences and which are real, (B, n) each; n is at least 1.
 
-    BOS and EOS inside a sentence are read as unknown words.  others: see `TokenBatch.by_length`.
+    BOS and EOS inside a sentence are read as unknown words.
+
+    Args:
+        others: see `TokenBatch.by_length`.
     """
     counts = batch.word_counts(others).to(batch.tokens.device)
     longest = max(1, int(counts.max()))

@@ -52,10 +52,15 @@ from syntaxlm.trees.tree import INDUCED_LABEL
 class CorpusStructure(ABC):
     """The structure of the sentences of a corpus, in their order. Values are added batch by batch.
 
-    name: of the structure, for people.  decoders: names of the decoding algorithms, the default first.
-    compares_spans: whether all spans of a sentence are compared, which takes time as the cube of its length.
-    lengths: (S,), number of words of each sentence.  layers: number of layers of distances; 0 for other structures.
-    labels: names of the labels of the spans; () for a structure without labels.
+    Args:
+        lengths: (S,), number of words of each sentence.
+        layers: number of layers of distances; 0 for other structures.
+        labels: names of the labels of the spans; () for a structure without labels.
+
+    Attributes:
+        name: the name of the structure, for people.
+        decoders: names of the decoding algorithms, the default first.
+        compares_spans: whether all spans of a sentence are compared, which takes time as the cube of its length.
     """
 
     name: ClassVar[str]
@@ -69,14 +74,18 @@ class CorpusStructure(ABC):
     def add(self, batch: Any, words: Integers, indices: Integers) -> None:
         """Add the sentences of a batch, which are between BOS and EOS.
 
-        words, indices: (B,), number of words of each column, and the position of its sentence in the corpus.
+        Args:
+            words: (B,), number of words of each column.
+            indices: (B,), position of its sentence in the corpus.
         """
 
     def decode(self, decoder: str, layer: int = 1, marks: Marks | None = None) -> SpanSets:
         """Return the trees of a decoder: all spans of two words or more, without labels.
 
-        layer: layer of the distances, from 1.  marks: as in `trees.averaging.average`, where the decoder's tree counts
-        as span probabilities of 0 and 1 unless the decoder uses the probabilities of spans.
+        Args:
+            layer: layer of the distances, from 1.
+            marks: as in `trees.averaging.average`, where the decoder's tree counts as span probabilities of 0 and 1
+                unless the decoder uses the probabilities of spans.
         """
         if marks is None:
             return self._decode(decoder, layer)
@@ -92,9 +101,13 @@ class CorpusStructure(ABC):
     def labelled(self, decoder: str, marks: Marks | None = None) -> SpanSets:
         """Return the trees of a decoder with the labels of their spans, including single words.
 
-        marks: see `decode`.
         Single words without a label are left out. Longer spans without a label have the label X.
-        Raises ValueError for a structure without labels, and for decoders whose trees have none.
+
+        Args:
+            marks: see `decode`.
+
+        Raises:
+            ValueError: for a structure without labels, and for decoders whose trees have none.
         """
         raise ValueError(f"trees of the decoder {decoder} have no labels")
 
@@ -107,12 +120,22 @@ class CorpusStructure(ABC):
         return {}
 
     def values_of_spans(self, sentences: Integers, starts: AnyIntegers, ends: AnyIntegers) -> dict[str, Scores]:
-        """Return the same values of spans [start, end) of sentences: (k,).  sentences, starts, ends: (k,)."""
+        """Return the same values of spans [start, end) of sentences: (k,).
+
+        Args:
+            sentences: (k,), the sentence of each span.
+            starts: (k,), its first word.
+            ends: (k,), the word after its last.
+        """
         return {}
 
 
 class CorpusDistances(CorpusStructure):
-    """Distances. values: (layers, words), sentence after sentence."""
+    """Distances.
+
+    Attributes:
+        values: (layers, words), sentence after sentence.
+    """
 
     name = "distances"
     decoders = DECODING_RULES
@@ -202,8 +225,10 @@ class CorpusSplitScores(CorpusSpanScores):
 class CorpusMarginals(CorpusStructure):
     """Probabilities of all spans given the sentence, 1 for single words, with the most probable label of each.
 
-    table: the probabilities.  codes: in the order of `table`, indices into `labels`, -1 for no label; empty without
-    labels.  find_best_trees: computes the most probable trees, labelled, on first use of the decoder `viterbi`.
+    Attributes:
+        table: the probabilities.
+        codes: in the order of `table`, indices into `labels`, -1 for no label; empty without labels.
+        find_best_trees: computes the most probable trees, labelled, on first use of the decoder `viterbi`.
     """
 
     name = "span probabilities"
@@ -270,7 +295,11 @@ class CorpusMarginals(CorpusStructure):
 
 
 class CorpusHeads(CorpusStructure):
-    """Heads. values: (words,), position of each word's head in its sentence, from 1, 0 for the root."""
+    """Heads.
+
+    Attributes:
+        values: (words,), position of each word's head in its sentence, from 1, 0 for the root.
+    """
 
     name = "dependency trees"
     decoders = HEAD_RULES
@@ -295,7 +324,8 @@ class CorpusHeads(CorpusStructure):
 class Distances:
     """Syntactic distances between each token and the preceding one; large at constituent boundaries.
 
-    values: (layers, T, B).
+    Attributes:
+        values: (layers, T, B).
     """
 
     values: Tensor
@@ -306,7 +336,8 @@ class Distances:
 class DistancesAndHeights(Distances):
     """Distances, and a height of each word; the highest word of a constituent is its head.
 
-    heights: (T, B).
+    Attributes:
+        heights: (T, B).
     """
 
     heights: Tensor
@@ -317,7 +348,9 @@ class DistancesAndHeights(Distances):
 class SpanScores:
     """Log-probability of each span among the spans that end at the same token.
 
-    values: (T, B, m); row t has the spans of 1 to m tokens that end at token t - 1, -inf where there is no such span.
+    Attributes:
+        values: (T, B, m); row t has the spans of 1 to m tokens that end at token t - 1, -inf where there is no such
+            span.
     """
 
     values: Tensor
@@ -328,7 +361,8 @@ class SpanScores:
 class SplitScores(SpanScores):
     """Scores of spans by the hidden states of their words (TreeReg, see `ops.tree_losses`); 0 where there is no span.
 
-    values: (T, B, m), see `SpanScores`.
+    Attributes:
+        values: (T, B, m), see `SpanScores`.
     """
 
     corpus: ClassVar[type[CorpusStructure]] = CorpusSplitScores
@@ -337,7 +371,8 @@ class SplitScores(SpanScores):
     def of(cls, states: Tensor, lengths: Tensor | None = None) -> SplitScores:
         """Return the scores of sentences with BOS and EOS by their states, (T, B, S).
 
-        lengths: (B,), steps of each sentence; None if all have T.
+        Args:
+            lengths: (B,), steps of each sentence; None if all have T.
         """
         words = max(0, len(states) - 2)
         orthogonal = orthogonal_lengths(states[1 : words + 1])
@@ -355,10 +390,11 @@ class SplitScores(SpanScores):
 class SpanMarginals:
     """The posterior probability of each span of two or more words, and its most probable label.
 
-    values: (B, n, n), indexed by first and last word, both inclusive; n is the longest sentence's number of words. 0
-        where there is no span.
-    labels: (B, n, n) int64, indices into `LabelsSpans.labels`, including those of single words; -1 where there is no
-        span; None unless requested.
+    Attributes:
+        values: (B, n, n), indexed by first and last word, both inclusive; n is the longest sentence's number of words.
+            0 where there is no span.
+        labels: (B, n, n) int64, indices into `LabelsSpans.labels`, including those of single words; -1 where there is
+            no span; None unless requested.
     """
 
     values: Tensor
@@ -370,7 +406,8 @@ class SpanMarginals:
 class Heads:
     """The most probable dependency tree.
 
-    values: (B, n) int64, position of each word's head, counted from 1; 0 for the root, -1 on padding.
+    Attributes:
+        values: (B, n) int64, position of each word's head, counted from 1; 0 for the root, -1 on padding.
     """
 
     values: Tensor
@@ -384,8 +421,9 @@ Structure = Distances | SpanScores | SpanMarginals | Heads
 def labelled_spans(spans: SpanSets, codes: AnyIntegers, names: Sequence[str]) -> SpanSets:
     """Return spans with labels.
 
-    codes: index into `names` of each span, -1 for no label. Single words without a label are left out, and longer spans
-        without a label have the label X.
+    Args:
+        codes: index into `names` of each span, -1 for no label. Single words without a label are left out, and longer
+            spans without a label have the label X.
     """
     is_labelled = (codes >= 0) | (spans.ends - spans.starts > 1)
     offsets = offsets_of(np.bincount(spans.sentences()[is_labelled], minlength=len(spans)))

@@ -54,10 +54,12 @@ class TransformersConfig(BaseConfig):
 class WordTokenizer:
     """The sub-tokens of words, and the sub-tokens that show where a word ends.
 
-    tokenize: the sub-tokens of a text, without special tokens.
-    start: the special token before a text.  end: that after a text; None if there is none.
-    boundaries: the sub-tokens that begin a word or end a text; None if the tokenizer marks the ends of words, which are
-        then part of a word's sub-tokens.
+    Args:
+        tokenize: the sub-tokens of a text, without special tokens.
+        start: the special token before a text.
+        end: that after a text; None if there is none.
+        boundaries: the sub-tokens that begin a word or end a text; None if the tokenizer marks the ends of words, which
+            are then part of a word's sub-tokens.
     """
 
     def __init__(
@@ -73,9 +75,13 @@ class WordTokenizer:
         self._known: dict[tuple[str, bool], list[int]] = {}
 
     def subtokens(self, word: str, is_first: bool) -> list[int]:
-        """Return the sub-tokens of a word. is_first: whether it is the first of its text, without a space before it.
+        """Return the sub-tokens of a word.
 
-        Raises InputError for a tokenizer that joins words.
+        Args:
+            is_first: whether it is the first of its text, without a space before it.
+
+        Raises:
+            InputError: for a tokenizer that joins words.
         """
         known = self._known.get((word, is_first))
         if known is not None:
@@ -97,7 +103,9 @@ class WordTokenizer:
 class _Word(NamedTuple):
     """A word of a column: its step in the batch, and its sub-tokens [first, end) in the column.
 
-    is_first: whether there is no boundary before it.  is_end: whether it is the end of the text, without one after it.
+    Attributes:
+        is_first: whether there is no boundary before it.
+        is_end: whether it is the end of the text, without one after it.
     """
 
     step: int
@@ -110,12 +118,15 @@ class _Word(NamedTuple):
 class CausalTransformer(Model, ScoresTokens):
     """A causal language model over sub-tokens that gives log-probabilities of words.
 
-    network: takes input_ids and attention_mask, (B, T), and returns an object with logits, (B, T, V).
-    vocabulary: turns the ids of a batch into words.  window: sub-tokens that the network reads at a time. Longer texts
-    are read in windows that overlap by half, so each sub-token has at least window // 2 before it.  logit_count: V.
-
     Sentences are read by themselves. A stream is running text, whose words are separated by spaces: ends of sentences
     have no sub-tokens, and the log-probability 0. The state is the last window // 2 sub-tokens.
+
+    Args:
+        network: takes input_ids and attention_mask, (B, T), and returns an object with logits, (B, T, V).
+        vocabulary: turns the ids of a batch into words.
+        window: sub-tokens that the network reads at a time. Longer texts are read in windows that overlap by half, so
+            each sub-token has at least window // 2 before it.
+        logit_count: V.
     """
 
     def __init__(

@@ -31,7 +31,10 @@ class TreeLSTMCell(nn.Module):
     Yoo, Lee 2018, equations 6 to 8. A state is one tensor of 2D features: the hidden state h, then the memory c.
     All gates read the hidden states of both children and, if `context_size` is not 0, a context vector.
 
-    size: D.  Initial biases are 1 for the two forget gates, else 0.
+    Initial biases are 1 for the two forget gates, else 0.
+
+    Args:
+        size: D.
     """
 
     def __init__(self, size: int, context_size: int = 0) -> None:
@@ -43,7 +46,13 @@ class TreeLSTMCell(nn.Module):
             self.gates.bias[size : 3 * size] = 1
 
     def forward(self, left: Tensor, right: Tensor, context: Tensor | None = None) -> Tensor:
-        """Return the parent's state, (..., 2D). left, right: (..., 2D).  context: (..., C), None without context."""
+        """Return the parent's state, (..., 2D).
+
+        Args:
+            left: state of the left child, (..., 2D).
+            right: state of the right child, (..., 2D).
+            context: (..., C), None without context.
+        """
         left_hidden, left_memory = left.chunk(2, -1)
         right_hidden, right_memory = right.chunk(2, -1)
         inputs = [left_hidden, right_hidden] if context is None else [left_hidden, right_hidden, context]
@@ -135,7 +144,11 @@ class GumbelTreeLSTM(EncodesSentences, ParsesSentences):
         return scores
 
     def _sampled_roots(self, leaves: list[Tensor]) -> Tensor:
-        """Return the roots of sampled trees, (B, 2D). leaves: by length."""
+        """Return the roots of sampled trees, (B, 2D).
+
+        Args:
+            leaves: by length.
+        """
         nodes = leaves[-1][:, :0]
         # n'_k = n_k before the chosen pair, parent(n_k, n_k+1) at it, n_k+1 after it
         for new in leaves[:1:-1]:
@@ -253,7 +266,8 @@ class RLSPINN(LearnsFromRewards, ParsesSentences):
     def _trees(self, batch: TokenBatch) -> tuple[Encoding, Tensor]:
         """Build a tree for each sentence. A sentence of n words takes 2n - 1 actions.
 
-        Returns the states of the roots, with the actions that were not forced, and spans, (B, T, T) of 0 and 1.
+        Returns:
+            The states of the roots, with the actions that were not forced, and spans, (B, T, T) of 0 and 1.
         """
         leaves = self.leaf(dropout(self.embedding(batch.tokens), self.config.dropout, self.training))
         steps, columns, features = leaves.shape

@@ -41,7 +41,11 @@ class EdgeDecoder(nn.Module):
             cast(Decoder, decoder).initialise(init_range)
 
     def log_probs(self, rows: Tensor, targets: Tensor, levels: Levels) -> Tensor:
-        """Return the log-probability of each row's target: (n, D), (n,) -> (n,). levels: of the rows."""
+        """Return the log-probability of each row's target: (n, D), (n,) -> (n,).
+
+        Args:
+            levels: the levels of the rows.
+        """
         return self.by_edge(rows, targets, levels, Decoder.log_probs)
 
     def by_edge(self, rows: Tensor, targets: Tensor, levels: Levels, values: RowValues) -> Tensor:
@@ -67,11 +71,15 @@ class NoiseContrastive(nn.Module):
     A step computes k + 1 scores instead of V. Mnih, Teh 2012, with the normalising constant fixed as in Zhang, Lu,
     Lapata 2016, section 3.4. The trained scores are only roughly normalised; perplexity uses their softmax.
 
-    words: k, noise words per step.  log_normaliser: ln Z, fixed: the model's p is exp(score - ln Z).
-    shared: whether all steps of a call share their noise words, so that the scores are one matrix product; otherwise
-    each step has its own.
-    log_expected: (V,), ln(k P_n(w)), -inf for words that are never noise.
-    cumulative: (V,), cumulative sums of P_n.
+    Args:
+        words: k, noise words per step.
+        log_normaliser: ln Z, fixed: the model's p is exp(score - ln Z).
+        shared: whether all steps of a call share their noise words, so that the scores are one matrix product;
+            otherwise each step has its own.
+
+    Attributes:
+        log_expected: (V,), ln(k P_n(w)), -inf for words that are never noise.
+        cumulative: (V,), cumulative sums of P_n.
     """
 
     value_ranges: ClassVar = {"log_expected": LOG_WEIGHTS, "cumulative": PROBABILITIES}
@@ -102,7 +110,13 @@ class NoiseContrastive(nn.Module):
         """Return -ln P(D = 1 | target) - sum over noise words of ln P(D = 0 | noise word), for each row, in nats: (n,).
 
         P(D = 1 | w) = p(w) / (p(w) + k P_n(w)) with p(w) = exp(row . weight_w + bias_w - ln Z).
-        rows: (n, D); weight: (V, D); bias: (V,); targets: (n,) int64; noise: (k,) or (n, k), from `draw`.
+
+        Args:
+            rows: (n, D).
+            weight: (V, D).
+            bias: (V,).
+            targets: (n,) int64.
+            noise: (k,) or (n, k), from `draw`.
         """
         # One lookup, so the gradient is one matrix: a second would cost another pass over all V rows.
         count, words = len(targets), torch.cat([targets, noise.flatten()])

@@ -85,7 +85,9 @@ def with_reference(
 def kernels(name: str, product: torch.dtype, *tensors: Tensor | None) -> ctypes.CDLL | None:
     """Return the compiled functions of kernels/NAME.c if they can be used; None to use torch.
 
-    product: dtype of the op's matrix products, float32 or bfloat16.  tensors: all must be float32 on the CPU.
+    Args:
+        product: dtype of the op's matrix products, float32 or bfloat16.
+        tensors: all must be float32 on the CPU.
     """
     if _backend != "compiled" or product not in (torch.float32, torch.bfloat16):
         return None

@@ -34,8 +34,12 @@ def highway(inputs: Tensor, recurrent: Tensor, bias: Tensor, state: States, coun
     h = tanh(x_h + R_h s_{l-1} + b_h), t = sigmoid(x_t + R_t s_{l-1} + b_t), s_l = h t + s_{l-1} (1 - t).
 
     Rows are real tokens, time-major: step t has the first counts[t] columns; counts never increase.
-    inputs: (n, 2D), the products of the inputs, h before t.  recurrent: (L, 2D, D); bias: (L, 2D).
-    state: the hidden state before the first step, (B, D).
+
+    Args:
+        inputs: (n, 2D), the products of the inputs, h before t.
+        recurrent: (L, 2D, D).
+        bias: (L, 2D).
+        state: the hidden state before the first step, (B, D).
     """
 
     def step(product: Product, read: Tensor, hidden: Tensor) -> States:
@@ -56,8 +60,12 @@ def nas(inputs: Tensor, recurrent: Tensor, bias: Tensor, state: States, counts: 
     c_t = tanh(tanh(sigmoid(z_0) relu(z_1)) + c_{t-1}) tanh(sigmoid(z_2) + relu(x_3 u_3)),
     h_t = tanh(c_t tanh(tanh(tanh(z_4) sigmoid(z_5)) + sigmoid(tanh(z_6) + sigmoid(z_7)))).
 
-    inputs: (n, 8D), the products of the inputs.  recurrent: (8D, D); bias: (8D,), of u.
-    state: hidden and cell before the first step, each (B, D).  counts: see `highway`.
+    Args:
+        inputs: (n, 8D), the products of the inputs.
+        recurrent: (8D, D).
+        bias: (8D,), of u.
+        state: hidden and cell before the first step, each (B, D).
+        counts: see `highway`.
     """
 
     def step(product: Product, read: Tensor, hidden: Tensor, cell: Tensor) -> States:
@@ -76,7 +84,11 @@ def nas(inputs: Tensor, recurrent: Tensor, bias: Tensor, state: States, counts: 
 def _unrolled(
     step: Callable[..., States], inputs: Tensor, recurrent: Tensor, bias: Tensor, state: States, counts: Sequence[int]
 ) -> Recurrence:
-    """Apply a step to the columns that have not ended. step: (product, inputs, *state) -> state, hidden first."""
+    """Apply a step to the columns that have not ended.
+
+    Args:
+        step: (product, inputs, *state) -> state, hidden first.
+    """
     hidden, *after = applied(_Unrolled, step, tuple(counts), inputs.to(state[0].dtype), recurrent, bias, *state)
     return Recurrence(hidden, tuple(after))
 

@@ -48,10 +48,15 @@ class MaximalTrees(NamedTuple):
 def total(weights: Tensor, split_weights: Tensor | None = None) -> Tensor:
     """Return the log of the sum of exp(weight) over all binary trees, (B,): the inside algorithm.
 
-    weights: (n(n + 1)/2, B), finite or -inf, including those of one-word spans and of the whole sentence.
-    split_weights: (C(n + 1, 3), B) or None.
     The result is -inf if every tree has weight -inf. NaN and infinity are not checked for, because the check would make
-    the CPU wait for the device. Raises ValueError for wrong shapes.
+    the CPU wait for the device.
+
+    Args:
+        weights: (n(n + 1)/2, B), finite or -inf, including those of one-word spans and of the whole sentence.
+        split_weights: (C(n + 1, 3), B) or None.
+
+    Raises:
+        ValueError: for wrong shapes.
     """
     return _InsideChart(weights, split_weights, best=False).totals
 

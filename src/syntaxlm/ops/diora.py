@@ -33,9 +33,12 @@ SMALLEST_NORM = 1e-8  # smallest norm by which a vector is divided
 class Composition(NamedTuple):
     """A network of two layers that composes two vectors, and the bilinear score of composing them.
 
-    first: (D, 2D) and first_bias: (D,), the first layer, applied to both vectors concatenated.
-    second: (D, D) and second_bias: (D,), the second layer.
-    score: (D, D), S of the score a^T S b.
+    Attributes:
+        first: (D, 2D), the first layer, applied to both vectors concatenated.
+        first_bias: (D,), the first layer, applied to both vectors concatenated.
+        second: (D, D), the second layer.
+        second_bias: (D,), the second layer.
+        score: (D, D), S of the score a^T S b.
     """
 
     first: Tensor
@@ -46,7 +49,12 @@ class Composition(NamedTuple):
 
 
 class ChartCell(NamedTuple):
-    """A span's entry in a chart. vector: (D,), of norm 1.  score: scalar."""
+    """A span's entry in a chart.
+
+    Attributes:
+        vector: (D,), of norm 1.
+        score: scalar.
+    """
 
     vector: Tensor
     score: Tensor
@@ -55,8 +63,10 @@ class ChartCell(NamedTuple):
 class SentenceCharts(NamedTuple):
     """Charts of one sentence. Spans are [start, end).
 
-    inside, outside: the cells of all spans.
-    splits: the scores of the splits of each span of two or more words, (width - 1,), shortest left part first.
+    Attributes:
+        inside: the inside cells of all spans.
+        outside: the outside cells of all spans.
+        splits: the scores of the splits of each span of two or more words, (width - 1,), shortest left part first.
     """
 
     inside: dict[Span, ChartCell]
@@ -69,9 +79,13 @@ def inside_outside_reference(
 ) -> SentenceCharts:
     """Return charts of one sentence.
 
-    leaves: (n, D), the inside vectors of the words, of norm 1.  root: (D,), the outside vector of the sentence, of norm
-    1.  composition: of the inside pass.  outside: of the outside pass; None: the same one.
     Drozdov et al. 2019, section 2.
+
+    Args:
+        leaves: (n, D), the inside vectors of the words, of norm 1.
+        root: (D,), the outside vector of the sentence, of norm 1.
+        composition: the composition of the inside pass.
+        outside: of the outside pass; None: the same one.
     """
     length, outside = len(leaves), outside or composition
     zero = leaves.new_zeros(())
@@ -109,7 +123,8 @@ def _combined(parts: list[tuple[ChartCell, ChartCell]], composition: Composition
 def inside(leaves: Tensor, composition: Composition) -> Tensor:
     """Return the inside vectors of whole sentences: (B, D).
 
-    leaves: (B, n, D), the inside vectors of the words, of norm 1.
+    Args:
+        leaves: (B, n, D), the inside vectors of the words, of norm 1.
     """
     vectors: Tensor = applied(_Passes, leaves, None, *composition)
     return vectors
@@ -118,9 +133,11 @@ def inside(leaves: Tensor, composition: Composition) -> Tensor:
 def outside(leaves: Tensor, root: Tensor, composition: Composition, outer: Composition | None = None) -> Tensor:
     """Return the outside vectors of words, from the inside and the outside pass: (B, n, D).
 
-    leaves: (B, n, D), the inside vectors of the words, of norm 1.
-    root: (D,), the outside vector of a sentence, of norm 1.
-    composition: of the inside pass.  outer: of the outside pass; None: the same one.
+    Args:
+        leaves: (B, n, D), the inside vectors of the words, of norm 1.
+        root: (D,), the outside vector of a sentence, of norm 1.
+        composition: the composition of the inside pass.
+        outer: of the outside pass; None: the same one.
     """
     vectors: Tensor = applied(_Passes, leaves, root, *composition, *(outer or ()))
     return vectors
@@ -137,7 +154,10 @@ def split_scores(leaves: Tensor, composition: Composition) -> Tensor:
 class _PairLevel(NamedTuple):
     """The spans of one width, and the pairs that each is composed from.
 
-    spans: of a chart.  firsts, seconds: (K, m) int64, the spans of the first and the second vector of each pair.
+    Attributes:
+        spans: the spans of a chart.
+        firsts: (K, m) int64, the span of the first vector of each pair.
+        seconds: (K, m) int64, the span of the second vector.
     """
 
     spans: slice
@@ -179,10 +199,14 @@ def _levels(length: int, device: torch.device, inside: bool) -> tuple[_PairLevel
 class _Operands(NamedTuple):
     """What pairs of one pass are composed from.
 
-    first: (B, S, 2D), of a span as the first of a pair: F = W_1 h + b, then Q = S^T h.  first_scores: (B, S).
-    second: (B, S, D), of a span as the second of a pair: G = W_2 h.  vectors: (B, S, D), h of the second span.
-    second_scores: (B, S).
     The same class has their gradients; those of `vectors` are from the scores alone.
+
+    Attributes:
+        first: (B, S, 2D), of a span as the first of a pair: F = W_1 h + b, then Q = S^T h.
+        first_scores: (B, S).
+        second: (B, S, D), of a span as the second of a pair: G = W_2 h.
+        vectors: (B, S, D), h of the second span.
+        second_scores: (B, S).
     """
 
     first: Tensor
@@ -195,9 +219,13 @@ class _Operands(NamedTuple):
 class _LevelStep(NamedTuple):
     """What a level's backward pass needs, for K pairs of each of m spans.
 
-    hidden: (R, D), the second layer's input; product: (R, D), its output before the ReLU. The first B * K * m rows are
-        pairs, the others are padding. Both are empty if no backward pass follows.
-    scores, weights: (B, K, m).  norms: (B, m, 1).
+    Attributes:
+        hidden: (R, D), the second layer's input.
+        product: (R, D), its output before the ReLU. The first B * K * m rows are pairs, the others are padding. Both
+            are empty if no backward pass follows.
+        scores: (B, K, m), of the pairs.
+        weights: (B, K, m), softmax of the scores.
+        norms: (B, m, 1).
     """
 
     hidden: Tensor
@@ -239,8 +267,9 @@ def _per_row(vectors: Tensor, weight: Tensor, bias: Tensor | None = None) -> Ten
 class _Network:
     """A composition in the dtype of products, with the gradients that are added up by the passes that use it.
 
-    first: (2D, D), with its bias, and second: (D, D): the weights of `_Operands.first` and `_Operands.second`.
-    first_grads: (B, S, 2D), of the inside spans' `_Operands.first`.
+    Attributes:
+        first: (2D, D), with its bias, and second: (D, D): the weights of `_Operands.first` and `_Operands.second`.
+        first_grads: (B, S, 2D), of the inside spans' `_Operands.first`.
     """
 
     def __init__(self, composition: Composition, leaves: Tensor) -> None:
@@ -258,7 +287,11 @@ class _Network:
         self.second_grads, self.weight_grads = vectors.new_zeros(2, size, size).unbind()
 
     def gradients(self, vectors: Tensor) -> Composition:
-        """Return the gradients of the weights, after all passes. vectors: of the inside pass, (B, S, D)."""
+        """Return the gradients of the weights, after all passes.
+
+        Args:
+            vectors: the vectors of the inside pass, (B, S, D).
+        """
         size = vectors.shape[2]
         first = self.weight_gradient(self.first_grads, vectors)
         first_bias = self.first_grads[..., :size].sum((0, 1))
@@ -273,8 +306,11 @@ class _Network:
 class _Pass:
     """The inside or the outside pass: from the spans in `start`, (B, ., D), through its levels.
 
-    is_inside: whether the vectors are the first of pairs, too; in the outside pass these are those of the inside pass.
-    operands: charts; `vectors` and `second_scores` are the results.  keep: whether a backward pass follows.
+    Args:
+        is_inside: whether the vectors are the first of pairs, too; in the outside pass these are those of the inside
+            pass.
+        operands: charts; `vectors` and `second_scores` are the results.
+        keep: whether a backward pass follows.
     """
 
     def __init__(
@@ -405,7 +441,8 @@ class _Passes(torch.autograd.Function):
 def _combine(library: ctypes.CDLL | None, level: _PairLevel, operands: _Operands, hidden: Tensor) -> Tensor:
     """Write relu(F + G) of all pairs into `hidden`, (R, D).
 
-    Returns their scores Q . h + scores of both spans, (B, K, m).
+    Returns:
+        Their scores Q . h + scores of both spans, (B, K, m).
     """
     first, first_scores, second, vectors, second_scores = operands
     if library is not None:
@@ -479,7 +516,9 @@ _LevelStruct = c_struct("columns spans size pairs ways cells", "firsts seconds")
 def _struct(level: _PairLevel, like: Tensor, dtype: torch.dtype) -> ctypes.Structure:
     """Return the struct of C for a level.
 
-    like: a chart, (B, S, D); any (B, _, D) for functions that read no chart.  dtype: of the products.
+    Args:
+        like: a chart, (B, S, D); any (B, _, D) for functions that read no chart.
+        dtype: the dtype of the products.
     """
     (columns, spans, size), (ways, cells) = like.shape, level.firsts.shape
     sizes = {"columns": columns, "spans": spans, "size": size, "pairs": ways * cells, "ways": ways, "cells": cells}

@@ -49,11 +49,12 @@ _NO_ITEM = 1e4 * ZERO  # the logarithm of what is no chart item; lower than any 
 class TreeDecisions(NamedTuple):
     """A number for each decision in the trees of B sentences of n words: natural log-probabilities, or counts.
 
-    root: (B, n), that a word is the root.
-    arcs: (B, n, n), that a head, the second index, chooses a dependent, the third; the diagonal is not used.
-    stop: (B, n, 2, 2), that a head takes no more dependents, by side (LEFT, RIGHT) and by whether it has none there yet
-        (ADJACENT) or some (0).
-    go: (B, n, 2, 2), that it takes another one.
+    Attributes:
+        root: (B, n), that a word is the root.
+        arcs: (B, n, n), that a head, the second index, chooses a dependent, the third; the diagonal is not used.
+        stop: (B, n, 2, 2), that a head takes no more dependents, by side (LEFT, RIGHT) and by whether it has none there
+            yet (ADJACENT) or some (0).
+        go: (B, n, 2, 2), that it takes another one.
     """
 
     root: Tensor
@@ -68,12 +69,14 @@ class TreeDecisions(NamedTuple):
 
 
 def tree_log_prob(decisions: TreeDecisions, heads: Sequence[int]) -> Tensor:
-    """Return the log-probability of a tree and its words. decisions: of one sentence, B = 1.
-
-    heads: from 1, 0 for the root.
+    """Return the log-probability of a tree and its words.
 
     P(tree) = P(root) prod_h prod_side prod_a P(go | h, side, adjacent) P(a | h, side) * P(stop | h, side, adjacent),
     where a are the dependents of h on the side, closest first. Klein & Manning 2004, section 4.
+
+    Args:
+        decisions: the decisions of one sentence, B = 1.
+        heads: from 1, 0 for the root.
     """
     root, arcs, stop, go = (part[0] for part in decisions)
     result = root[heads.index(0)]
@@ -128,9 +131,10 @@ def _rows_of_trees(start: int, end: int, head: int) -> Iterator[dict[int, int]]:
 def log_partition(decisions: TreeDecisions, weights: Tensor | None = None) -> Tensor:
     """Return natural log-probability of the words of each sentence, summed over its trees: (B,). Differentiable.
 
-    decisions: natural log-probabilities, finite: `ZERO` for impossible decisions.
-    weights: (B, n, n + 1) natural logarithms by which trees are weighted, of constituents by first word and by the word
-        after the last; those of one word are in every tree. None: no weights, and O(n^3) instead of O(n^4).
+    Args:
+        decisions: natural log-probabilities, finite: `ZERO` for impossible decisions.
+        weights: (B, n, n + 1) natural logarithms by which trees are weighted, of constituents by first word and by the
+            word after the last; those of one word are in every tree. None: no weights, and O(n^3) instead of O(n^4).
     """
     return _reduced(_log_sum, *decisions, weights)
 
@@ -138,8 +142,10 @@ def log_partition(decisions: TreeDecisions, weights: Tensor | None = None) -> Te
 class Expectations(NamedTuple):
     """Expected counts under the posterior of the trees.
 
-    log_totals: (B,), as `log_partition`.  counts: of each decision.  spans: the probability that each span is a
-    constituent, in the shape of the weights; None without weights.
+    Attributes:
+        log_totals: (B,), as `log_partition`.
+        counts: the counts of each decision.
+        spans: the probability that each span is a constituent, in the shape of the weights; None without weights.
     """
 
     log_totals: Tensor
@@ -188,7 +194,11 @@ def _with_gradients(
 def _reduced(
     reduced: Reduction, root: Tensor, arcs: Tensor, stop: Tensor, go: Tensor, weights: Tensor | None = None
 ) -> Tensor:
-    """Return the sum or maximum over all trees. reduced: of the last dimension."""
+    """Return the sum or maximum over all trees.
+
+    Args:
+        reduced: of the last dimension.
+    """
     if weights is not None:
         return _reduced_with_spans(reduced, root, arcs, stop, go, weights)
     words = root.shape[1]
@@ -224,7 +234,11 @@ def _appended(chart: Tensor, column: Tensor) -> Tensor:
 def _reduced_with_spans(
     reduced: Reduction, root: Tensor, arcs: Tensor, stop: Tensor, go: Tensor, weights: Tensor
 ) -> Tensor:
-    """Return the sum or maximum over all trees with weighted constituents. reduced: of the last dimension."""
+    """Return the sum or maximum over all trees with weighted constituents.
+
+    Args:
+        reduced: of the last dimension.
+    """
     words = root.shape[1]
     is_start = torch.eye(words, dtype=torch.bool, device=root.device)  # whether a head, the column, is the first word
 

@@ -33,8 +33,10 @@ MAXIMUM_SLOTS = 64  # as in kernels/gated_memory.c
 class GateComparison:
     """alpha, how much larger one distance is than another, in [0, 1]: equation (6).
 
-    hard: (hardtanh(scale * difference + shift) + 1) / 2; soft: sigmoid(scale * difference + shift).
     An infinite scale is the limit: 0 or 1 by the sign of the difference; for equal distances, that of the shift.
+
+    Attributes:
+        hard: (hardtanh(scale * difference + shift) + 1) / 2; soft: sigmoid(scale * difference + shift).
     """
 
     scale: float
@@ -79,9 +81,14 @@ def slot_gates(
 ) -> Tensor:
     """Return gates of the memory slots, equation (5), for all steps at once.
 
-    queries, distances: (T, B); tape: (N, B) distances before the chunk, oldest first, +inf before the start.
-    count_self: whether slot k's product over q starts at q = 0 (the step itself) or at q = 1.
-    Returns (T, B, N).
+    Args:
+        queries: (T, B).
+        distances: (T, B).
+        tape: (N, B) distances before the chunk, oldest first, +inf before the start.
+        count_self: whether slot k's product over q starts at q = 0 (the step itself) or at q = 1.
+
+    Returns:
+        (T, B, N).
     """
     history = torch.cat([tape, distances])
     windows = history.unfold(0, slots, 1)[len(tape) - slots + 1 :].flip(-1)  # (T, B, N): d_t, d_{t-1}, ...
@@ -119,8 +126,16 @@ def attend_reference(
 def attend(keys: Tensor, gates: Tensor, states: Tensor, tape: Tensor, counts: Sequence[int]) -> tuple[Tensor, Tensor]:
     """Return the predict network's attention over the hidden states before each step, for all steps at once.
 
-    Rows as in `read`.  keys, states: (n, H); gates: (n, N); tape: (N, B, H), oldest first.
-    Returns attended states (n, H), and attention (n, N), detached.
+    Rows as in `read`.
+
+    Args:
+        keys: (n, H).
+        states: (n, H).
+        gates: (n, N).
+        tape: (N, B, H), oldest first.
+
+    Returns:
+        Attended states (n, H), and attention (n, N), detached.
     """
     (slots, columns, _), counts = tape.shape, tuple(counts)
     library = kernels("gated_memory", product_dtype(tape), gates, states, tape) if slots <= MAXIMUM_SLOTS else None

@@ -30,11 +30,12 @@ FALLBACK_DISCOUNTS = (0.5, 1.0, 1.5)
 class Grams:
     """The n-grams of one order, numbered by their sorted keys.
 
-    keys: (N,), increasing: the context's index among the n-grams of the next lower order, times the vocabulary size,
-        plus the last word. In order 1, all words.
-    probabilities: (N,), of the last word given the others.
-    back_offs: (N,), the back-off weight: the probability mass after this n-gram that is left to shorter contexts, 1 if
-        nothing was observed after it. Empty in the highest order.
+    Attributes:
+        keys: (N,), increasing: the context's index among the n-grams of the next lower order, times the vocabulary
+            size, plus the last word. In order 1, all words.
+        probabilities: (N,), of the last word given the others.
+        back_offs: (N,), the back-off weight: the probability mass after this n-gram that is left to shorter contexts, 1
+            if nothing was observed after it. Empty in the highest order.
     """
 
     keys: Integers
@@ -46,8 +47,9 @@ class Grams:
 class Estimate:
     """A back-off model of orders 1, 2, ...
 
-    discounts: (orders, 3), of counts 1, 2, and 3 or more.
-    fallbacks: the orders for which `FALLBACK_DISCOUNTS` was used.
+    Attributes:
+        discounts: (orders, 3), of counts 1, 2, and 3 or more.
+        fallbacks: the orders for which `FALLBACK_DISCOUNTS` was used.
     """
 
     grams: list[Grams]
@@ -77,7 +79,9 @@ def discounts_of(counts_of_counts: Sequence[int]) -> tuple[float, float, float] 
 class KneserNeyReference:
     """An interpolated model of order n, estimated from sequences whose first tokens are only used as context.
 
-    minimum_counts: least counts of n-grams of order 1, 2, ... that are kept; the last is used for all higher orders.
+    Args:
+        minimum_counts: least counts of n-grams of order 1, 2, ... that are kept; the last is used for all higher
+            orders.
     """
 
     def __init__(
@@ -140,9 +144,11 @@ class KneserNeyReference:
 class _Counted:
     """The n-grams of one order, by index.
 
-    occurrences: (N,), count of each in the text; beginnings: (N,), how many of these are at the start of a sequence.
-    shorter: (N,), index in the next lower order of the n-gram without its first word; in order 1 the word itself, as
-        order 0 has a probability for each word.
+    Attributes:
+        occurrences: (N,), count of each in the text.
+        beginnings: (N,), how many of these are at the start of a sequence.
+        shorter: (N,), index in the next lower order of the n-gram without its first word; in order 1 the word itself,
+            as order 0 has a probability for each word.
     """
 
     keys: Integers
@@ -156,10 +162,13 @@ def estimate(
 ) -> Estimate:
     """Return interpolated modified Kneser-Ney as a back-off model. Chen & Goodman 1998, equations (24) to (26).
 
-    words: (T,), all sequences, concatenated.  places: (T,), position of each word in its sequence, from 0. A word at
-        position 0 is only a context and is not predicted. Words that only occur there have probability 0.
-    minimum_counts: least counts of n-grams of order 1, 2, ... that are kept; the last is used for all higher orders.
-        They start with 1 and do not decrease. The probability of n-grams that are not kept goes to shorter contexts.
+    Args:
+        words: (T,), all sequences, concatenated.
+        places: (T,), position of each word in its sequence, from 0. A word at position 0 is only a context and is not
+            predicted. Words that only occur there have probability 0.
+        minimum_counts: least counts of n-grams of order 1, 2, ... that are kept; the last is used for all higher
+            orders. They start with 1 and do not decrease. The probability of n-grams that are not kept goes to shorter
+            contexts.
     """
     counted = _counted(words, places, vocabulary_size, order)
 

@@ -18,7 +18,10 @@ _VARIANCE_FLOOR = 1e-24  # avoids NaN from 0 * inf for a constant row
 def layer_norm_reference(rows: Tensor, gain: Tensor, bias: Tensor) -> Tensor:
     """Return the layer norm of PRPN's released program over the last axis, differentiated by autograd.
 
-    rows: (..., F), gain, bias: (F,).
+    Args:
+        rows: (..., F).
+        gain: (F,).
+        bias: (F,).
     """
     mean = rows.mean(dim=-1, keepdim=True)
     return gain * (rows - mean) / (rows.std(dim=-1, keepdim=True) + NORM_EPSILON) + bias
@@ -27,8 +30,12 @@ def layer_norm_reference(rows: Tensor, gain: Tensor, bias: Tensor) -> Tensor:
 def normalise(rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """(x - mean) / (std + 1e-6) over the last axis, std with Bessel's correction.
 
-    rows: (B, F). Returns the normalised rows; scale (B, 1), the factor of x - mean; and (B, 1) the factor of
-    the backward's projection, (std + 1e-6) / (std (F - 1)).
+    Args:
+        rows: (B, F).
+
+    Returns:
+        The normalised rows; scale (B, 1), the factor of x - mean; and (B, 1) the factor of the backward's projection,
+        (std + 1e-6) / (std (F - 1)).
     """
     size = rows.shape[-1]
     bessel = math.sqrt(size / (size - 1)) if size > 1 else math.nan

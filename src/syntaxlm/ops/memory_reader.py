@@ -45,10 +45,18 @@ from syntaxlm.ops.products import RepeatedProduct, product_dtype, weight_gradien
 class ReaderWeights(NamedTuple):
     """One reading layer's recurrent weights, and the dropout masks of a forward pass (None: no dropout).
 
-    key: (H, H), applied to h_{t-1}, None if keys do not read it; recurrent: (4H, H), applied to the attended h, rows i,
-    f, g, o; recurrent_bias, input_gain, gain, bias: (4H,), bias of both sides of the gates; cell_gain, cell_bias: (H,).
-    Masks are scaled by 1 / (1 - rate).
-    key_input_mask, key_output_mask: (n, H), one per row; recurrent_mask: (H,), one for the whole batch and chunk.
+    Attributes:
+        key: (H, H), applied to h_{t-1}, None if keys do not read it.
+        recurrent: (4H, H), applied to the attended h, rows i, f, g, o.
+        recurrent_bias: (4H,).
+        input_gain: (4H,).
+        gain: (4H,).
+        bias: (4H,), bias of both sides of the gates.
+        cell_gain: (H,).
+        cell_bias: (H,). Masks are scaled by 1 / (1 - rate).
+        key_input_mask: (n, H), one per row.
+        key_output_mask: (n, H), one per row.
+        recurrent_mask: (H,), one for the whole batch and chunk.
     """
 
     key: Tensor | None
@@ -121,10 +129,16 @@ def read(
     """Return one layer of the reading network over a sequence, equations (9) to (12) and the layer-normalised LSTM.
 
     Rows are real tokens, time-major: step t has the first counts[t] columns; counts never increase.
-    input_gates: (n, 4H), the input side of the gates i, f, g, o before its layer norm; input_keys: (n, H), that of the
-    key; gates: (n, N); tapes: hidden and cell, each (N, B, H), oldest first.
-    Returns hidden states (n, H); the tapes after the chunk, detached, undefined for columns that ended earlier;
-    attention (n, N), detached.
+
+    Args:
+        input_gates: (n, 4H), the input side of the gates i, f, g, o before its layer norm.
+        input_keys: (n, H), that of the key.
+        gates: (n, N).
+        tapes: hidden and cell, each (N, B, H), oldest first.
+
+    Returns:
+        Hidden states (n, H); the tapes after the chunk, detached, undefined for columns that ended earlier; attention
+        (n, N), detached.
     """
     if weights.recurrent_mask is not None:  # one mask for all steps, so it can be applied to the weight
         weights = weights._replace(recurrent=weights.recurrent * weights.recurrent_mask, recurrent_mask=None)
@@ -263,7 +277,11 @@ def _new_steps(
     input_scales: Tensor,
     input_factors: Tensor,
 ) -> ReadSteps:
-    """Return tensors for forward to fill, and those that it only reads. dtype: of the products."""
+    """Return tensors for forward to fill, and those that it only reads.
+
+    Args:
+        dtype: the dtype of the products.
+    """
     (total, slots), hidden, new = gates.shape, history.shape[2] // 2, history.new_empty
     return ReadSteps(
         history=history,

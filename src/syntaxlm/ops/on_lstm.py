@@ -32,10 +32,12 @@ from syntaxlm.ops.products import RepeatedProduct, large_product, product_dtype
 class CellWeights:
     """One layer's weights; E features of its input, D of its state.
 
-    chunk: C, number of adjacent neurons that share a master gate, K = D / C; None for a plain LSTM.
-    input: (F, E); recurrent: (F, D); bias: (F,), the sum of both sides' biases. The F rows are, for ordered neurons,
-    input master (K), forget master (K), o, g, i, f (D each), as in the released weights; for a plain LSTM i, f, g, o,
-    as in nn.LSTM.
+    Attributes:
+        chunk: C, number of adjacent neurons that share a master gate, K = D / C; None for a plain LSTM.
+        input: (F, E).
+        recurrent: (F, D).
+        bias: (F,), the sum of both sides' biases. The F rows are, for ordered neurons, input master (K), forget master
+            (K), o, g, i, f (D each), as in the released weights; for a plain LSTM i, f, g, o, as in nn.LSTM.
     """
 
     input: Tensor
@@ -115,7 +117,10 @@ def recurrence(inputs: Tensor, weights: CellWeights, state: tuple[Tensor, Tensor
     """Return one layer over a sequence, equations (1) to (5) and (9) to (14).
 
     Rows are real tokens, time-major: step t has the first counts[t] columns; counts never increase.
-    inputs: (n, E); state: hidden and cell before the first step, each (B, D).
+
+    Args:
+        inputs: (n, E).
+        state: hidden and cell before the first step, each (B, D).
     """
     if weights.chunk is None and inputs.is_cuda and counts[0] == counts[-1] == len(state[0]):
         return lstm_of_torch(inputs, weights, state, len(counts))

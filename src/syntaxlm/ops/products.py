@@ -54,7 +54,11 @@ class RepeatedProduct:
 
     On the CPU the weight is packed once for oneDNN, which is 10 to 30% faster than using it directly (measured with 64
     rows, float32 and bfloat16).
-    weight: (F, G); rows: number of rows of the products; bias: (F,) or None.
+
+    Args:
+        weight: (F, G).
+        rows: number of rows of the products.
+        bias: (F,) or None.
     """
 
     def __init__(self, weight: Tensor, rows: int, bias: Tensor | None = None) -> None:
@@ -169,7 +173,8 @@ def product_into(weight: Tensor, columns: bool, tiled: bool) -> Callable[[Tensor
 def product_of_sums(left: Tensor, right: Tensor, tiled: bool = False) -> Tensor:
     """Return left^T right, the gradient of a weight: (n, F), (n, G) -> (F, G), at least float32.
 
-    tiled: whether to use tiles (`tiles_usable`), for bfloat16.
+    Args:
+        tiled: whether to use tiles (`tiles_usable`), for bfloat16.
     """
     if not tiled:
         sums = torch.float64 if left.dtype == torch.float64 else torch.float32

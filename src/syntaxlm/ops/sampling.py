@@ -16,7 +16,11 @@ Split = Callable[[int, int, int], tuple[int, int, int]]
 
 
 def draw_from(sums: Values, generator: np.random.Generator, omitted: int = 0) -> int:
-    """Sample an index from a distribution's cumulative sums. omitted: number of the first indices not allowed."""
+    """Sample an index from a distribution's cumulative sums.
+
+    Args:
+        omitted: number of the first indices not allowed.
+    """
     below = float(sums[omitted - 1]) if omitted else 0.0
     point = below + generator.random() * (float(sums[-1]) - below)
     return min(int(np.searchsorted(sums, point, side="right")), len(sums) - 1)
@@ -28,7 +32,11 @@ def draw(weights: Values, generator: np.random.Generator) -> int:
 
 
 def top_down_tree(length: int, symbol: int, split: Split) -> TreeSpans:
-    """Return the tree over words [0, length) whose spans are split one after another. symbol: of the whole span."""
+    """Return the tree over words [0, length) whose spans are split one after another.
+
+    Args:
+        symbol: the symbol of the whole span.
+    """
     spans, open_spans = [], [(0, length, symbol)]
     while open_spans:
         start, width, of_span = open_spans.pop()

@@ -44,7 +44,14 @@ def target_log_probs_reference(rows: Tensor, weight: Tensor, bias: Tensor, targe
 def target_log_probs(rows: Tensor, weight: Tensor, bias: Tensor, targets: Tensor) -> Tensor:
     """Return natural log-probability of each row's target under softmax(rows weight^T + bias).
 
-    rows: (n, E); weight: (V, E); bias: (V,); targets: (n,) int64. Returns (n,) in the weight's dtype.
+    Args:
+        rows: (n, E).
+        weight: (V, E).
+        bias: (V,).
+        targets: (n,) int64.
+
+    Returns:
+        (n,) in the weight's dtype.
     """
     dtype, size = product_dtype(weight), len(weight)
     # Compiled code would read out of bounds. A GPU checks targets itself.
@@ -126,8 +133,14 @@ def emission_log_probs_reference(hidden: Tensor, words: Tensor, bias: Tensor | N
 def emission_log_probs(hidden: Tensor, words: Tensor, bias: Tensor | None, columns: Tensor) -> Tensor:
     """Return natural log p(w | T) = log softmax_w(h_T . v_w + bias_w) of some words w.
 
-    hidden: (t, d) h; words: (V, d) v; bias: (V,) or None; columns: (u,) int64, distinct words.  Returns (u, t).
-    Products are computed in autocast's dtype, sums at least in float32.
+    Args:
+        hidden: (t, d) h.
+        words: (V, d) v.
+        bias: (V,) or None.
+        columns: (u,) int64, distinct words.
+
+    Returns:
+        (u, t). Products are computed in autocast's dtype, sums at least in float32.
     """
     dtype = product_dtype(words)
     with torch.autocast(words.device.type, enabled=False):

@@ -42,12 +42,16 @@ class SpanWeights:
     """The weights of spans and of their scorer. H features of an input, R of a span, A neurons of the scorer.
 
     The first R / 2 features of a span are those of the forward run over its tokens, the others of the backward run.
-    input: (F, H), applied to an input; its rows are the update (R) and the forget gate (R) of a token in a span, in the
-        released form the gate of the attending token (R), then the attending token's side of the scorer (A).
-    bias: (F - R,), for all rows except the update, which has no bias.
-    span: (A, R), the span's side of the scorer; score: (A,), its last layer. None if scores are not learned: then the
-        score of a span is its length, and `input` and `bias` have no rows for the scorer.
-    form: released: spans are tanh(gate * runs), the update is linear; paper: spans are the runs, the update has a tanh.
+
+    Attributes:
+        input: (F, H), applied to an input; its rows are the update (R) and the forget gate (R) of a token in a span, in
+            the released form the gate of the attending token (R), then the attending token's side of the scorer (A).
+        bias: (F - R,), for all rows except the update, which has no bias.
+        span: (A, R), the span's side of the scorer.
+        score: (A,), its last layer. None if scores are not learned: then the score of a span is its length, and `input`
+            and `bias` have no rows for the scorer.
+        form: released: spans are tanh(gate * runs), the update is linear; paper: spans are the runs, the update has a
+            tanh.
     """
 
     input: Tensor
@@ -75,7 +79,10 @@ class SpanWeights:
 class SpanReading(NamedTuple):
     """Output of span attention for n real tokens; m the longest span. Index k of m is the span of length k + 1.
 
-    context: (n, R), the mean of the spans weighted by attention.  scores, attention: (n, m).
+    Attributes:
+        context: (n, R), the mean of the spans weighted by attention.
+        scores: (n, m).
+        attention: (n, m).
     """
 
     context: Tensor
@@ -147,7 +154,10 @@ def span_attention(
     """Let every step attend to the spans that end at the step before, of lengths 1 to m = `maximum`.
 
     Rows are real tokens, time-major: step t has the first counts[t] columns; counts never increase.
-    inputs: (n, H); carried: (m, B, H), the inputs before the first step, oldest first; None for zeros.
+
+    Args:
+        inputs: (n, H).
+        carried: (m, B, H), the inputs before the first step, oldest first; None for zeros.
     """
     if sum(counts) != len(inputs) or (carried is not None and len(carried) != maximum):
         before = "" if carried is None else f" after {len(carried)} steps"
@@ -170,8 +180,13 @@ class _TapeLayout(NamedTuple):
     """Positions of time-major rows on the tape, where each column's tokens are contiguous.
 
     The m carried tokens of a column come before its first step.
-    places, rows: (n,) int64, position and row of each query, in the order of the tape.
-    of_rows: (n,), the position of each row; of_carried: (m * B,), of each carried token. length: N.
+
+    Attributes:
+        places: (n,) int64, position of each query, in the order of the tape.
+        rows: (n,) int64, row of each query.
+        of_rows: (n,), the position of each row.
+        of_carried: (m * B,), of each carried token.
+        length: N.
     """
 
     places: Tensor

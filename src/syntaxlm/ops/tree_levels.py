@@ -31,11 +31,12 @@ Counts = tuple[tuple[int, ...], ...]
 class Levels:
     """The order of n steps of one or more trees: sorted by path depth, then by edge type.
 
-    parents: (n,) int64, the state that each step continues, as an index into the m states before the first step (one,
-        ROOT's, for trees read whole) followed by the states of the n steps. Steps of the first depth continue one of
-        the m states, all others a step of the previous depth.
-    counts: for each depth, the number of steps with each of the four edge types.
-    by_edge: (n,) int64, the rows sorted by edge type, in their order within a type.
+    Attributes:
+        parents: (n,) int64, the state that each step continues, as an index into the m states before the first step
+            (one, ROOT's, for trees read whole) followed by the states of the n steps. Steps of the first depth continue
+            one of the m states, all others a step of the previous depth.
+        counts: for each depth, the number of steps with each of the four edge types.
+        by_edge: (n,) int64, the rows sorted by edge type, in their order within a type.
     """
 
     parents: Tensor
@@ -78,8 +79,11 @@ def _edges(counts: Counts) -> Tensor:
 class EdgeWeights:
     """One weight set for each edge type, in the order of their codes; E features of an input, D of a state.
 
-    input: (4, F, E); recurrent: (4, F, D); bias: (4, F), or None. F is D for a tanh network, the cell of equation (6),
-    and 4 D for an LSTM, with gates i, f, g, o as in nn.LSTM.
+    Attributes:
+        input: (4, F, E).
+        recurrent: (4, F, D).
+        bias: (4, F), or None. F is D for a tanh network, the cell of equation (6), and 4 D for an LSTM, with gates i,
+            f, g, o as in nn.LSTM.
     """
 
     input: Tensor
@@ -103,7 +107,12 @@ class EdgeWeights:
 
 
 class States(NamedTuple):
-    """The states of steps. hidden: (n, D); cells: (n, D), None for a tanh network."""
+    """The states of steps.
+
+    Attributes:
+        hidden: (n, D).
+        cells: (n, D), None for a tanh network.
+    """
 
     hidden: Tensor
     cells: Tensor | None
@@ -136,7 +145,9 @@ def recurrence_reference(inputs: Tensor, weights: EdgeWeights, levels: Levels, b
 def recurrence(inputs: Tensor, weights: EdgeWeights, levels: Levels, before: States) -> States:
     """Return the states of all steps: equation (6) of Zhang, Lu, Lapata, or an LSTM with gates of that form.
 
-    inputs: (n, E), x_t of every step.  before: the m states that steps of the first depth continue from.
+    Args:
+        inputs: (n, E), x_t of every step.
+        before: the m states that steps of the first depth continue from.
     """
     hidden, cells = _AlongPaths.apply(inputs, weights.input, weights.recurrent, weights.bias, *before, levels)
     return States(hidden, cells)

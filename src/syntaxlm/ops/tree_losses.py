@@ -40,7 +40,9 @@ def split_scores_of_spans(orthogonal: Tensor) -> Tensor:
     """Return the score of each span by first and last word, whose sum over both parts of a split is the split's score.
 
     SCIN of the paper: orth(i, j) + orth(j + 1, j + 1), the second 0 for a last word.
-    orthogonal: (B, n, n), see `orthogonal_lengths`, of sentences of n words.
+
+    Args:
+        orthogonal: (B, n, n), see `orthogonal_lengths`, of sentences of n words.
     """
     after = torch.diagonal(orthogonal, dim1=1, dim2=2)[:, 1:]
     return orthogonal + torch.nn.functional.pad(after, (0, 1))[:, None]
@@ -72,9 +74,12 @@ def tree_regularisation(states: Tensor, spans: Tensor, word_starts: Tensor | Non
 
     The score of splitting i..j after word k is orth(i, k) + orth(k + 1, j) + orth(k + 1, k + 1). The mean over the
     spans of a sentence with two possible splits or more, then over all sentences, 0 for those without such spans.
-    states: (n, B, S), those after each word.  spans: (k, 3), with whole sentences.
-    word_starts: (n, B) bool, for tokens that are pieces of words: whether a token begins a word, before which spans
-        may be split; None if all do.
+
+    Args:
+        states: (n, B, S), those after each word.
+        spans: (k, 3), with whole sentences.
+        word_starts: (n, B) bool, for tokens that are pieces of words: whether a token begins a word, before which spans
+            may be split; None if all do.
     """
     orthogonal, (column, first, last) = orthogonal_lengths(states), spans.unbind(1)
 
@@ -145,8 +150,11 @@ def distance_ranking(distances: Tensor, lengths: Tensor, spans: Tensor, margin: 
     A pair is a gap in a span and one of the two gaps beside the span, which splits a larger constituent. Pairs of gaps
     that split two constituents of which neither holds the other do not affect the tree. They are left out; the authors'
     program has them, too.
-    distances: (n, B); that of a word belongs to the gap before it.  lengths: (B,), words of each sentence; the gap
-        after its last word has no distance.  spans: (k, 3).
+
+    Args:
+        distances: (n, B); that of a word belongs to the gap before it.
+        lengths: (B,), words of each sentence; the gap after its last word has no distance.
+        spans: (k, 3).
     """
     words, (column, first, last) = len(distances), spans.unbind(1)
 

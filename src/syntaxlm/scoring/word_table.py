@@ -279,9 +279,10 @@ def word_table(
     Raises:
         InputError: for tables that cannot be read and for models without token probabilities.
 
-    >>> table = syntaxlm.word_table(trained, "words.csv")
-    >>> [row["word"] for row in table.rows()]
-    ['the', 'cat']
+    Examples:
+        >>> table = syntaxlm.word_table(trained, "words.csv")
+        >>> [row["word"] for row in table.rows()]
+        ['the', 'cat']
     """
     check_number("spillover", spillover, 0, MOST_SPILLOVER)
     check_table(table, "table")

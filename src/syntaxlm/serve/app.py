@@ -50,9 +50,11 @@ ERRORS: dict[int | str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class Served:
-    """What the requests of an application use. models: by name; the first is the default of requests.
+    """What the requests of an application use.
 
-    splitter: the thread that splits text into sentences.
+    Attributes:
+        models: by name; the first is the default of requests.
+        splitter: the thread that splits text into sentences.
     """
 
     models: Mapping[str, ServedModel]
@@ -88,8 +90,11 @@ def create_app(models: Mapping[str, LanguageModel], limits: Limits | None = None
 def create_interface(models: Mapping[str, LanguageModel], limits: Limits) -> FastAPI:
     """Return the JSON interface of a site.
 
-    models: by name; the first is the default of requests.
-    Raises InputError for a model that does not read text, and for a name that JSON cannot hold.
+    Args:
+        models: by name; the first is the default of requests.
+
+    Raises:
+        InputError: for a model that does not read text, and for a name that JSON cannot hold.
     """
     for name in models:
         check_encodable(name, "the name of a model")

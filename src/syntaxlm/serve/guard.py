@@ -38,7 +38,13 @@ class Guard:
     """
 
     def __init__(self, app: ASGIApp, hosts: Sequence[str], max_body: int, max_seconds: float) -> None:
-        """hosts: names, besides localhost.  max_body: bytes.  max_seconds: until the body is received."""
+        """Wrap an application.
+
+        Args:
+            hosts: names, besides localhost.
+            max_body: bytes.
+            max_seconds: until the body is received.
+        """
         self._app, self._hosts = app, {"localhost", *map(str.lower, hosts)}
         self._max_body, self._max_seconds = max_body, max_seconds
 
@@ -67,7 +73,11 @@ class Guard:
                 await error_answer(503, "the server is stopping", CLOSING)(scope, receive, send_with_headers)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send, answered: asyncio.Event) -> None:
-        """Refuse a request, or let the application answer it.  answered: set when the answer is complete."""
+        """Refuse a request, or let the application answer it.
+
+        Args:
+            answered: set when the answer is complete.
+        """
         refusal = body = None
         headers = Headers(scope=scope)
         host = headers.get("host", "")

@@ -50,7 +50,11 @@ class Limits(Settings):
                 )
 
     def check_words(self, words: int, number: int) -> None:
-        """Raise InputError for a sentence with too many words. number: of the sentence, from 1."""
+        """Raise InputError for a sentence with too many words.
+
+        Args:
+            number: the number of the sentence, from 1.
+        """
         if words > self.max_words:
             raise InputError(
                 f"sentence {number}: found {words:,} words; expected at most {self.max_words:,}. Split it, or start the"

@@ -53,7 +53,9 @@ class ComputationError(Exception):
 class ServedModel:
     """A model with the threads that compute its requests.
 
-    sampler: samples sentences, which takes long.  thread: computes everything else.
+    Attributes:
+        sampler: samples sentences, which takes long.
+        thread: computes everything else.
     """
 
     def __init__(self, name: str, model: LanguageModel, limits: Limits) -> None:
@@ -75,13 +77,21 @@ class ServedModel:
     async def compute(self, key: Hashable, items: Sequence[Any], compute: Compute) -> list[Any]:
         """Return one result per item, computed by the thread together with waiting requests of the same key.
 
-        Raises OverloadError if too many requests wait or the server stops, asyncio.TimeoutError after `max_seconds`,
-        InputError if `compute` does, and ComputationError for its other errors, which are logged.
+        Raises:
+            OverloadError: if too many requests wait or the server stops, asyncio.TimeoutError after `max_seconds`.
+            InputError: if `compute` does.
+            ComputationError: for its other errors, which are logged.
         """
         return await self._result(self.thread.submit(key, list(items), compute))
 
     async def sample(self, options: Values) -> list[Values]:
-        """Return sampled sentences. options: of `generate`. Raises errors as `compute` does."""
+        """Return sampled sentences.
+
+        Raises errors as `compute` does.
+
+        Args:
+            options: the options of `generate`.
+        """
         (sampled,) = await self._result(self.sampler.submit(object(), [options], self._generated))
         return cast(list[Values], sampled)
 
@@ -119,7 +129,11 @@ class ServedModel:
         )
 
     def parse(self, sentences: list[str], **options: Any) -> list[Values]:
-        """Return each sentence's `Parse.to_dict`, and its tree in brackets. options: of `LanguageModel.parse`."""
+        """Return each sentence's `Parse.to_dict`, and its tree in brackets.
+
+        Args:
+            **options: of `LanguageModel.parse`.
+        """
         self._check(sentences)
         parses = self.model.parse(sentences, **options)
         return [parse.to_dict() | {"brackets": _brackets(parse.tree)} for parse in parses]
@@ -127,7 +141,8 @@ class ServedModel:
     def surprisal(self, sentences: list[str], **options: Any) -> list[Values]:
         """Return the surprisal of each word, each sentence read by itself: requests must not depend on each other.
 
-        options: of `LanguageModel.surprisal`.
+        Args:
+            **options: of `LanguageModel.surprisal`.
         """
         self._check(sentences)
         return [_surprisal_values(scored) for scored in self.model.surprisal(sentences, **options)]
@@ -200,7 +215,11 @@ class ServedModel:
         ]
 
     def generate(self, count: int, pictures: bool, **options: Any) -> list[Values]:
-        """Return sampled sentences. options: of `LanguageModel.generate`."""
+        """Return sampled sentences.
+
+        Args:
+            **options: of `LanguageModel.generate`.
+        """
         in_characters = self.model.normaliser.units == "characters"
         longest = self.limits.max_characters if in_characters else self.limits.max_words
         max_words = options.pop("max_words") or longest
@@ -244,9 +263,13 @@ def _surprisal_values(surprisal: SentenceSurprisal) -> Values:
 def _pair_values(
     sentences: tuple[str, str], bits: Sequence[float], scored: Sequence[SentenceSurprisal | None], pictures: bool
 ) -> Values:
-    """Return a comparison. scored: the words of both sentences; None if the model gives no surprisals.
+    """Return a comparison.
 
-    Raises InputError for a sentence without words.
+    Args:
+        scored: the words of both sentences; None if the model gives no surprisals.
+
+    Raises:
+        InputError: for a sentence without words.
     """
     difference = bits[1] - bits[0]
     likelier = "first" if difference > 0 else "second"

@@ -21,7 +21,10 @@ LARGEST_CHART = 40  # words; charts of longer sentences are not drawn
 def sentence_picture(parse: Parse | None, surprisal: SentenceSurprisal | None, units: str = "words") -> Picture | None:
     """Return the tree of a sentence, its distances, its words, and the surprisal of each word; None without words.
 
-    parse, surprisal: None if the model does not parse, or gives no surprisals. units: what the model reads.
+    Args:
+        parse: the parse; None if the model does not parse.
+        surprisal: the surprisals; None if the model gives none.
+        units: what the model reads.
     """
     if parse is not None:
         words, known, places = parse.words, parse.known, parse.offsets

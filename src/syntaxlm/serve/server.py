@@ -25,7 +25,14 @@ READ_SECONDS = 60.0  # in which a client must read a part of an answer, up to a 
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Return a socket that is bound. port: 0 for any free one. Raises InputError if host or port cannot be used."""
+    """Return a socket that is bound.
+
+    Args:
+        port: 0 for any free one.
+
+    Raises:
+        InputError: if host or port cannot be used.
+    """
     check_number("port", port, 0, 65_535)
     try:
         family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
@@ -91,7 +98,11 @@ class _Protocol(H11Protocol):
             self._reading.cancel()
 
     def _check_reading(self, unread: int | None) -> None:
-        """End a connection whose client has read nothing since the last check. unread: bytes at that time."""
+        """End a connection whose client has read nothing since the last check.
+
+        Args:
+            unread: bytes at that time.
+        """
         now = self.transport.get_write_buffer_size()
         if unread is not None and now >= unread:
             self.transport.abort()
@@ -109,7 +120,11 @@ class _Protocol(H11Protocol):
 
 
 class Server(uvicorn.Server):
-    """A server that ends if its models cannot be loaded. on_start: called when they are."""
+    """A server that ends if its models cannot be loaded.
+
+    Args:
+        on_start: called when they are.
+    """
 
     def __init__(self, app: Site, on_start: Callable[[], None] = lambda: None) -> None:
         super().__init__(

@@ -42,9 +42,12 @@ STATIC = {
 class Site(Starlette):
     """An ASGI application that answers the page at once, and all other requests when the JSON interface is loaded.
 
-    load: returns the interface. Called in a thread at the start, because it imports torch and reads models.
-    hosts: names of the server, besides localhost.
-    loading: the interface, as the only item, or the error of `load`. Set at the start.
+    Args:
+        load: returns the interface. Called in a thread at the start, because it imports torch and reads models.
+        hosts: names of the server, besides localhost.
+
+    Attributes:
+        loading: the interface, as the only item, or the error of `load`. Set at the start.
     """
 
     def __init__(self, load: Callable[[], FastAPI], limits: Limits, hosts: Sequence[str] = ()) -> None:

@@ -26,7 +26,11 @@ class OverloadError(Exception):
 
 @dataclass(frozen=True, eq=False)
 class _Job:
-    """compute: maps all items to as many results. Jobs with the same key differ only in their items."""
+    """A call that a thread makes.
+
+    Attributes:
+        compute: maps all items to as many results. Jobs with the same key differ only in their items.
+    """
 
     key: Hashable
     items: list[Any]

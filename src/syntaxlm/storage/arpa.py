@@ -65,7 +65,11 @@ _OTHER_FORMATS = {  # first characters of other n-gram files, and what to do
 
 @dataclass(frozen=True)
 class NGramSummary:
-    """Contents of a file or model folder. counts: number of n-grams of 1, 2, ... words."""
+    """Contents of a file or model folder.
+
+    Attributes:
+        counts: number of n-grams of 1, 2, ... words.
+    """
 
     path: Path
     counts: tuple[int, ...]
@@ -84,7 +88,8 @@ class NGramSummary:
 def write_arpa(bundle: ModelBundle, path: str | Path) -> NGramSummary:
     """Write an n-gram model. Numbers have enough digits to be read back unchanged.
 
-    Raises InputError for other model types, for a token that contains white space, and if the file cannot be written.
+    Raises:
+        InputError: for other model types, for a token that contains white space, and if the file cannot be written.
     """
     model = bundle.model
     if not isinstance(model, NGramModel):
@@ -123,9 +128,13 @@ def read_arpa(path: str | Path, normaliser: NormaliserSettings | None = None) ->
     has `<eos>` after each sentence; `<s>` is never predicted, whatever its probability in the file. A missing `<unk>`
     is added with an InputWarning and is never predicted either. Words that no text can contain, because they contain
     white space or are changed by the normaliser, are counted in an InputWarning.
-    normaliser: the normalisation of the model's training text; None: words are not changed, except to the form NFC.
-    Raises InputError with the line number if something is missing, duplicated or not a number, if a probability is
-    above 1, and if the n-grams are fewer or more than the header declares.
+
+    Args:
+        normaliser: the normalisation of the model's training text; None: words are not changed, except to the form NFC.
+
+    Raises:
+        InputError: with the line number if something is missing, duplicated or not a number, if a probability is above
+            1, and if the n-grams are fewer or more than the header declares.
     """
     with no_collection():
         return _bundle(_ArpaFile(path), normaliser or NormaliserSettings())
@@ -189,10 +198,11 @@ def _warn_of_sum(log_probs: Numbers, file: _ArpaFile) -> None:
 class _ArpaFile:
     """A file that is read from its first line to its last.
 
-    words: the 1-grams, with their indices
-    start: number of the line that starts the header
-    line: the next line, None after the last one
-    number: of this line, from 1
+    Attributes:
+        words: the 1-grams, with their indices.
+        start: number of the line that starts the header.
+        line: the next line, None after the last one.
+        number: the number of this line, from 1.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -215,9 +225,11 @@ class _ArpaFile:
     def fault(self, expected: str, why: str = "", line: str | None = None, number: int = 0) -> InputError:
         """Return an error at the next line, or at another one.
 
-        expected: what the line should contain
-        why: what is wrong with it, if this is not obvious
-        line, number: the other line
+        Args:
+            expected: what the line should contain.
+            why: what is wrong with it, if this is not obvious.
+            line: the other line.
+            number: its number.
         """
         if number == 0:
             line, number = self.line, self.number
@@ -292,7 +304,8 @@ class _ArpaFile:
     def remark_unreachable(self, settings: NormaliserSettings, symbols: set[str]) -> None:
         """Count the words that no text contains after normalisation, so that the model never uses them.
 
-        symbols: words that do not come from a text
+        Args:
+            symbols: words that do not come from a text.
         """
         if settings.units != "words":
             return
@@ -380,9 +393,13 @@ class _ArpaFile:
         return value, words, weight
 
     def read_level(self, order: int, number: int, levels: Sequence[Level], is_last: bool) -> Level:
-        """Read the n-grams of one order, and sort them by their keys.  levels: those of the lower orders.
+        """Read the n-grams of one order, and sort them by their keys.
 
-        Raises InputError for an n-gram without its context or given twice.
+        Args:
+            levels: those of the lower orders.
+
+        Raises:
+            InputError: for an n-gram without its context or given twice.
         """
         log_probs, back_offs, ids = self.read_section(order, number, has_back_offs=not is_last)
         words = torch.from_numpy(ids)
@@ -403,14 +420,22 @@ class _ArpaFile:
         return Level(keys, torch.from_numpy(log_probs)[places], torch.from_numpy(back_offs)[places[: len(back_offs)]])
 
     def _fault_of(self, index: int, ids: Integers, expected: str) -> InputError:
-        """Return an error at an n-gram of the last section.  ids: the words of its n-grams."""
+        """Return an error at an n-gram of the last section.
+
+        Args:
+            ids: the words of its n-grams.
+        """
         tokens = list(self.words)
         gram = " ".join(tokens[word] for word in ids[index])
         return self.fault(expected, "", gram, self._places.line(index))
 
 
 class _Places:
-    """Line numbers of the n-grams of a section, between which there may be empty lines.  first: of the section."""
+    """Line numbers of the n-grams of a section, between which there may be empty lines.
+
+    Args:
+        first: of the section.
+    """
 
     def __init__(self, first: int) -> None:
         self.first = first
@@ -434,7 +459,9 @@ def _expected(order: int, has_back_offs: bool) -> str:
 def _problem(value: str, weight: str, has_back_offs: bool) -> str:
     """Return what is wrong with the numbers of a line, "" if they are not numbers.
 
-    value, weight: the log-probability and the back-off weight, as written
+    Args:
+        value: the log-probability, as written.
+        weight: the back-off weight, as written.
     """
     try:
         log_prob, back_off = float(value), float(weight or 0)
@@ -459,7 +486,9 @@ def _lines(path: str | Path) -> Iterator[str]:
     """Yield the lines of a UTF-8 file without their ends. At most a few MiB are held in memory.
 
     Lines end with \\n or \\r\\n; with \\r, if the first piece of the file has no \\n, except perhaps at its end.
-    Raises InputError as `open_bytes` does, for what is not UTF-8 text, and for a line that is too long.
+
+    Raises:
+        InputError: as `open_bytes` does, for what is not UTF-8 text, and for a line that is too long.
     """
     source, number, offset, rest, line_end = source_name(path), 1, 0, b"", b""
     with open_bytes(path) as file:
@@ -485,7 +514,9 @@ def _lines(path: str | Path) -> Iterator[str]:
 def _decoded(content: bytes, source: str, number: int, offset: int) -> str:
     """Return the text of a part of a file, without the byte order mark of the first part.
 
-    number, offset: of the first line, from 1, and of the first byte, from 0
+    Args:
+        number: number of the first line, from 1.
+        offset: offset of the first byte, from 0.
     """
     text = decode_text(content, source, number, offset)
     return text if offset == 0 or not content.startswith(BOM_UTF8) else content.decode()

@@ -49,7 +49,8 @@ class StoredCard:
 def read_card(folder: Path) -> StoredCard | None:
     """Return what the card of a model folder states; None without a card or for a README.md without front matter.
 
-    Raises InputError for a card that is too large, is not text, or whose front matter is not YAML.
+    Raises:
+        InputError: for a card that is too large, is not text, or whose front matter is not YAML.
     """
     if not has_card(folder):
         return None

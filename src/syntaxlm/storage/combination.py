@@ -29,7 +29,9 @@ def combine(parsers: Sequence[ModelBundle], scorer: ModelBundle | None = None) -
 
     Their weights are shared with the result. Its vocabulary is that of the scorer, or of the parser with the most
     words. All must have the same normaliser, but a scorer may read the punctuation that all parsers drop.
-    Raises InputError for models that do not fit together.
+
+    Raises:
+        InputError: for models that do not fit together.
     """
     base = scorer or max(parsers, key=lambda parser: len(parser.vocabulary))
     drops = scorer is not None and scorer.normaliser != parsers[0].normaliser
@@ -68,10 +70,15 @@ def combine(parsers: Sequence[ModelBundle], scorer: ModelBundle | None = None) -
 
 
 def member(bundle: ModelBundle, number: int) -> ModelBundle:
-    """Return a parser of a combination as a model of its own.  number: of the parser, from 1.
+    """Return a parser of a combination as a model of its own.
 
     Words that the combination does not tell apart have the name of a class of unknown words.
-    Raises InputError for a model that is not a combination, and for another number.
+
+    Args:
+        number: the number of the parser, from 1.
+
+    Raises:
+        InputError: for a model that is not a combination, and for another number.
     """
     model = bundle.model
     if not isinstance(model, ParserCombination):

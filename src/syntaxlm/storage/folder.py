@@ -63,8 +63,9 @@ class ModelSettings(Settings):
 class ModelBundle:
     """A model with its settings and vocabulary.
 
-    labels: of dependency edges; None for a model that reads text.
-    is_encoder: whether the model is the encoder of a pair classifier, which has no decoder of words.
+    Attributes:
+        labels: the labels of dependency edges; None for a model that reads text.
+        is_encoder: whether the model is the encoder of a pair classifier, which has no decoder of words.
     """
 
     model: Model
@@ -102,9 +103,12 @@ class ModelBundle:
     def to(self: Bundle, device: str | torch.device) -> Bundle:
         """Move the model to a device, and return it.
 
-        device: "cpu", "cuda", "cuda:1", "mps", or "auto" for the fastest one available. Models without trained
-        parameters (n-gram models) stay on the CPU.
-        Raises InputError for a device that is not available.
+        Args:
+            device: "cpu", "cuda", "cuda:1", "mps", or "auto" for the fastest one available. Models without trained
+                parameters (n-gram models) stay on the CPU.
+
+        Raises:
+            InputError: for a device that is not available.
         """
         target = find_device(device)
         if next(self.model.parameters(), None) is not None:
@@ -166,9 +170,12 @@ def write_settings(
 def write_model(folder: Path, bundle: ModelBundle, dtype: torch.dtype | None = None) -> None:
     """Write a whole model folder. The weights are written last: without them the folder is incomplete.
 
-    dtype: floating-point type of the stored parameters, such as torch.bfloat16; None: that of the model. Models are
-    always computed in float32.
-    Raises InputError for a transformers model, and if the folder cannot be written.
+    Args:
+        dtype: floating-point type of the stored parameters, such as torch.bfloat16; None: that of the model. Models are
+            always computed in float32.
+
+    Raises:
+        InputError: for a transformers model, and if the folder cannot be written.
     """
     if bundle.vocabulary.is_open:
         raise InputError(f"{folder}: a {bundle.name} model cannot be saved as a model folder; load it by name, hf:NAME")
@@ -181,7 +188,11 @@ def write_model(folder: Path, bundle: ModelBundle, dtype: torch.dtype | None = N
 
 
 def write_weights(folder: Path, model: Model, vocabulary: Vocabulary, dtype: torch.dtype | None = None) -> None:
-    """Write the weights of a model folder, with the fingerprint of their vocabulary, atomically. dtype: of weights."""
+    """Write the weights of a model folder, with the fingerprint of their vocabulary, atomically.
+
+    Args:
+        dtype: the dtype of weights.
+    """
     tensors = distinct_tensors(model)
     if dtype is not None:
         parameters = {name for name, _ in model.named_parameters()}
@@ -222,10 +233,14 @@ def find_device(device: str | torch.device) -> torch.device:
 def read_model(folder: str | Path) -> ModelBundle:
     """Read a model folder. The model is in evaluation mode on the CPU.
 
-    folder: a folder, or the name of a bundled model. A folder that exists comes before a bundled model. The model of a
-    pair classifier's folder is its encoder.
     The weights are checked against settings and vocabulary before memory is allocated.
-    Raises InputError naming the file that is missing, damaged, or does not fit the others.
+
+    Args:
+        folder: a folder, or the name of a bundled model. A folder that exists comes before a bundled model. The model
+            of a pair classifier's folder is its encoder.
+
+    Raises:
+        InputError: the message names the file that is missing, damaged, or does not fit the others.
     """
     folder = find_model(folder)
     if (folder / CLASSIFIER).exists():
@@ -271,7 +286,9 @@ def _contradictions(settings: ModelSettings) -> list[str]:
 def _read_weights(folder: Path, config: Path, vocabulary: Vocabulary, build: Callable[[int], AnyModel]) -> AnyModel:
     """Return the model of a folder in evaluation mode. Its sizes are checked before memory is allocated.
 
-    config: the file of the settings.  build: returns a model with fresh weights from the vocabulary size.
+    Args:
+        config: the file of the settings.
+        build: returns a model with fresh weights from the vocabulary size.
     """
     weights = folder / WEIGHTS
     if not weights.exists():
@@ -368,7 +385,11 @@ class PairClassifierSettings(Settings):
         return [f"labels: found {label[:40]!r} {count} times; expected different labels"] if count > 1 else []
 
     def build(self, tokens: int) -> PairClassifier:
-        """Return a classifier with new random weights. tokens: vocabulary size."""
+        """Return a classifier with new random weights.
+
+        Args:
+            tokens: vocabulary size.
+        """
         return PairClassifier(self.model, self.classifier, tokens, len(self.labels))
 
 
@@ -395,7 +416,8 @@ def logic_vocabulary() -> Vocabulary:
 def read_classifier(folder: str | Path) -> ClassifierBundle:
     """Read the pair classifier in a folder, in evaluation mode on the CPU.
 
-    Raises InputError with the file that is missing or damaged, or that does not fit the other files.
+    Raises:
+        InputError: with the file that is missing or damaged, or that does not fit the other files.
     """
     folder = Path(folder)
     path = folder / CLASSIFIER

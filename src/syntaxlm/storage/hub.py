@@ -68,10 +68,12 @@ def check_repository_name(name: str) -> None:
 class CardFacts:
     """What only the user knows about a model.
 
-    licence: of the model, an identifier of the hub such as "mit", "cc-by-4.0" or "other".
-    language: code of its language, such as "en", or several.
-    data: the training data and their terms, in Markdown.  description: what the model is for, in Markdown.
-    results: of evaluations, which the hub displays.
+    Attributes:
+        licence: the licence of the model, an identifier of the hub such as "mit", "cc-by-4.0" or "other".
+        language: code of its language, such as "en", or several.
+        data: the training data and their terms, in Markdown.
+        description: what the model is for, in Markdown.
+        results: the results of evaluations, which the hub displays.
     """
 
     licence: str | None = None
@@ -94,7 +96,9 @@ class CardFacts:
 def model_card(bundle: ModelBundle, name: str, facts: CardFacts, weight_bytes: int) -> str:
     """Return the card of a model as Markdown with a YAML front matter.
 
-    name: the name by which `syntaxlm.load` finds the model.  weight_bytes: size of the weights.
+    Args:
+        name: the name by which `syntaxlm.load` finds the model.
+        weight_bytes: size of the weights.
     """
     front: dict[str, Any] = {"library_name": "syntaxlm", "tags": ["syntaxlm", bundle.name, "syntax"]}
     if facts.licence is not None:
@@ -146,7 +150,10 @@ def write_card(folder: Path, bundle: ModelBundle, name: str, facts: CardFacts, o
     """Write the card of a model folder, generated if there are facts.
 
     Without facts, a card in the folder is kept. If there is none, the card of the folder `own`, from which the model
-    was read, is copied, or a card is generated.  name: see `model_card`.
+    was read, is copied, or a card is generated.
+
+    Args:
+        name: see `model_card`.
     """
     if not facts and (folder / CARD).exists():
         return
@@ -173,10 +180,13 @@ def _table(values: Mapping[str, Any]) -> str:
 def read_repository(name: str, revision: str | None = None, token: str | None = None) -> ModelBundle:
     """Read a model from a repository of the hub, or from the cache if the hub cannot be reached.
 
-    revision: a branch, tag or commit; None: the main branch.  token: of the user, for private repositories; None: that
-    of the environment variable HF_TOKEN or of `hf auth login`.
-    Raises InputError for a repository that cannot be read or does not contain a model, and if huggingface_hub is
-    missing.
+    Args:
+        revision: a branch, tag or commit; None: the main branch.
+        token: the token of the user, for private repositories; None: that of the environment variable HF_TOKEN or of
+            `hf auth login`.
+
+    Raises:
+        InputError: for a repository that cannot be read or does not contain a model, and if huggingface_hub is missing.
     """
     snapshot = fetch(name, revision, token)
     try:
@@ -233,10 +243,15 @@ def upload(
 ) -> str:
     """Upload a model folder in one commit. Returns the address of the repository, which is created if necessary.
 
-    private: whether a new repository is private; None: as set in the user's or organisation's account.
-    revision: a branch, which is created if necessary; None: the main branch.  message: of the commit.
-    keep_card: whether a card that the repository already has is kept.  token: see `read_repository`.
-    Raises InputError if the folder is not a model folder, and if the hub refuses it or cannot be reached.
+    Args:
+        private: whether a new repository is private; None: as set in the user's or organisation's account.
+        revision: a branch, which is created if necessary; None: the main branch.
+        message: the message of the commit.
+        keep_card: whether a card that the repository already has is kept.
+        token: see `read_repository`.
+
+    Raises:
+        InputError: if the folder is not a model folder, and if the hub refuses it or cannot be reached.
     """
     check_folder(folder)
     if missing := [file for file in NEEDED if not (folder / file).is_file()]:

@@ -35,11 +35,16 @@ def read_transformers(
 ) -> ModelBundle:
     """Read a causal language model that the library transformers knows.
 
-    name: a folder, or a repository of the Hugging Face hub, such as "gpt2".  revision, token: of a repository, see
-    `syntaxlm.load`.
     Weights are read from safetensors only, and no code of the repository is run.
-    Raises InputError for a model that cannot be loaded, does not fit in memory, has NaN or infinite weights, is not
-    causal or has no known word boundaries, and if the library is missing.
+
+    Args:
+        name: a folder, or a repository of the Hugging Face hub, such as "gpt2".
+        revision: the revision of a repository, see `syntaxlm.load`.
+        token: for a private repository, see `syntaxlm.load`.
+
+    Raises:
+        InputError: for a model that cannot be loaded, does not fit in memory, has NaN or infinite weights, is not
+            causal or has no known word boundaries, and if the library is missing.
     """
     try:
         import transformers
@@ -95,9 +100,13 @@ def _network(transformers: Any, place: str, name: str, options: dict[str, Any]) 
 
 
 def word_tokenizer(tokenizer: Any, name: str) -> WordTokenizer:
-    """Return the sub-tokens of words according to a tokenizer of transformers.  name: of the model, for messages.
+    """Return the sub-tokens of words according to a tokenizer of transformers.
 
-    Raises InputError if it has neither BOS nor EOS, or if it marks neither beginnings nor ends of words.
+    Args:
+        name: the name of the model, for messages.
+
+    Raises:
+        InputError: if it has neither BOS nor EOS, or if it marks neither beginnings nor ends of words.
     """
     start = tokenizer.eos_token_id if tokenizer.bos_token_id is None else tokenizer.bos_token_id
     if start is None:

@@ -88,7 +88,12 @@ def _check_region_marks(lines: Sequence[str], start: str) -> None:
 
 
 def _warn_of_unknown_words(reader: TextReader, lines: Sequence[str], name: str, start: str) -> None:
-    """Warn if many words are unknown. name: of the model.  start: of the message."""
+    """Warn if many words are unknown.
+
+    Args:
+        name: the name of the model.
+        start: the start of the message.
+    """
     encoded = reader.read(lines)
     is_unknown = encoded.is_read & reader.vocabulary.is_unknown(encoded.ids)
     if 2 * is_unknown.sum() < DOUBTFUL_UNKNOWN_SHARE * encoded.is_read.sum():  # nearly always, without a look at words

@@ -30,9 +30,12 @@ _LAST_SPACE = 0x3000  # the white space with the largest code point
 class WrittenLines:
     """The words of lines, separated at white space as by `split_words`.
 
-    lines: (L,).  words: (W,), all words in order.  offsets: (L + 1,) of the words of each line.
-    starts: (W,) of each word in its line, in code points.
-    opens: (W,) whether a word is a straight quotation mark that is the first, third, ... of its line.
+    Attributes:
+        lines: (L,).
+        words: (W,), all words in order.
+        offsets: (L + 1,) of the words of each line.
+        starts: (W,) of each word in its line, in code points.
+        opens: (W,) whether a word is a straight quotation mark that is the first, third, ... of its line.
     """
 
     lines: Sequence[str]
@@ -229,7 +232,9 @@ class _KnownWords:
 class WordForms:
     """The parts of written words. Each word is analysed once, and remembered for all threads.
 
-    parts_of: returns the parts of a word.  id_of: returns the id of a token.
+    Args:
+        parts_of: returns the parts of a word.
+        id_of: returns the id of a token.
     """
 
     def __init__(self, parts_of: Callable[..., Sequence[AlignedToken]], id_of: Callable[[str], int]) -> None:
@@ -241,7 +246,11 @@ class WordForms:
         return len(self._known.numbers)
 
     def read(self, text: WrittenLines, keys: Sequence[Key]) -> EncodedLines:
-        """Return the parts of lines.  keys: of their words."""
+        """Return the parts of lines.
+
+        Args:
+            keys: the keys of their words.
+        """
         # The number of each word; new words are analysed first.
         known = self._known  # another thread may replace it meanwhile
         number_of = known.numbers.__getitem__

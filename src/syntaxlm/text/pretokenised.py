@@ -15,7 +15,9 @@ class PretokenisedReader(TextReader):
 
     A word that the normaliser would split is one token, and so is a word that it would drop: the model reads them as
     unknown words, unless the vocabulary has them. In tagged text, the token is the tag.
-    Raises InputError for a character-level model.
+
+    Raises:
+        InputError: for a character-level model.
     """
 
     def __init__(self, normaliser: Normaliser, vocabulary: Vocabulary) -> None:

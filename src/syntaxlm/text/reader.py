@@ -204,7 +204,11 @@ class TextReader:
         return TextReader(self.normaliser, self.vocabulary, AS_TOKENISED, self.adapts)
 
     def _pieces(self, line: str, spelled: bool = True) -> list[Piece]:
-        """Return the pieces of a line. spelled: in the spelling of the vocabulary, if the reader adapts to it."""
+        """Return the pieces of a line.
+
+        Args:
+            spelled: in the spelling of the vocabulary, if the reader adapts to it.
+        """
         written = WrittenLines.of([line])
         pieces: list[Piece] = []
         for key, first in zip(self._keys(written), written.starts.tolist(), strict=True):
@@ -264,7 +268,11 @@ class TextReader:
         return self._spelled_pieces(word, is_first, is_last, opens, quoted)
 
     def _parts_of_word(self, word: str, *place: Any) -> list[AlignedToken]:
-        """Return the tokens of a word of a line, and what is not read of it. place: see `_keys`."""
+        """Return the tokens of a word of a line, and what is not read of it.
+
+        Args:
+            place: see `_keys`.
+        """
         if self.is_plain:
             return self.normaliser.parts(word)
         if self.adapts and word.isalnum():  # most words are known as they are written, and are not split
@@ -276,7 +284,11 @@ class TextReader:
     def _find_spelled_pieces(
         self, word: str, is_first: bool, is_last: bool, opens: bool, quoted: Quoted
     ) -> Sequence[Piece]:
-        """Return the pieces of a word, spelled as in the vocabulary. opens: whether it opens a quotation."""
+        """Return the pieces of a word, spelled as in the vocabulary.
+
+        Args:
+            opens: whether it opens a quotation.
+        """
         pieces = self.style.pieces(word, is_last, self._rank, quoted)
         opens = opens or len(pieces) > 1
         spelled = []

@@ -78,7 +78,8 @@ class TreebankStyle(TextOptions):
     def __call__(self, sentence: str) -> str:
         """Return the sentence with its words separated by single spaces; unchanged if both settings are `keep`.
 
-        Raises ValueError if a setting is `auto`, which requires a vocabulary.
+        Raises:
+            ValueError: if a setting is `auto`, which requires a vocabulary.
         """
         if self == TreebankStyle():
             return sentence

@@ -44,11 +44,16 @@ class Plateau:
     """Reduces the learning rate by a factor after `plateau_patience` validations without a better loss.
 
     With `plateau_repeats`, it is then reduced after every validation.
+
+    Attributes:
+        best: lowest loss so far.
+        waited: validations since then, or since the last reduction.
+        scale: product of all reductions so far.
     """
 
-    best: float | None = None  # lowest loss so far
-    waited: int = 0  # validations since then, or since the last reduction
-    scale: float = 1.0  # product of all reductions so far
+    best: float | None = None
+    waited: int = 0
+    scale: float = 1.0
 
     def seen(self, loss: float, settings: ScheduleSettings) -> bool:
         """Record a loss. Returns whether the learning rate is reduced."""
@@ -71,11 +76,16 @@ class Averaging:
     Averaging starts when the validation loss stops improving (NT-ASGD; Merity, Keskar, Socher 2018, section 3,
     algorithm 1), and may be fine-tuned from the average (section 5). SGD continues with its own weights; their average
     is validated and kept.
+
+    Attributes:
+        began: the optimiser step after which averaging started; None: it has not started.
+        restarted: the step after which fine-tuning started; None: it has not started.
+        losses: the losses of validations since the run or fine-tuning started, in order.
     """
 
-    began: int | None = None  # the optimiser step after which averaging started; None: it has not started
-    restarted: int | None = None  # the step after which fine-tuning started; None: it has not started
-    losses: list[float] = field(default_factory=list)  # of validations since the run or fine-tuning started, in order
+    began: int | None = None
+    restarted: int | None = None
+    losses: list[float] = field(default_factory=list)
 
     def count(self, steps: int) -> int:
         """Return the number of averaged steps after `steps` optimiser steps; 0 if weights are not averaged."""
@@ -91,7 +101,8 @@ class Averaging:
     ) -> Literal["begins", "restarts", "ends"] | None:
         """Record the loss of a validation after `steps` optimiser steps and `epochs` epochs.
 
-        Returns its effect: averaging begins, restarts from the average (fine-tuning), or the run ends.
+        Returns:
+            Its effect: averaging begins, restarts from the average (fine-tuning), or the run ends.
         """
         patience, last, first = settings.average_patience, settings.finetune_epoch, settings.average_from_epoch
         risen = patience is not None and len(self.losses) > patience and loss > min(self.losses[:-patience])
@@ -110,26 +121,47 @@ class Averaging:
 
 @dataclass
 class TrainerState:
-    """The progress of a run."""
+    """The progress of a run.
 
-    epoch: Number = 0  # of the next batch, from 0
-    batch: Number = 0  # index of the next batch, from 0
-    steps: Number = 0  # optimiser steps
-    seconds: NonNegative = 0.0  # training time, including the time before the run was resumed
-    loss_sum: Finite = 0.0  # of the training loss since the last validation
-    loss_count: Number = 0  # tokens (or items) since the last validation
-    first_loss: Finite | None = None  # of the first step
-    best_loss: Finite | None = None  # validation cost of the weights that are kept
-    best_step: Number = 0  # of the weights that are kept
-    best_epoch: NonNegative = 0.0  # of the weights that are kept
-    lowest_loss: Finite | None = None  # lowest validation cost
-    without_best: Number = 0  # validations since the lowest cost
-    valid_words: Number | None = None  # of the part of the validation data that fits into schedule.minutes; None: all
-    metrics_bytes: Number = 0  # length of this run's metrics.jsonl
-    finished: bool = False  # whether training has ended
-    plateau: Plateau = field(default_factory=Plateau)  # of the learning rate schedule
-    averaging: Averaging = field(default_factory=Averaging)  # of weights
-    round_figures: dict[str, Numbers] = field(default_factory=dict)  # of the last round, of a model that counts
+    Attributes:
+        epoch: the epoch of the next batch, from 0.
+        batch: index of the next batch, from 0.
+        steps: optimiser steps.
+        seconds: training time, including the time before the run was resumed.
+        loss_sum: the loss sum of the training loss since the last validation.
+        loss_count: tokens (or items) since the last validation.
+        first_loss: the first loss of the first step.
+        best_loss: validation cost of the weights that are kept.
+        best_step: the best step of the weights that are kept.
+        best_epoch: the best epoch of the weights that are kept.
+        lowest_loss: lowest validation cost.
+        without_best: validations since the lowest cost.
+        valid_words: the valid words of the part of the validation data that fits into schedule.minutes; None: all.
+        metrics_bytes: length of this run's metrics.jsonl.
+        finished: whether training has ended.
+        plateau: the plateau of the learning rate schedule.
+        averaging: the averaging of weights.
+        round_figures: the round figures of the last round, of a model that counts.
+    """
+
+    epoch: Number = 0
+    batch: Number = 0
+    steps: Number = 0
+    seconds: NonNegative = 0.0
+    loss_sum: Finite = 0.0
+    loss_count: Number = 0
+    first_loss: Finite | None = None
+    best_loss: Finite | None = None
+    best_step: Number = 0
+    best_epoch: NonNegative = 0.0
+    lowest_loss: Finite | None = None
+    without_best: Number = 0
+    valid_words: Number | None = None
+    metrics_bytes: Number = 0
+    finished: bool = False
+    plateau: Plateau = field(default_factory=Plateau)
+    averaging: Averaging = field(default_factory=Averaging)
+    round_figures: dict[str, Numbers] = field(default_factory=dict)
 
 
 def tensors_of_process(state: State) -> dict[str, Tensor]:
@@ -153,10 +185,13 @@ def write_checkpoint(
 ) -> None:
     """Write the state of a run.
 
-    optimiser: None for a model that is trained by counting. Its settings are those of the recipe.
-    processes: `tensors_of_process` of every process, by rank.
-    average: averages of the parameters by name, if any.
-    Raises InputError if the file cannot be written.
+    Args:
+        optimiser: None for a model that is trained by counting. Its settings are those of the recipe.
+        processes: `tensors_of_process` of every process, by rank.
+        average: averages of the parameters by name, if any.
+
+    Raises:
+        InputError: if the file cannot be written.
     """
     tensors = {f"model/{name}": tensor for name, tensor in distinct_tensors(model).items()}
     for index, values in (optimiser.state_dict()["state"] if optimiser else {}).items():
@@ -175,7 +210,8 @@ def _prefix(rank: int) -> str:
 def read_trainer_state(folder: Path) -> TrainerState:
     """Read only the progress of a run, which determines the optimiser for `read_checkpoint`.
 
-    Raises InputError if the checkpoint is missing or damaged.
+    Raises:
+        InputError: if the checkpoint is missing or damaged.
     """
     path = folder / CHECKPOINT
     return _trainer_state(read_metadata(path), path)
@@ -206,10 +242,17 @@ def read_checkpoint(
 ) -> tuple[State, TrainerState, dict[str, Tensor]]:
     """Restore model, optimiser and random number generators from a checkpoint.
 
-    rank, ranks: number of this process, and number of processes.
-    Returns the carried state of this process, the progress of the run, and the averages of the parameters, if any.
-    Raises InputError if the checkpoint is missing or damaged, or if its run had another number of processes. In that
-    case nothing is changed.
+    In that case nothing is changed.
+
+    Args:
+        rank: number of this process, from 0.
+        ranks: number of processes.
+
+    Returns:
+        The carried state of this process, the progress of the run, and the averages of the parameters, if any.
+
+    Raises:
+        InputError: if the checkpoint is missing or damaged, or if its run had another number of processes.
     """
     path = folder / CHECKPOINT
     tensors, metadata = read_tensors(path)

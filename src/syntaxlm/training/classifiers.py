@@ -139,7 +139,8 @@ def _read_for_training(
 ) -> Sequence[LabelledPair]:
     """Read pairs: of formulas, those with up to `maximum_operators`. Raises InputError if there are none.
 
-    labels: allowed labels of sentence pairs; None: any.
+    Args:
+        labels: allowed labels of sentence pairs; None: any.
     """
     most = files.maximum_operators
     pairs = [pair for pair in read_pairs(path, files.task, normaliser, labels) if pair.operators <= most]
@@ -176,9 +177,13 @@ class StopRecipe(Settings):
 class StopResult:
     """The result of training stop classifiers.
 
-    reads: input of the classifiers for each word.  weights: number of parameters.
-    epoch: the epoch of the weights that are kept.  epochs: number of epochs.
-    valid, test: scores on validation and test trees; `test` is None if no test trees were given.
+    Attributes:
+        reads: input of the classifiers for each word.
+        weights: number of parameters.
+        epoch: the epoch of the weights that are kept.
+        epochs: number of epochs.
+        valid: scores on validation trees.
+        test: scores on test trees; None if none were given.
     """
 
     folder: Path
@@ -213,12 +218,19 @@ def train_stops(
 ) -> StopResult:
     """Train stop classifiers for a model, keep those with the best validation loss, and write them to its folder.
 
-    folder: the folder of a dependency-tree model. Existing stop classifiers are replaced.
-    train, valid, test: dependency trees, each a file, a folder or a pattern. `test` is evaluated once, at the end.
-    recipe: None: the default settings.  callback: called with the progress of training.
     The same seed gives the same weights on processors of the same type.
-    Raises InputError before training if the model does not read trees, if a file has no trees, and if another process
-    uses the folder.
+
+    Args:
+        folder: the folder of a dependency-tree model. Existing stop classifiers are replaced.
+        train: dependency trees to learn from: a file, a folder or a pattern.
+        valid: dependency trees for validation.
+        test: dependency trees that are evaluated once, at the end.
+        recipe: None: the default settings.
+        callback: called with the progress of training.
+
+    Raises:
+        InputError: before training if the model does not read trees, if a file has no trees, and if another process
+            uses the folder.
     """
     recipe = recipe or StopRecipe()
     folder = Path(folder)

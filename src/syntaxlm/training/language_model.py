@@ -69,10 +69,15 @@ def _warn(message: str) -> None:
 class LanguageModelTask(Task):
     """A model with training, validation and test data, which have one vocabulary.
 
-    test: None if the recipe has no test data.
-    labels: vocabulary of the edge labels of dependency trees; None for text.
-    building: entered while the model is built.
-    Raises InputError for files that are missing or of another type, and for trees without labels that the model reads.
+    Args:
+        building: entered while the model is built.
+
+    Attributes:
+        test: None if the recipe has no test data.
+        labels: vocabulary of the edge labels of dependency trees; None for text.
+
+    Raises:
+        InputError: for files that are missing or of another type, and for trees without labels that the model reads.
     """
 
     recipe: TextRecipe | TreeRecipe
@@ -126,7 +131,10 @@ class LanguageModelTask(Task):
     def _warn_of_lengths(self) -> None:
         """Warn of sentences that `batches.maximum_words` leaves out, and of those that take minutes.
 
-        Models that score sentences are validated on all of them. Raises InputError for one that does not fit in memory.
+        Models that score sentences are validated on all of them.
+
+        Raises:
+            InputError: for one that does not fit in memory.
         """
         batches, without_scores = self.recipe.batches, not isinstance(self.model, ScoresSentences)
         if isinstance(batches, StreamBatchSettings):
@@ -166,7 +174,11 @@ class LanguageModelTask(Task):
 
     @abstractmethod
     def _in_order(self, corpus: Any, tokens: int) -> Batches:
-        """Return batches of a corpus that are always in the same order.  tokens: per batch."""
+        """Return batches of a corpus that are always in the same order.
+
+        Args:
+            tokens: per batch.
+        """
 
     def _placed(self, model: Model) -> Model:
         """Move a model to the device of the run. Models that are trained by counting stay on the CPU."""
@@ -295,7 +307,8 @@ class TextTask(LanguageModelTask):
     def _copy_embeddings(self, model: Model) -> None:
         """Replace the embeddings of the words that another model knows, scaled to the mean size of fresh ones.
 
-        Raises InputError if a model has no embeddings of words, and for another size.
+        Raises:
+            InputError: if a model has no embeddings of words, and for another size.
         """
         path = self.recipe.text.embeddings
         if path is None:

@@ -86,8 +86,9 @@ def project(model: nn.Module) -> None:
 class WeightAverage:
     """The average of a model's parameters over optimiser steps. Buffers are not averaged.
 
-    means: averages by parameter name, tied parameters once; empty before the first step. They are not projected: a mean
-        of projected weights is projected when it becomes the model's weights.
+    Attributes:
+        means: averages by parameter name, tied parameters once; empty before the first step. They are not projected: a
+            mean of projected weights is projected when it becomes the model's weights.
     """
 
     def __init__(self, model: nn.Module) -> None:
@@ -97,7 +98,11 @@ class WeightAverage:
 
     @torch.no_grad()
     def add(self, count: int) -> None:
-        """Add the present weights to the average.  count: number of averaged steps, including this one."""
+        """Add the present weights to the average.
+
+        Args:
+            count: number of averaged steps, including this one.
+        """
         weights = self._weights()
         if count == 1:
             self.means = {name: weight.clone() for name, weight in weights.items()}
@@ -337,7 +342,11 @@ class GradientLoop(Loop):
         )
 
     def _set_rate(self, factor: float = 1.0) -> None:
-        """Set the learning rate of the next batch.  factor: see `Task.rate_factor`."""
+        """Set the learning rate of the next batch.
+
+        Args:
+            factor: see `Task.rate_factor`.
+        """
         trainer, settings, schedule = self.log.trainer, self.settings, self.schedule
         averaged = settings.average_learning_rate if trainer.averaging.began is not None else None
         rate = (settings.learning_rate if averaged is None else averaged) * trainer.plateau.scale
@@ -405,7 +414,11 @@ class GradientLoop(Loop):
             raise self._diverged("the norm of the gradient", norm, "a finite number")
 
     def _check_loss(self, what: str, loss: float) -> None:
-        """Raise InputError if a loss is not finite or far above the first one.  loss: per token or item."""
+        """Raise InputError if a loss is not finite or far above the first one.
+
+        Args:
+            loss: per token or item.
+        """
         trainer = self.log.trainer
         if trainer.first_loss is None and math.isfinite(loss):
             trainer.first_loss = loss

@@ -24,14 +24,24 @@ _OVERHEAD = 120 << 20  # bytes of freed blocks that the process keeps, see `keep
 
 
 class BatchShape(NamedTuple):
-    """tokens: in a batch of training data.  longest: words of its longest sentence."""
+    """The shape of a batch.
+
+    Attributes:
+        tokens: in a batch of training data.
+        longest: words of its longest sentence.
+    """
 
     tokens: int
     longest: int
 
 
 class TrainingMemory(NamedTuple):
-    """Bytes that training needs.  weights: with gradients and the state of the optimiser.  batch: to train on one."""
+    """Bytes that training needs.
+
+    Attributes:
+        weights: with gradients and the state of the optimiser.
+        batch: to train on one.
+    """
 
     weights: int
     batch: int

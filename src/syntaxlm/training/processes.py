@@ -26,10 +26,18 @@ _Value = TypeVar("_Value")
 class Processes:
     """The processes of a run: one process, or all that torchrun started.
 
-    accelerator: "auto", "cpu", "cuda" or "mps".  precision: "32" or "bf16-mixed".
-    wait: longest time in seconds that a process waits for the others.
-    rank, count: number of this process, and number of processes.  device: of this process.
-    Raises InputError for an accelerator that is not available.
+    Args:
+        accelerator: "auto", "cpu", "cuda" or "mps".
+        precision: "32" or "bf16-mixed".
+        wait: longest time in seconds that a process waits for the others.
+
+    Attributes:
+        rank: number of this process, from 0.
+        count: number of processes.
+        device: the device of this process.
+
+    Raises:
+        InputError: for an accelerator that is not available.
     """
 
     def __init__(self, accelerator: str, precision: str, wait: float = 1800.0) -> None:
@@ -141,7 +149,8 @@ class Processes:
 def rank_and_count() -> tuple[int, int]:
     """Return the number of this process, from 0, and the number of processes that torchrun started; 0 and 1 without it.
 
-    Raises InputError for environment variables that torchrun would not set.
+    Raises:
+        InputError: for environment variables that torchrun would not set.
     """
     count = _whole_number("WORLD_SIZE", 1)
     rank = _whole_number("RANK", 0) if count > 1 else 0
@@ -179,7 +188,9 @@ def process_group() -> Iterator[None]:
     """Destroy a process group that was started inside the context.
 
     If its threads were still alive at exit, they could abort Python.
-    Raises InputError if the connection to another process fails inside the context.
+
+    Raises:
+        InputError: if the connection to another process fails inside the context.
     """
     distributed = torch.distributed
     started_before = distributed.is_available() and distributed.is_initialized()

@@ -21,11 +21,12 @@ if TYPE_CHECKING:
 class Event:
     """An event of a run.
 
-    kind: "building" (while building the weights takes long), "trees" (before training, for each source of trees),
-        "slow" (while the first step takes long), "plan" (after the first seconds), "step", "valid" or "round".
-    trainer: the progress of the run.
-    batches: number of batches of the epoch; of "round", the number of rounds.
-    values: the values of the event, as in metrics.jsonl.
+    Attributes:
+        kind: "building" (while building the weights takes long), "trees" (before training, for each source of trees),
+            "slow" (while the first step takes long), "plan" (after the first seconds), "step", "valid" or "round".
+        trainer: the progress of the run.
+        batches: number of batches of the epoch; of "round", the number of rounds.
+        values: the values of the event, as in metrics.jsonl.
     """
 
     kind: str
@@ -55,7 +56,9 @@ class ProgressDisplay(ExitStack):
     """Shows a progress bar with the remaining time, and prints a line after each validation.
 
     Without a terminal, only the lines are printed.
-    recipe: of the run.
+
+    Args:
+        recipe: the recipe of the run.
     """
 
     def __init__(self, recipe: TrainingSettings, console: Console) -> None:

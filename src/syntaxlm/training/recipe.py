@@ -546,8 +546,9 @@ def read_recipe(path: str | Path, overrides: Overrides | None = None) -> Recipe:
     Raises:
         InputError: with all errors of the recipe.
 
-    >>> syntaxlm.read_recipe("prpn-toy", {"schedule.epochs": 3}).schedule.epochs
-    3
+    Examples:
+        >>> syntaxlm.read_recipe("prpn-toy", {"schedule.epochs": 3}).schedule.epochs
+        3
     """
     path = find_recipe(path)
     by_dict = isinstance(overrides, Mapping)

@@ -39,8 +39,9 @@ def find_recipe(name: str | Path) -> Path:
     Raises:
         InputError: if there is no such recipe.
 
-    >>> syntaxlm.find_recipe("prpn-toy").name
-    'prpn-toy.yaml'
+    Examples:
+        >>> syntaxlm.find_recipe("prpn-toy").name
+        'prpn-toy.yaml'
     """
     if Path(name).exists():
         return Path(name)

@@ -41,7 +41,8 @@ Numbers = Annotated[Any, AfterValidator(_check_numbers)]
 class Validation:
     """The value of a model's criterion on the validation data.
 
-    figures: values for metrics.jsonl, by key: "valid_loss", "valid_perplexity".
+    Attributes:
+        figures: values for metrics.jsonl, by key: "valid_loss", "valid_perplexity".
     """
 
     criterion: Criterion
@@ -63,7 +64,9 @@ class Validation:
 class CriterionValue:
     """The value of a model's own criterion on the validation text.
 
-    name: such as "negative log-likelihood".  unit: such as "nats per token".
+    Attributes:
+        name: such as "negative log-likelihood".
+        unit: such as "nats per token".
     """
 
     name: str
@@ -83,17 +86,19 @@ class CriterionValue:
 class TrainingResult:
     """The result of a training run: its folder, its length, and the scores of the best weights.
 
-    parameters: number of trainable parameters; None for models that are trained by counting and interrupted runs.
-    valid, test: scores on the validation and test text; None if there are none.
-    answers: answers of a pair classifier to the test pairs; None for other models, and without test pairs.
-    run: the head of result.json, see `syntaxlm.core.run_head`; None for interrupted runs.
-    criterion: for a model without probabilities, its own criterion on the validation data; None for other models.
-    stopped: whether the run was interrupted before its end.
-    averaged: whether the best weights are an average over optimiser steps.
-    supervised: number of training sentences with a gold tree, and number of all training sentences; None for training
-        without gold trees.
-    counted: figures of a model that is trained by counting, by name; each is a number or a nested list of numbers.
-    trees: statistics of a grammar's trees on the validation text; None for other models.
+    Attributes:
+        parameters: number of trainable parameters; None for models that are trained by counting and interrupted runs.
+        valid: scores on the validation text; None if there are none.
+        test: scores on the test text; None if there are none.
+        answers: answers of a pair classifier to the test pairs; None for other models, and without test pairs.
+        run: the head of result.json, see `syntaxlm.core.run_head`; None for interrupted runs.
+        criterion: for a model without probabilities, its own criterion on the validation data; None for other models.
+        stopped: whether the run was interrupted before its end.
+        averaged: whether the best weights are an average over optimiser steps.
+        supervised: number of training sentences with a gold tree, and number of all training sentences; None for
+            training without gold trees.
+        counted: figures of a model that is trained by counting, by name; each is a number or a nested list of numbers.
+        trees: statistics of a grammar's trees on the validation text; None for other models.
     """
 
     folder: Path
@@ -240,7 +245,9 @@ def read_result(folder: Path) -> TrainingResult:
 class Figure:
     """Mean of a figure over several seeds.
 
-    std: sample standard deviation, 0 for a single run.  count: number of runs.
+    Attributes:
+        std: sample standard deviation, 0 for a single run.
+        count: number of runs.
     """
 
     mean: float

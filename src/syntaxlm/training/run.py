@@ -70,10 +70,14 @@ Fingerprints = dict[str, dict[str, str | None]]
 def train(recipe: Recipe, folder: str | Path, callback: ProgressCallback | None = None) -> TrainingResult:
     """Train the model of a recipe in a new folder, and keep the best weights.
 
-    callback: called with the progress of the run.
     The same recipe gives the same weights on one device of the same type.
-    Raises InputError before anything is read if the folder already holds a run or cannot be written, so that no
-    training is lost.
+
+    Args:
+        callback: called with the progress of the run.
+
+    Raises:
+        InputError: before anything is read if the folder already holds a run or cannot be written, so that no training
+            is lost.
     """
     with process_group():
         run = Run(recipe, named_path(folder), callback)
@@ -85,8 +89,11 @@ def train(recipe: Recipe, folder: str | Path, callback: ProgressCallback | None 
 def resume(folder: str | Path, callback: ProgressCallback | None = None) -> TrainingResult:
     """Resume a run from its last checkpoint, or from its start if it has none.
 
-    callback: called with the progress of the run.
-    Raises InputError if the folder holds no run, or if its files have changed.
+    Args:
+        callback: called with the progress of the run.
+
+    Raises:
+        InputError: if the folder holds no run, or if its files have changed.
     """
     recipe = read_run_recipe(folder)
     with process_group():
@@ -98,7 +105,8 @@ def resume(folder: str | Path, callback: ProgressCallback | None = None) -> Trai
 def read_run_recipe(folder: str | Path) -> Recipe:
     """Read the recipe of the run in a folder.
 
-    Raises InputError if there is none, and for a file that is not a regular one or too large.
+    Raises:
+        InputError: if there is none, and for a file that is not a regular one or too large.
     """
     path = Path(folder) / RECIPE
     if not os.path.lexists(path):
@@ -186,7 +194,11 @@ class Run:
         return result
 
     def _head(self, seconds: float) -> RunHead:
-        """Return the head of result.json.  seconds: of training."""
+        """Return the head of result.json.
+
+        Args:
+            seconds: the seconds of training.
+        """
         hashes = {file: digest for files in self.fingerprints.values() for file, digest in files.items()}
         return run_head(self.recipe.run.seed, seconds / 60, hashes)
 
@@ -212,10 +224,14 @@ class Run:
 def claimed(folder: Path, recipe: str) -> Iterator[Callable[[], None]]:
     """Lock a folder for a new run while the block runs, and write recipe.yaml into it.
 
-    recipe: the content of recipe.yaml.
-    Yields a function that withdraws the claim before training: it removes the files and folders that were made.
-    If several processes claim the same folder, exactly one succeeds.
-    Raises InputError if the folder already has a run or cannot be written; the folder is unchanged then.
+    Yields a function that withdraws the claim before training: it removes the files and folders that were made. If
+    several processes claim the same folder, exactly one succeeds.
+
+    Args:
+        recipe: the content of recipe.yaml.
+
+    Raises:
+        InputError: if the folder already has a run or cannot be written; the folder is unchanged then.
     """
     with ExitStack() as stack:
         made = make_and_lock(folder, stack)
@@ -247,7 +263,8 @@ def refuse_run(folder: Path) -> None:
 def fingerprints_of(recipe: Recipe) -> Fingerprints:
     """Return the hashes of all files that a run reads.
 
-    Raises InputError for a file that cannot be read, and for training data that can be read only once.
+    Raises:
+        InputError: for a file that cannot be read, and for training data that can be read only once.
     """
     section = recipe.data_section
     paths = {f"{section}.{name}": path for name, path in recipe.data.files.items()}
@@ -265,10 +282,13 @@ def fingerprints_of(recipe: Recipe) -> Fingerprints:
 def fingerprint(paths: Mapping[str, str | None], treebanks: Collection[str] = ()) -> Fingerprints:
     """Return the hashes of files.
 
-    paths: files by setting; None: no file.
-    treebanks: settings whose path may also be a folder or a pattern; all its files are hashed, in sorted order.
-    The hash of standard input and of pipes is None.
-    Raises InputError for a file that cannot be read.
+    Args:
+        paths: files by setting; None: no file.
+        treebanks: settings whose path may also be a folder or a pattern; all its files are hashed, in sorted order. The
+            hash of standard input and of pipes is None.
+
+    Raises:
+        InputError: for a file that cannot be read.
     """
     fingerprints: Fingerprints = {}
     for setting, path in paths.items():
@@ -298,8 +318,9 @@ def write_fingerprints(folder: Path, fingerprints: Fingerprints) -> None:
 def check_fingerprints(folder: Path, fingerprints: Fingerprints) -> None:
     """Compare the present hashes of a run's files with those at its start.
 
-    Raises InputError with every file that was changed, added or removed, for standard input and pipes, and if the
-    stored hashes are missing or damaged.
+    Raises:
+        InputError: with every file that was changed, added or removed, for standard input and pipes, and if the stored
+            hashes are missing or damaged.
     """
     if once := _read_once(fingerprints):
         raise InputError(

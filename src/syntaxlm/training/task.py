@@ -24,9 +24,10 @@ NO_REPORT = nullcontext()
 class Task(ABC):
     """A model with its training and validation data.
 
-    model: `TrainsByGradient` or `TrainsByCounting`, on the device of the run.
-    supervision: trees that the model learns from, one entry for each source.
-    remedies: the settings to lower if training diverges, for messages.
+    Attributes:
+        model: `TrainsByGradient` or `TrainsByCounting`, on the device of the run.
+        supervision: trees that the model learns from, one entry for each source.
+        remedies: the settings to lower if training diverges, for messages.
     """
 
     model: Any
@@ -35,7 +36,12 @@ class Task(ABC):
 
     @abstractmethod
     def batches(self, rank: int, ranks: int) -> Batches:
-        """Return the training batches of one process.  rank, ranks: its number, and the number of processes."""
+        """Return the training batches of one process.
+
+        Args:
+            rank: number of this process, from 0.
+            ranks: number of processes.
+        """
 
     @abstractmethod
     def validate(self) -> Validation:
@@ -77,11 +83,14 @@ class Task(ABC):
 class RunLog:
     """The progress of a run: where it is written, and the callback that receives it.
 
-    folder: the folder of the weights.
-    callback: called with every event.
-    active: whether this process writes files and calls the callback.
-    resumable: whether metrics and checkpoints are written to the folder, too.
-    began: when this part of the run began, before its data was read.
+    Args:
+        folder: the folder of the weights.
+        callback: called with every event.
+        active: whether this process writes files and calls the callback.
+        resumable: whether metrics and checkpoints are written to the folder, too.
+
+    Attributes:
+        began: when this part of the run began, before its data was read.
     """
 
     def __init__(
@@ -105,7 +114,8 @@ class RunLog:
     def write(self, kind: str, batches: int, values: dict[str, Any]) -> None:
         """Append a line to metrics.jsonl and call the progress display.
 
-        Raises InputError if the file cannot be written.
+        Raises:
+            InputError: if the file cannot be written.
         """
         if self.active and self.resumable:
             line = {"event": kind} | values | {"seconds": round(self.trainer.seconds, 1)}

@@ -37,7 +37,8 @@ class Sampler:
     def draw(self, longest: int, generator: np.random.Generator, omitted: int = 0) -> SampledSentence | None:
         """Return a sentence, or None if it would be longer than the limit.
 
-        omitted: number of the first words that are not sampled; the other words' probabilities are renormalised.
+        Args:
+            omitted: number of the first words that are not sampled; the other words' probabilities are renormalised.
         """
         words: list[int] = []
         labels: list[int] = []

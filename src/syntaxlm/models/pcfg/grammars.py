@@ -32,7 +32,9 @@ _MOST_RULES = 1 << 28  # most probabilities of binary rules in one table
 class Sentences:
     """A batch of sentences of any lengths, without padding.
 
-    words: (N,) int64, the words of all sentences, concatenated.  lengths: number of words of each sentence, at least 1.
+    Attributes:
+        words: (N,) int64, the words of all sentences, concatenated.
+        lengths: number of words of each sentence, at least 1.
     """
 
     words: Tensor
@@ -48,7 +50,8 @@ class Sentences:
 class Tables(NamedTuple):
     """The rules and emissions of a batch: arguments of the inside algorithm.
 
-    penalties: (B,) KL divergence of the sentence vectors from their prior, in nats; None without sentence vectors.
+    Attributes:
+        penalties: (B,) KL divergence of the sentence vectors from their prior, in nats; None without sentence vectors.
     """
 
     rules: Rules
@@ -71,7 +74,9 @@ class ResidualBlock(nn.Module):
 class Grammar(nn.Module, ABC):
     """Computes the rule probabilities of a grammar from its weights.
 
-    config: number of symbols.  vocabulary_size: number of words, without BOS and EOS.
+    Args:
+        config: number of symbols.
+        vocabulary_size: number of words, without BOS and EOS.
     """
 
     latent_size = 0  # features of the sentence vector on which the rules depend; 0: no vector
@@ -97,7 +102,8 @@ class Grammar(nn.Module, ABC):
     def all_tables(self, vector: Tensor | None = None) -> tuple[Rules, Tensor]:
         """Return the rules, and natural log p(w | T) of all words: (V, t).
 
-        vector: (latent_size,) the sentence vector z, if the rules depend on one; None for z = 0, its prior mean.
+        Args:
+            vector: (latent_size,) the sentence vector z, if the rules depend on one; None for z = 0, its prior mean.
         """
         return self.rules(), self.emissions(torch.arange(self.vocabulary_size, device=next(self.parameters()).device))
 
@@ -208,7 +214,11 @@ class NeuralGrammar(Grammar):
         _initialise(self)
 
     def _make(self, config: PCFGConfig, input_size: int) -> None:
-        """Create the parameters. input_size: features of the networks' input."""
+        """Create the parameters.
+
+        Args:
+            input_size: features of the networks' input.
+        """
         size, symbols = config.embedding_size, config.nonterminals + config.preterminals
         counts = config.nonterminals, config.preterminals, 1
         self.nonterminals, self.preterminals, self.start = (_embedding(count, size) for count in counts)
@@ -369,7 +379,11 @@ class PCFGConfig(BaseConfig, ABC):
 
     @abstractmethod
     def grammar(self, words: int) -> Grammar:
-        """Return a grammar with fresh weights. words: number of words, without BOS and EOS."""
+        """Return a grammar with fresh weights.
+
+        Args:
+            words: number of words, without BOS and EOS.
+        """
 
     def contradictions(self) -> list[str]:
         rows = self.rule_rows

@@ -149,8 +149,11 @@ class PCFG(SentencePCFG, PredictsNextToken):
     ) -> Tensor:
         """Return the next-token distributions, (B, V), after prefixes.
 
-        emissions: (V - 2, t) probabilities of words.  is_empty: whether a prefix has no words.
-        prefixes, wholes: (B,) log-probabilities of each prefix, and of the sentence that ends after it.
+        Args:
+            emissions: (V - 2, t) probabilities of words.
+            is_empty: whether a prefix has no words.
+            prefixes: (B,) log-probability of each prefix.
+            wholes: (B,) log-probability of the sentence that ends after it.
         """
         rest = torch.log1p(-self.one_word_share.double())
         words = torch.log(predicted.weights @ emissions.T) + predicted.scales[:, None] + rest

@@ -191,7 +191,11 @@ class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBe
 
     @staticmethod
     def _by_word(scores: Tensor, sentences: Sentences, real: Tensor) -> Tensor:
-        """(B, n) the score of each word; 0 on padding. real: (B, n) bool, whether there is a word."""
+        """(B, n) the score of each word; 0 on padding.
+
+        Args:
+            real: (B, n) bool, whether there is a word.
+        """
         word_scores = scores.new_zeros(real.shape)
         word_scores[real] = scores[sentences.words]
         return word_scores
@@ -202,7 +206,11 @@ class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBe
         return self._log_probs(self._sentences(batch))
 
     def _log_probs(self, sentences: Sentences, weights: Tensor | None = None) -> Tensor:
-        """(B,) float64; -inf for sentences without words. weights: (B, n, n), see `log_partition`."""
+        """(B,) float64; -inf for sentences without words.
+
+        Args:
+            weights: (B, n, n), see `log_partition`.
+        """
         share = self.one_word_share.double()
         result = self.unigrams.new_full((len(sentences.lengths),), -torch.inf, dtype=torch.float64)
         for index, part in self._groups(sentences, _PROBABILITIES_TOGETHER):
@@ -367,7 +375,8 @@ class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBe
     def _sentences(self, batch: TokenBatch, closed: bool = False) -> Sentences:
         """Return the words of whole sentences; BOS and EOS inside a sentence become unknown words.
 
-        closed: whether the tokens include EOS.
+        Args:
+            closed: whether the tokens include EOS.
         """
         counts = batch.word_counts(2 if closed else 1)
         kept = (torch.arange(1, len(batch.tokens))[:, None] <= counts).to(batch.tokens.device)
@@ -386,7 +395,11 @@ class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBe
     ) -> Iterator[tuple[Tensor, Sentences]]:
         """Yield sentences of `shortest` to `longest` words, with their indices, in groups whose charts fit in memory.
 
-        most: limit of a group's inside probabilities. Raises InputError for a sentence too long for the memory.
+        Args:
+            most: limit of a group's inside probabilities.
+
+        Raises:
+            InputError: for a sentence too long for the memory.
         """
         groups: list[list[int]] = []
         size = most
@@ -413,12 +426,15 @@ class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBe
 def edge_scores(words: Tensor, edge_words: Tensor) -> Tensor:
     """(V,) float64 log-weights, at most 0, of constituents that end in each word but not at the sentence's end.
 
-    words, edge_words: (V,) number of occurrences of each word in sentences of two or more words, and as their last
-    word. The log-weight is min(0, log(p(end | w) / p(end))), estimated from plain text: words that rarely end
-    sentences, such as articles, prepositions and auxiliaries, rarely end constituents. As a bias in the first part of
-    training, it makes grammars attach such words to what follows them, whatever the random seed. The bias falls to 0,
-    so the final grammar is trained on the likelihood alone. The same with first words in place of last ones is for
-    languages such as Japanese, whose particles rarely start sentences and follow what they belong to.
+    Args:
+        words: (V,) number of occurrences of each word in sentences of two or more words, and as their last word. The
+            log-weight is min(0, log(p(end | w) / p(end))), estimated from plain text: words that rarely end sentences,
+            such as articles, prepositions and auxiliaries, rarely end constituents. As a bias in the first part of
+            training, it makes grammars attach such words to what follows them, whatever the random seed. The bias falls
+            to 0, so the final grammar is trained on the likelihood alone. The same with first words in place of last
+            ones is for languages such as Japanese, whose particles rarely start sentences and follow what they belong
+            to.
+        edge_words: see `words`.
     """
     counts, edges = words.double(), edge_words.double()
     rate = edges.sum() / counts.sum()

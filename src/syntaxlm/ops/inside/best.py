@@ -26,9 +26,11 @@ start at m."""
 class Derivation:
     """The most probable derivation of one sentence.
 
-    log_prob: joint log-probability of derivation and sentence.  spans: (first word, last word, symbol) in pre-order,
-    of spans of two or more words, both words inclusive, symbols from 0 to m - 1.  preterminals: (n,) of the words,
-    from 0.
+    Attributes:
+        log_prob: joint log-probability of derivation and sentence.
+        spans: (first word, last word, symbol) in pre-order, of spans of two or more words, both words inclusive,
+            symbols from 0 to m - 1.
+        preterminals: (n,) of the words, from 0.
     """
 
     log_prob: float
@@ -58,7 +60,11 @@ def best_derivations(rules: Rules, emissions: Tensor, words: Tensor, layout: Lay
 
 
 def _derivation(scores: Tensor, back: Back, length: int) -> Derivation:
-    """Return the derivation from the best symbol of the whole sentence. scores: (m,), of these symbols."""
+    """Return the derivation from the best symbol of the whole sentence.
+
+    Args:
+        scores: (m,), of these symbols.
+    """
     nonterminals = len(scores)
     spans, preterminals = [], [0] * length
     open_spans = [(0, length - 1, int(scores.argmax()))]

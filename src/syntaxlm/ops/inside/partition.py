@@ -45,10 +45,11 @@ def log_partition_reference(
 ) -> Tensor:
     """Return log P(sentence), log Z = log sum_A r_A beta_A(1, n), of one sentence, differentiated by autograd.
 
-    emissions: (n, t) log p(w_i | T).
-    weights: log-weights added to log beta, (n, n) of spans by first and last word, or (n, n, m) of spans and symbols;
-        their gradient at 0 is the span marginals.
-    add: how derivations are combined: log-sum-exp, or `torch.amax` for the best derivation.
+    Args:
+        emissions: (n, t) log p(w_i | T).
+        weights: log-weights added to log beta, (n, n) of spans by first and last word, or (n, n, m) of spans and
+            symbols; their gradient at 0 is the span marginals.
+        add: how derivations are combined: log-sum-exp, or `torch.amax` for the best derivation.
     """
     length, nonterminals = len(emissions), rules.nonterminals
     if length < 2:
@@ -89,12 +90,15 @@ def log_partition(
 ) -> Tensor:
     """Return log P(sentence) of each sentence: (B,) natural logarithms, in the order given to `layout`.
 
-    emissions: (u, t) natural log p(word | T) of the distinct words of the batch or, if each sentence has its own rules,
-        one row for every word of the batch. The gradient is the expected number of times that T emits the word.
-    words: (N,) int64, rows of `emissions`, for the words of all sentences, concatenated.
-    weights: (B, n, n) log-weights by which derivations are multiplied, of spans by first and last word, both inclusive;
-        they get no gradient, and those of single words are ignored. None: no weights.
     Factored rules: products in autocast's dtype, sums at least in float32. Tables: in the dtype of `emissions`.
+
+    Args:
+        emissions: (u, t) natural log p(word | T) of the distinct words of the batch or, if each sentence has its own
+            rules, one row for every word of the batch. The gradient is the expected number of times that T emits the
+            word.
+        words: (N,) int64, rows of `emissions`, for the words of all sentences, concatenated.
+        weights: (B, n, n) log-weights by which derivations are multiplied, of spans by first and last word, both
+            inclusive; they get no gradient, and those of single words are ignored. None: no weights.
     """
     if isinstance(rules, TableRules):
         result = emissions.new_empty(len(layout))
@@ -111,9 +115,12 @@ def log_partition(
 class Posteriors(NamedTuple):
     """Posterior probabilities of the spans of a batch of sentences.
 
-    log_probs: (B,).  marginals: (B, n, n), indexed by first and last word, both inclusive; 0 for single words and where
-    there is no span.  labels: (B, n, n) int64, the most probable symbol of each span given that it is a constituent:
-    0 to m - 1 for nonterminals, m + T for single words, -1 where there is no span; None unless requested.
+    Attributes:
+        log_probs: (B,).
+        marginals: (B, n, n), indexed by first and last word, both inclusive; 0 for single words and where there is no
+            span.
+        labels: (B, n, n) int64, the most probable symbol of each span given that it is a constituent: 0 to m - 1 for
+            nonterminals, m + T for single words, -1 where there is no span; None unless requested.
     """
 
     log_probs: Tensor
@@ -169,7 +176,11 @@ def _charts_dtype(tensor: Tensor) -> torch.dtype:
 class _LogPartition(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, *arguments: Any) -> Tensor:
-        """Return log Z, (B,). arguments: those of `InsideCharts`."""
+        """Return log Z, (B,).
+
+        Args:
+            arguments: those of `InsideCharts`.
+        """
         ctx.charts = InsideCharts(*arguments)  # none of its tensors is an input or output, so they may be kept in ctx
         result: Tensor = ctx.charts.inside()
         return result
@@ -193,11 +204,23 @@ class InsideCharts:
 
     Sums over splits are computed in C (kernels/inside.c), with products in kernels/tiles.c where it can be used, or in
     torch.
-    root: (R,).  left, right: (R, R + t).  Other arguments: see `log_partition`.  dtype: of the products.
-    values: (rows, R) beta / exp(scale).  children: (rows, 2R) a and b, with the same scale.  scales: (rows,) float64,
-    natural logarithms.  weights: (rows,) float64, of spans, included in the scales, or None.
+
+    See `log_partition` for the other arguments.
+
     In backward: value_grads (rows, R) and children_grads (rows, 2R), of values and children. For C, factors and
     preterminals are padded to a multiple of `SYMBOL_MULTIPLE`.
+
+    Args:
+        root: (R,).
+        left: rules of left children, (R, R + t).
+        right: rules of right children, (R, R + t).
+        dtype: the dtype of the products.
+        weights: (rows,) float64, of spans, included in the scales, or None.
+
+    Attributes:
+        values: (rows, R) beta / exp(scale).
+        children: (rows, 2R) a and b, with the same scale.
+        scales: (rows,) float64, natural logarithms.
     """
 
     def __init__(
@@ -274,7 +297,11 @@ class InsideCharts:
         return result
 
     def outside(self, grads: Tensor) -> None:
-        """Compute the gradients of values and children of all spans. grads: (B,) of log Z, in the caller's order."""
+        """Compute the gradients of values and children of all spans.
+
+        Args:
+            grads: (B,) of log Z, in the caller's order.
+        """
         layout, device = self.layout, self.values.device
         self.whole_grads = grads[layout.order.to(device)] / self.root_sums
         self.value_grads = torch.empty_like(self.values)
@@ -388,8 +415,10 @@ class InsideCharts:
 class SpanValues(NamedTuple):
     """All spans of one width, of S sentences of n words.
 
-    values: (S, n - width + 1, symbols), probabilities divided by exp(scale).  scales: (S, n - width + 1).
-    symbols: those that `values` has: all, nonterminals, or preterminals.
+    Attributes:
+        values: (S, n - width + 1, symbols), probabilities divided by exp(scale).
+        scales: (S, n - width + 1).
+        symbols: those that `values` has: all, nonterminals, or preterminals.
     """
 
     values: Tensor
@@ -400,8 +429,10 @@ class SpanValues(NamedTuple):
 class TableGroup:
     """Sentences of one length under a full rule table.
 
-    rules: one table, or one for each of the S sentences.
-    sentences: (S,) indices in the caller's order.  words: (S, n) rows of the emissions.
+    Args:
+        rules: one table, or one for each of the S sentences.
+        sentences: (S,) indices in the caller's order.
+        words: (S, n) rows of the emissions.
     """
 
     def __init__(self, rules: TableRules, sentences: Tensor, words: Tensor) -> None:
@@ -410,7 +441,11 @@ class TableGroup:
         self._parts: dict[tuple[int, int, int, int], Tensor] = {}
 
     def chart(self, emissions: Tensor, weights: Tensor | None = None) -> list[SpanValues]:
-        """Return the inside probabilities by width, from 1. weights: (B, n, n), see `log_partition`."""
+        """Return the inside probabilities by width, from 1.
+
+        Args:
+            weights: (B, n, n), see `log_partition`.
+        """
         log_probs = emissions[self.words]
         top = log_probs.detach().amax(-1, keepdim=True)
         chart = [SpanValues(torch.exp(log_probs - top), top[..., 0], self.preterminals)]
@@ -426,7 +461,9 @@ class TableGroup:
     def split_sums(self, lefts: list[SpanValues], rights: list[SpanValues], width: int) -> tuple[Tensor, Tensor]:
         """Return the sums over the splits of all spans of a width, (S, rows, m), and their scales, (S, rows).
 
-        lefts, rights: the spans of each width, from 1, as left and as right children.
+        Args:
+            lefts: the spans of each width, from 1, as left children.
+            rights: the same as right children.
         """
         rows = self.words.shape[1] - width + 1
         pairs = [(lefts[k - 1], rights[width - k - 1]) for k in range(1, width)]

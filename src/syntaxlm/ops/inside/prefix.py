@@ -35,9 +35,11 @@ _PRODUCTS_TOGETHER = 1 << 18  # products of children that are computed at a time
 def prefix_log_probs_reference(rules: Rules, emissions: Tensor) -> Tensor:
     """(n,) log P(w_1 .. w_j followed by anything) of one sentence, including derivations that never end.
 
-    emissions: (n, t) log p(w_i | T). Not computed in logarithms, so for short sentences only.
         pi_A(i, j) = sum_B Q_AB [sum_k sum_CD p(B -> C D) beta_C(i, k) pi_D(k + 1, j), or for i = j
                                  sum_T sum_D p(B -> T D) e_T(w_i)],  L_AB = sum_C p(A -> B C)
+
+    Args:
+        emissions: (n, t) log p(w_i | T). Not computed in logarithms, so for short sentences only.
     """
     length, nonterminals = len(emissions), rules.nonterminals
     table = rules.table()
@@ -68,8 +70,9 @@ def prefix_log_probs_reference(rules: Rules, emissions: Tensor) -> Tensor:
 class PrefixLogProbs(NamedTuple):
     """Natural logarithms for B sentences of at most n words; -inf after a sentence's last word.
 
-    prefixes: (B, n) log P(w_1 .. w_j followed by anything), including derivations that never end.
-    sentences: (B, n) log P(the sentence is exactly w_1 .. w_j), from j = 2; -inf for j = 1.
+    Attributes:
+        prefixes: (B, n) log P(w_1 .. w_j followed by anything), including derivations that never end.
+        sentences: (B, n) log P(the sentence is exactly w_1 .. w_j), from j = 2; -inf for j = 1.
     """
 
     prefixes: Tensor
@@ -110,9 +113,15 @@ def _complete_chart(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return the inside algorithm over complete spans in float64, one row each as in `Layout`.
 
-    root: (R,); left, right: (R, R + t).  layout: None if all have one word.  Returns the inside probability of each
-    span as a left child, divided by exp(scale), (rows, R); the scales, (rows,), natural logarithms; and log P(S =>
-    span), (rows,), -inf for single words.
+    Args:
+        root: (R,).
+        left: rules of left children, (R, R + t).
+        right: rules of right children, (R, R + t).
+        layout: None if all have one word.
+
+    Returns:
+        The inside probability of each span as a left child, divided by exp(scale), (rows, R); the scales, (rows,),
+        natural logarithms; and log P(S => span), (rows,), -inf for single words.
     """
     count = len(root)
     sorted_words = words if layout is None else words[layout.words_order]
@@ -144,7 +153,8 @@ def _split_sums(
 ) -> tuple[Tensor, Tensor]:
     """Return the sums over splits of all spans of one width: (spans, R) scaled to a maximum of 1, and the scales.
 
-    closure: multiplied with the sums, if given.
+    Args:
+        closure: multiplied with the sums, if given.
     """
     left_rows, right_rows = layout.splits(width, range(1, width))
     top, factors = split_factors(left_scales[left_rows] + right_scales[right_rows])
@@ -160,7 +170,8 @@ def _split_sums(
 def closure_of(corners: Tensor) -> Tensor:
     """(I - L)^-1, the left-corner closure: (..., m, m) each.
 
-    Raises InputError for a grammar with a symbol that is its own left corner for ever, which makes no sentence.
+    Raises:
+        InputError: for a grammar with a symbol that is its own left corner for ever, which makes no sentence.
     """
     try:
         inverse: Tensor = torch.linalg.inv(torch.eye(corners.shape[-1]).to(corners) - corners)
@@ -208,7 +219,9 @@ def _corners(rules: TableRules) -> tuple[Tensor, Tensor]:
 class NextWords(NamedTuple):
     """P(prefix w ...) = exp(scale) * sum_T weights_T p(w | T) for a next word w, for each of B prefixes.
 
-    weights: (B, t).  scales: (B,) natural logarithms. Both float64.
+    Attributes:
+        weights: (B, t).
+        scales: (B,) natural logarithms. Both float64.
     """
 
     weights: Tensor
@@ -218,7 +231,9 @@ class NextWords(NamedTuple):
 def next_words(rules: Rules, emissions: Tensor, words: Tensor, lengths: tuple[int, ...]) -> NextWords:
     """For each prefix, the linear function of a next word's emissions that gives the probability of the longer prefix.
 
-    emissions, words: as in `log_partition`; a prefix may have any number of words, including 0.
+    Args:
+        emissions: as in `log_partition`.
+        words: as in `log_partition`; a prefix may have any number of words, including 0.
     """
     sentences = next_words_after_each(rules, emissions, words, lengths)
     return NextWords(

@@ -15,9 +15,15 @@ class FactoredRules:
     """Binary rules whose children are independent given a factor: p(A -> B C) = sum_l parent_Al left_lB right_lC.
 
     m nonterminals, t preterminals, R factors. Symbols are ordered nonterminals first.
-    root: (m,) p(S -> A).  left, right: (R, m + t), rows sum to 1.  parent: (m, R), rows sum to 1; None if each
-    nonterminal is its own factor (R = m): p(A -> B C) = left_AB right_AC.
+
     SN-PCFG (Liu et al. 2023): parent None.  TN-PCFG (Yang et al. 2021, equation 4): parent U, left V, right W.
+
+    Attributes:
+        root: (m,) p(S -> A).
+        left: (R, m + t), probabilities of the left child; rows sum to 1.
+        right: (R, m + t), probabilities of the right child; rows sum to 1.
+        parent: (m, R), rows sum to 1; None if each nonterminal is its own factor (R = m): p(A -> B C) = left_AB
+            right_AC.
     """
 
     root: Tensor
@@ -71,8 +77,11 @@ class FactoredRules:
 class TableRules:
     """Binary rules as a full table, either of one grammar or one for each sentence of a batch.
 
-    root: (m,) or (B, m).  binary: (m, m + t, m + t) or (B, m, m + t, m + t), p(A -> B C).
     N-PCFG and, with one grammar per sentence, C-PCFG (Kim et al. 2019).
+
+    Attributes:
+        root: (m,) or (B, m).
+        binary: (m, m + t, m + t) or (B, m, m + t, m + t), p(A -> B C).
     """
 
     root: Tensor
@@ -114,11 +123,17 @@ class Layout:
 
     Sentences are sorted by length, longest first, so the sentences that have spans of a width come first: there is no
     padding, and the spans of one width are consecutive rows.
-    lengths: words of each sentence in the caller's order, at least 2.
-    order: (B,) the caller's index of each sorted sentence.  starts: (n + 2,) the first row of each width, n being the
-    longest; starts[n + 1] is the number of rows.  counts: (n + 1,) number of sentences that have spans of each width.
-    rows: the number of spans.  whole_rows: (B,) the row of the whole-sentence span of each sorted sentence.
-    words_order: (N,) for each word of the sorted sentences, its index among the given words.
+
+    Args:
+        lengths: words of each sentence in the caller's order, at least 2.
+
+    Attributes:
+        order: (B,) the caller's index of each sorted sentence.
+        starts: (n + 2,) the first row of each width, n being the longest; starts[n + 1] is the number of rows.
+        counts: (n + 1,) number of sentences that have spans of each width.
+        rows: the number of spans.
+        whole_rows: (B,) the row of the whole-sentence span of each sorted sentence.
+        words_order: (N,) for each word of the sorted sentences, its index among the given words.
     """
 
     def __init__(self, lengths: Sequence[int], device: torch.device | str = "cpu") -> None:
@@ -172,7 +187,8 @@ class Layout:
     def of_block(self, width: int, block: range) -> tuple[slice, slice, slice]:
         """Return the rows of a width that belong to the sorted sentences of a block.
 
-        Returns the rows of parts of sentences, the rows of whole sentences, which follow them, and these sentences.
+        Returns:
+            The rows of parts of sentences, the rows of whole sentences, which follow them, and these sentences.
         """
         longer = self._counts[width + 1] if width < self.longest else 0
         longer, last = (min(max(end, block.start), block.stop) for end in (longer, self._counts[width]))

@@ -24,7 +24,8 @@ def bundled_folder(name: str) -> Path:
 def find_model(name_or_folder: str | Path) -> Path:
     """Return the folder of a model. A model folder that exists comes before a bundled model of the same name.
 
-    name_or_folder: the name of a bundled model, such as "en", or a folder, which need not exist.
+    Args:
+        name_or_folder: the name of a bundled model, such as "en", or a folder, which need not exist.
     """
     folder = Path(name_or_folder)
     if not (folder / _CONFIG).exists() and str(name_or_folder) in bundled_names():
