@@ -142,7 +142,9 @@ class SyntaxComponent:
         labels: bool = False,
     ) -> None:
         register_attributes()
-        self.name, self.model_name, self.device = name, model, device
+        self.name = name
+        self.model_name = model
+        self.device = device
         self._parse, self._surprisal, self._decoder, self._labels = (
             parse,
             surprisal,
@@ -169,7 +171,8 @@ class SyntaxComponent:
         if model.model.reads == "trees" or model.normaliser.units == "tags":
             reads = "dependency trees" if model.model.reads == "trees" else "part-of-speech tags"
             raise InputError(f"{self.model_name}: the model reads {reads}; the component {self.name} needs plain text")
-        parses, scores = isinstance(model.model, ParsesSentences), isinstance(model.model, ScoresTokens)
+        parses = isinstance(model.model, ParsesSentences)
+        scores = isinstance(model.model, ScoresTokens)
         if self._parse or not (parses or scores):
             model.require(ParsesSentences, f"the spaCy component {self.name}")
         if self._surprisal:

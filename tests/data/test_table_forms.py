@@ -260,7 +260,7 @@ def archive(*names: str, content: str = "") -> bytes:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as file:
         for name in names:
-            file.writestr(name, content)
+            file.writestr(zipfile.ZipInfo(name), content)  # whose date is fixed
     return buffer.getvalue()
 
 

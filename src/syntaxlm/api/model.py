@@ -280,7 +280,9 @@ class LanguageModel(ModelBundle):
             contractions=contractions,
         )  # fmt: skip
         others: Iterator[dict[str, Any]] = cycle([{}])
-        columns, texts, is_one = word_columns(chosen), text, isinstance(text, str) and column is None
+        columns = word_columns(chosen)
+        texts = text
+        is_one = isinstance(text, str) and column is None
         if column is not None:
             check_names(column=column)
             check_table(text, "surprisal")

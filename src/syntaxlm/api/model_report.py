@@ -134,7 +134,8 @@ def settings_section(bundle: ModelBundle, run: StoredRun) -> Section:
         "structure": structure_name(bundle.model),
     }
     if run.recipe is not None:
-        settings, first = run.recipe.to_dict(), Paragraph(f"All settings of {RECIPE}, by section.")
+        settings = run.recipe.to_dict()
+        first = Paragraph(f"All settings of {RECIPE}, by section.")
     else:
         normaliser = dataclasses.asdict(bundle.settings.normaliser)
         settings = {"model": dataclasses.asdict(bundle.settings.model), "text": {"normaliser": normaliser}}
@@ -284,13 +285,15 @@ def parsing_source(parsing: ParsingReport, evidence: str) -> str:
 def parsing_sections(bundle: ModelBundle, parsing: ParsingReport) -> list[Section]:
     """Return all sections that need a treebank evaluation."""
     evidence = structure_name(bundle.model) if parsing.layer is None else f"distances of layer {parsing.layer}"
-    chosen, source = parsing.scores[parsing.chosen], parsing_source(parsing, evidence)
+    chosen = parsing.scores[parsing.chosen]
+    source = parsing_source(parsing, evidence)
     branching = score(right(parsing.gold.spans.lengths), parsing.gold.spans, chosen.protocol)
     compared = {**parsing.scores, "right branching": branching}
     by_length = {name: scores.f1_by_length for name, scores in compared.items()}
     by_label = {name: scores.recall_by_label for name, scores in compared.items()}
     if chosen.recall_by_label:
-        label_source, heads = f"{source}; spans of two or more words", ("label", "gold spans")
+        label_source = f"{source}; spans of two or more words"
+        heads = ("label", "gold spans")
         labels = _measured("Recall by label", "recall, percent", heads, by_label, label_source, CHARTED_LABELS)
     else:
         labels = Section("Recall by label", (Paragraph("The treebank's constituents have no labels.", missing=True),))
@@ -505,7 +508,8 @@ def key_figures(bundle: ModelBundle, run: StoredRun, parsing: ParsingReport | No
     if measured is not None:
         what, value = "perplexity", f"{measured.perplexity:,.2f}"
         if bundle.normaliser.units == "characters":
-            what, value = "bits per character", f"{measured.bits_per_character:.3f}"
+            what = "bits per character"
+            value = f"{measured.bits_per_character:.3f}"
         estimate = f", {measured.likelihood_estimate}" if measured.likelihood_estimate else ""
         source = f"{measured.source}, read {how_read(measured)}{estimate}"
         figures.append(KeyFigure(f"{name} {what}", value, source))

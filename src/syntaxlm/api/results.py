@@ -65,7 +65,8 @@ class Results(list[T], HasRows):
         """Return the results for notebooks, as pictures or a table."""
         if self and hasattr(self[0], "_repr_svg_") and not isinstance(self[0], Results):
             pictures = [one._repr_svg_() or "" for one in self[:ROWS_PRINTED]]  # type: ignore[attr-defined]
-            content, more = "".join(f"<div>{picture}</div>" for picture in pictures), more_rows(len(self))
+            content = "".join(f"<div>{picture}</div>" for picture in pictures)
+            more = more_rows(len(self))
         else:
             table, more = self._first_rows()
             content = table_html(table)

@@ -110,13 +110,20 @@ class SentenceBatches:
         check_arguments(seed, rank, ranks, token_budget=token_budget, **limits)
         if spans is not None and not np.array_equal(spans.lengths, corpus.lengths):
             raise ValueError("the spans do not fit the sentences of the corpus")
-        self.corpus, self.vocabulary, self.closed = corpus, vocabulary, closed
-        self.token_budget, self.maximum_sentences = token_budget, maximum_sentences
-        self.shuffle, self.seed, self.rank, self.ranks = shuffle, seed, rank, ranks
+        self.corpus = corpus
+        self.vocabulary = vocabulary
+        self.closed = closed
+        self.token_budget = token_budget
+        self.maximum_sentences = maximum_sentences
+        self.shuffle = shuffle
+        self.seed = seed
+        self.rank = rank
+        self.ranks = ranks
         self.mixed, self.spans = mixed, spans
         self._extra_steps = 2 if closed else int(predict_eos)  # of a sentence, besides one for each word
         self._lengths: Integers = corpus.lengths + self._extra_steps
-        self._final_spans, self._span_interval = final_spans, span_interval
+        self._final_spans = final_spans
+        self._span_interval = span_interval
         self._limits = [*curriculum, maximum_words]
         self.skipped = len(corpus) - len(self._chosen(len(curriculum)))
         for limit in self._limits:
@@ -318,8 +325,12 @@ class StreamBatches:
         check_arguments(seed, rank, ranks, batch_size=batch_size, bptt=bptt)
         if spans is not None and not np.array_equal(spans.lengths, corpus.lengths):
             raise ValueError("the spans do not fit the sentences of the corpus")
-        self.corpus, self.vocabulary, self.bptt = corpus, vocabulary, bptt
-        self.variable_bptt, self.seed, self._span_interval = variable_bptt, seed, span_interval
+        self.corpus = corpus
+        self.vocabulary = vocabulary
+        self.bptt = bptt
+        self.variable_bptt = variable_bptt
+        self.seed = seed
+        self._span_interval = span_interval
 
         # Start of each sentence in the stream, which has one EOS for every previous sentence.
         self._starts: Integers = np.asarray(corpus.offsets) + np.arange(len(corpus) + 1)

@@ -59,8 +59,14 @@ class TreeBatches:
     ) -> None:
         limits = {"maximum_trees": maximum_trees, "maximum_words": maximum_words}
         check_arguments(seed, rank, ranks, token_budget=token_budget, **limits)
-        self.corpus, self.token_budget, self.maximum_trees = corpus, token_budget, maximum_trees
-        self.shuffle, self.seed, self.mixed, self.rank, self.ranks = shuffle, seed, mixed, rank, ranks
+        self.corpus = corpus
+        self.token_budget = token_budget
+        self.maximum_trees = maximum_trees
+        self.shuffle = shuffle
+        self.seed = seed
+        self.mixed = mixed
+        self.rank = rank
+        self.ranks = ranks
         words = corpus.text.lengths
         self._chosen: Integers = np.flatnonzero(words <= (maximum_words or words.max()))
         self.skipped = len(corpus) - len(self._chosen)
@@ -72,7 +78,8 @@ class TreeBatches:
     def epoch(self, number: int) -> list[Integers]:
         """Return the batches of an epoch as tree indices; determined by seed and number."""
         if not self.shuffle:
-            lengths, depths = self.corpus.text.lengths[self._chosen], self.corpus.depths[self._chosen]
+            lengths = self.corpus.text.lengths[self._chosen]
+            depths = self.corpus.depths[self._chosen]
             return self._cut(self._chosen[np.lexsort((-lengths, -depths))], 1.0)[self.rank :: self.ranks]
         random = np.random.default_rng([self.seed, number])
         noise = random.random(len(self._chosen))
@@ -93,7 +100,8 @@ class TreeBatches:
 
     def batch(self, indices: Integers) -> TreeBatch:
         """Return the batch of these trees."""
-        corpus, offsets = self.corpus, np.asarray(self.corpus.text.offsets)
+        corpus = self.corpus
+        offsets = np.asarray(self.corpus.text.offsets)
 
         # Of each word of the batch: its tree, and its positions in the tree, in the batch and in the corpus.
         lengths = corpus.text.lengths[indices]
@@ -108,7 +116,10 @@ class TreeBatches:
         counts = np.bincount(kinds, minlength=EDGES * int(corpus.depths[indices].max()))
         rows = np.zeros(len(order) + 1, np.int64)  # index of each word's state, from 1, after ROOT
         rows[order + 1] = np.arange(1, len(order) + 1)
-        trees, positions, places, firsts = trees[order], positions[order], places[order], firsts[order]
+        trees = trees[order]
+        positions = positions[order]
+        places = places[order]
+        firsts = firsts[order]
 
         # The word that each edge leaves.
         parents = corpus.paths.parents[places].astype(np.int64)
@@ -145,7 +156,9 @@ class TreeBatches:
             end = max(start + 1, int(np.searchsorted(ends, words_before + budget, side="right")))
             end = min(end, start + (self.maximum_trees or len(order)))
             batches.append(order[start:end])
-            start, words_before, budget = end, int(ends[end - 1]), self.token_budget
+            start = end
+            words_before = int(ends[end - 1])
+            budget = self.token_budget
         return batches
 
 

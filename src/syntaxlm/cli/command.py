@@ -136,7 +136,8 @@ class Command:
         """The line that shows how the command is called."""
         words = [f"syntaxlm {self.name}"]
         for option in self.options.values():
-            is_required, shown = option.default is MISSING, option.shown
+            is_required = option.default is MISSING
+            shown = option.shown
             if shown.is_positional:
                 name = f"{shown.metavar}..." if option.is_list else str(shown.metavar)
                 words.append(name if is_required else f"[{name}]")
@@ -257,7 +258,8 @@ def _check_folder(path: Path, folder: Folder, inputs: Iterable[str | Path]) -> N
             "contains files that do not belong to a run:",
         )
     elif folder.may_hold == "new files" or (folder.may_hold == "runs" and not any(path.glob("*/*/recipe.yaml"))):
-        refused, problem = [path / name for name in folder.files if (path / name).exists()], "already contains"
+        refused = [path / name for name in folder.files if (path / name).exists()]
+        problem = "already contains"
     else:
         refused = [path / name for name in folder.files if not _is_signed(path / name, folder.signature)]
         problem = "contains files that this command did not write:"

@@ -91,7 +91,8 @@ def draw(
             write_dependencies(trees, path, theme)
         return
     gold_tree = None if gold is None else read_gold(gold, number, preprocessing, has_labels(brackets))
-    bundle, text = model.load(), sentence if gold_tree is None else gold_tree
+    bundle = model.load()
+    text = sentence if gold_tree is None else gold_tree
     assert text is not None
     analysis = analyse(bundle, text, options)
     pictures = maps_of(bundle, analysis.tokens) if maps else None

@@ -119,7 +119,8 @@ def parse(
     models.check_ties(decoding.ties)
     scoring = protocol.find()
     with status("parsing and scoring"):
-        (bundle, *others), rule = models.load_all().values(), find_preprocessing(preprocessing)
+        (bundle, *others) = models.load_all().values()
+        rule = find_preprocessing(preprocessing)
         gold = read_treebank(treebank, rule, labelled=has_labels(brackets))
         report: HasReport
         if not (has_dependencies(gold) and isinstance(bundle.model, ParsesDependencies)):

@@ -168,7 +168,8 @@ def compare(
 
     parts = {"train": tagged_train, "valid": tagged_valid, "test": tagged_test}
     tagged = {part: path for part, path in parts.items() if path is not None}
-    complete, scoring = read_recipes(recipes, settings.pairs(), minutes, tagged), protocol.find()
+    complete = read_recipes(recipes, settings.pairs(), minutes, tagged)
+    scoring = protocol.find()
     trees = None if treebank is None else TreebankEvaluation(treebank, scoring, preprocessing)
     with settings.used_with(None):
         comparison = compare(complete, output, seeds, _display, print_note, trees)

@@ -16,7 +16,8 @@ from syntaxlm.training.recipe import LanguageModelRecipe, TreeRecipe
 from syntaxlm.training.result import Figure, TrainingResult
 
 _F1_OF_SHORT = f"f1_up_to_{SHORT}"
-_TEXTS, _MEASURES = ("valid", "test"), ("perplexity", "bits_per_character")
+_TEXTS = ("valid", "test")
+_MEASURES = ("perplexity", "bits_per_character")
 
 
 @dataclass
@@ -59,7 +60,9 @@ class RecipeRuns:
     @property
     def figures(self) -> dict[str, Figure | None]:
         """Statistics over the finished runs, by column of the report: of training with validation, and of the trees."""
-        runs, tokens, trees = self.runs, self.epoch_tokens, self.tree_scores
+        runs = self.runs
+        tokens = self.epoch_tokens
+        trees = self.tree_scores
         values = {
             "epochs": [run.epochs for run in runs],
             "seconds": [run.seconds for run in runs],
@@ -256,7 +259,8 @@ class Comparison(HasReport):
 
     def _table(self, rows: Sequence[RecipeRuns]) -> ReportTable:
         """Return one table for reading; the last one has the baselines."""
-        measure, units = _measure(rows), " and ".join(dict.fromkeys(row.reads for row in rows))
+        measure = _measure(rows)
+        units = " and ".join(dict.fromkeys(row.reads for row in rows))
         lines = [self._line(row, measure) for row in rows]
         for baseline in self.baselines if rows == self.groups[-1] else ():
             line: dict[str, str | None] = {"recipe": baseline.name, "seeds": str(baseline.seeds or "")}
@@ -273,7 +277,8 @@ class Comparison(HasReport):
 
     def _line(self, row: RecipeRuns, measure: str) -> dict[str, str | None]:
         """Return the cells of a recipe, by heading."""
-        figures, decimals = row.figures, 3 if measure == "bits_per_character" else 2
+        figures = row.figures
+        decimals = 3 if measure == "bits_per_character" else 2
         means = {"epochs": ("epochs", 2), "seconds": ("seconds", 1), "tokens/s": ("tokens_per_second", 0)}
         line: dict[str, str | None] = {"recipe": row.name}
         if self.treebank is not None:

@@ -336,7 +336,8 @@ def compare(
     }
     for (_, run_folder), recipe in runs.items():
         check_settings(run_folder, recipe)
-    text_notes, vocabulary_notes = _text_notes(recipes), _vocabulary_notes(recipes)
+    text_notes = _text_notes(recipes)
+    vocabulary_notes = _vocabulary_notes(recipes)
     for note in [*text_notes, *vocabulary_notes]:
         warnings.warn(InputWarning(note), stacklevel=2)
     made = make_folder(folder)
@@ -460,7 +461,8 @@ def _by_units(recipes: Mapping[str, LanguageModelRecipe]) -> dict[str, dict[str,
 def _epoch_tokens(recipe: LanguageModelRecipe, folder: Path) -> int:
     """Return the number of tokens that an epoch of training predicts, including predicted ends of sentences."""
     if isinstance(recipe, TreeRecipe):
-        sizes, most = map(len, dependency_trees(recipe.trees.train)), recipe.batches.maximum_words
+        sizes = map(len, dependency_trees(recipe.trees.train))
+        most = recipe.batches.maximum_words
         return sum(size for size in sizes if most is None or size <= most)
     vocabulary = Vocabulary.read(folder / VOCABULARY)
     with EncodedCorpus.encode(recipe.data.train, Normaliser(recipe.data.normaliser), vocabulary) as corpus:

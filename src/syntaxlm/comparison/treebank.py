@@ -158,7 +158,8 @@ class TreebankEvaluation:
             every = baseline_scores(spans, self.protocol, biased_bound=False)
             has_short = self._protocol_of_short.scored(spans.lengths).any()
             short = baseline_scores(spans, self._protocol_of_short, biased_bound=False) if has_short else None
-            random, short_figures = every.random, (short.random.mean, short.random.std) if short else (None, None)
+            random = every.random
+            short_figures = (short.random.mean, short.random.std) if short else (None, None)
             return [
                 TreebankBaseline("left branching", every.left.f1, short.left.f1 if short else None),
                 TreebankBaseline("right branching", every.right.f1, short.right.f1 if short else None),
@@ -189,7 +190,8 @@ class TreebankEvaluation:
             InputError: if most words are unknown to the model, as they are to a character-level model.
         """
         treebank = sentences_up_to(self._all_sentences, self.protocol.max_words)
-        gold, tokens = gold_trees_of(treebank, self.preprocessing).spans, tokens_for(bundle, treebank)
+        gold = gold_trees_of(treebank, self.preprocessing).spans
+        tokens = tokens_for(bundle, treebank)
         known = [bundle.vocabulary.knows(token) for sentence in tokens for token in sentence]
         unknown = known.count(False)
         if unknown > MOST_UNKNOWN_TAGS * len(known):
@@ -204,7 +206,8 @@ class TreebankEvaluation:
             structure_of(bundle, tokens[start : start + SENTENCES_AT_ONCE], labels=False).decode(*decoding)
             for start in range(0, len(tokens), SENTENCES_AT_ONCE)
         ]
-        seconds, spans = time.perf_counter() - started, concatenate(parts)
+        seconds = time.perf_counter() - started
+        spans = concatenate(parts)
         every, short = (
             score(spans, gold, protocol, details=False) if protocol.scored(gold.lengths).any() else None
             for protocol in (self.protocol, self._protocol_of_short)

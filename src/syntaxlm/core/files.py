@@ -146,7 +146,8 @@ def refuse_overwriting(output: str | Path | None, inputs: Iterable[str | Path | 
             files += glob.glob(str(path), recursive=True)
         if any(same_file(output, file) for file in files):
             raise InputError(f"{output}: is also an input; expected a different output file")
-        folder, above = Path(path), [parent for parent in Path(os.path.realpath(output)).parents if parent.exists()]
+        folder = Path(path)
+        above = [parent for parent in Path(os.path.realpath(output)).parents if parent.exists()]
         if os.path.isdir(folder) and any(same_file(parent, folder) for parent in above):
             if holds_model(folder):
                 raise InputError(f"{output}: is in the model folder {folder}; expected an output file outside it")
@@ -263,7 +264,8 @@ def open_stored(path: str | Path, flags: int = os.O_RDONLY, is_replaced: bool = 
     """
     reads = flags == os.O_RDONLY
     if os.path.islink(path) and reads and not is_replaced:
-        folder, target = Path(os.path.realpath(Path(path).parent)), os.path.realpath(path)
+        folder = Path(os.path.realpath(Path(path).parent))
+        target = os.path.realpath(path)
         if folder.parent.name == "snapshots" and os.path.dirname(target) == str(folder.parents[1] / "blobs"):
             path = target
     mode = "rb" if reads else "ab" if flags & os.O_APPEND else "r+b"

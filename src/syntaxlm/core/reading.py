@@ -133,7 +133,8 @@ class Remarks:
             count: number of occurrences in this line.
         """
         self._counts[what] = self._counts.get(what, 0) + count
-        lines, examples = self._lines.setdefault(what, []), self._examples.setdefault(what, [])
+        lines = self._lines.setdefault(what, [])
+        examples = self._examples.setdefault(what, [])
         if line is not None and len(lines) < LINES_NAMED and line not in lines:
             lines.append(line)
         if example is not None and len(examples) < LINES_NAMED and example not in examples:

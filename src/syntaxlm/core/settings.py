@@ -249,7 +249,9 @@ def _lines(settings: type, fault: Any, known: Mapping[str, str]) -> list[str]:
     Args:
         known: see `advice` of `read_settings`.
     """
-    reason, place, value = fault["type"], fault["loc"], fault["input"]
+    reason = fault["type"]
+    place = fault["loc"]
+    value = fault["input"]
     if reason in ("unexpected_keyword_argument", "extra_forbidden"):
         section, hint = _followed(settings, place[:-1])
         names = list(dict.fromkeys(name for option in members_of(hint) for name in _hints(option)))
@@ -279,7 +281,9 @@ def _expected(fault: Any, hint: Any) -> str:
     """Describe the expected value: the limits of the setting if it has any, otherwise as pydantic does."""
     if _by_name(hint):
         return "a section with the entry name"
-    reason, expected, members = fault["type"], str(fault["msg"]).removeprefix("Input should be "), members_of(hint)
+    reason = fault["type"]
+    expected = str(fault["msg"]).removeprefix("Input should be ")
+    members = members_of(hint)
     if names := dict.fromkeys(name for option in members for name in _hints(option)):
         return f"a section with the settings {', '.join(names)}"
     match reason:

@@ -257,7 +257,9 @@ def read_lines(path: str | Path) -> Iterator[tuple[int, str]]:
         InputError: as `open_bytes` does; for binary content and text that is not UTF-8, with line and byte offset
             (after decompression, from 0); and for a line that is too long.
     """
-    offset, source, remarks = 0, source_name(path), Remarks()
+    offset = 0
+    source = source_name(path)
+    remarks = Remarks()
     with open_bytes(path) as file:
         for number, raw in enumerate(iter(partial(file.readline, _PIECE), b""), 1):
             if len(raw) == _PIECE and not raw.endswith(b"\n"):

@@ -56,7 +56,9 @@ def yaml_text(data: Any) -> str:
 
     writer: Any = YAML(typ="safe", pure=True)
     output = io.StringIO()
-    writer.default_flow_style, writer.allow_unicode, writer.width = False, True, 100
+    writer.default_flow_style = False
+    writer.allow_unicode = True
+    writer.width = 100
     writer.sort_base_mapping_type_on_output = False
     writer.dump(data, output)
     return output.getvalue()
@@ -89,7 +91,8 @@ def _classes() -> tuple[type, type]:
             self._sizes: dict[int, int] = {}  # number of values in each node
 
         def compose_node(self, parent: Any, index: Any) -> Any:
-            is_alias, before = self.parser.check_event(AliasEvent), self._values
+            is_alias = self.parser.check_event(AliasEvent)
+            before = self._values
             node = super().compose_node(parent, index)
             self._values += self._sizes.get(id(node), 0) if is_alias else 1
             self._sizes.setdefault(id(node), self._values - before)

@@ -238,7 +238,8 @@ class EncodedCorpus:
             InputError: like `read_lines`, and if the file contains no token.
         """
         reader = TextReader.of(normaliser, vocabulary, style)
-        lines, source = _shown(path, "reading", read_sentences(path, normaliser)), source_name(path)
+        lines = _shown(path, "reading", read_sentences(path, normaliser))
+        source = source_name(path)
         # A pipe, whose size is unknown, can be opened only once.
         if os.path.isfile(path) and os.path.getsize(path) < IN_MEMORY and not is_compressed(path):
             return cls._of_numbered(lines, reader, source, marks=marks)
@@ -296,7 +297,11 @@ class EncodedCorpus:
         types |= dict.fromkeys(("offsets", "line_numbers", "character_counts"), np.int64)
         types |= {"marks": np.bool_} if marks else {}
         files = [io.BytesIO() if folder is None else open(folder / name, "wb") for name in types]  # noqa: SIM115
-        words, ends, lines, characters, before = array("i"), array("q", [0]), array("q"), array("q"), array("b")
+        words = array("i")
+        ends = array("q", [0])
+        lines = array("q")
+        characters = array("q")
+        before = array("b")
         unknown_count = length = 0
 
         def write_out() -> None:

@@ -129,7 +129,11 @@ class DependencyCorpus:
         def word_id(written: str) -> int:
             return vocabulary.id(normaliser.word(written, written))
 
-        words, heads, marks, lengths, characters = array("i"), array("i"), array("i"), array("q"), array("q")
+        words = array("i")
+        heads = array("i")
+        marks = array("i")
+        lengths = array("q")
+        characters = array("q")
         names: list[str] = []
         labelled = False
         for tree in trees:

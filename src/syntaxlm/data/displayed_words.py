@@ -122,7 +122,8 @@ def displayed_words(
         )
     if order is not None:
         place_of = {cell: place for place, cell in enumerate(dict.fromkeys(cells))}
-        table, cells = sorted_rows(table, order, cells), sorted(cells, key=place_of.__getitem__)
+        table = sorted_rows(table, order, cells)
+        cells = sorted(cells, key=place_of.__getitem__)
     texts = table.column(column, "--column" if is_text else "--word-column")
     words: list[str] = []
     rows: list[int] = []
@@ -334,7 +335,8 @@ def _matched_rows(words: InputTable, times: InputTable, key: tuple[str, ...], wo
             f" {examples(times_cells)}, expected {examples(rows)}"
         )
     if word_column in words.names and word_column in times.names and word_column not in key:
-        shown, read = words.column(word_column, ""), times.column(word_column, "")
+        shown = words.column(word_column, "")
+        read = times.column(word_column, "")
         for row, place in enumerate(matched.tolist()):
             if place >= 0 and _letters(shown[place]) != _letters(read[row]):
                 raise InputError(

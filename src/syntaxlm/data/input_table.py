@@ -140,8 +140,10 @@ class InputTable:
         Args:
             remarks: where missing numbers, and numbers with decimal commas, are counted.
         """
-        remarks, cells = Remarks() if remarks is None else remarks, self._cells(name, option)
-        numbers, is_comma = np.full(len(cells), np.nan), has_decimal_commas(cells, self.separator)
+        remarks = Remarks() if remarks is None else remarks
+        cells = self._cells(name, option)
+        numbers = np.full(len(cells), np.nan)
+        is_comma = has_decimal_commas(cells, self.separator)
         for row, cell in enumerate(cells):
             line = self.row_numbers[row] if self.unit == "line" else None
             if cell.strip() in MISSING:

@@ -167,7 +167,9 @@ def write_next_sentence_pairs(
         parts[name] = []
         for place in range(begin, end - 1):
             if fits[place] and fits[place + 1]:
-                left, right, other = lines[place], lines[place + 1], draw.choice(sentences)
+                left = lines[place]
+                right = lines[place + 1]
+                other = draw.choice(sentences)
                 is_next = draw.random() < 0.5 or other in (left, right)
                 parts[name].append((left, right, NEXT) if is_next else (left, other, OTHER))
         if not parts[name]:
@@ -383,7 +385,8 @@ def write_logic(folder: str | Path, pairs: int = 100_000, seed: int = 0) -> Logi
     counts: dict[str, dict[str, dict[str, int]]] = {}
     for name, part in parts.items():
         write_formula_pairs(part, folder / f"{name}.tsv")
-        relations, operators = Counter(pair.label for pair in part), Counter(pair.operators for pair in part)
+        relations = Counter(pair.label for pair in part)
+        operators = Counter(pair.operators for pair in part)
         counts[name] = {
             "relations": {sign: relations[sign] for sign in RELATIONS},
             "operators": {str(number): operators[number] for number in sorted(operators)},

@@ -135,7 +135,10 @@ def _items(file: str | Path, source: str) -> Iterator[tuple[int, dict[str, Any]]
     first = next(lines, None)
     if first is None:
         return
-    is_array, count, sample, remarks = first[1].lstrip().startswith("["), 0, list[str](), Remarks()
+    is_array = first[1].lstrip().startswith("[")
+    count = 0
+    sample = list[str]()
+    remarks = Remarks()
     items = (
         _items_of_array(chain([first], lines), source) if is_array else _items_of_lines(chain([first], lines), source)
     )
@@ -182,7 +185,8 @@ def _items_of_array(lines: Iterable[tuple[int, str]], source: str) -> Iterator[t
         _next_place(text, text.index("[") + 1),
     )
     while text[position : position + 1] != "]":
-        line, start = line + text.count("\n", start, position), position
+        line = line + text.count("\n", start, position)
+        start = position
         place = f"{source}, line {numbered[line][0]}"
         try:
             item, position = decoder.raw_decode(text, position)
@@ -239,7 +243,8 @@ def _sentences(item: dict[str, Any], place: str) -> list[str]:
         given = [name for name, value in item.items() if value is not None]
         complete = [names for names in _SENTENCES if set(names) <= set(given)]
         names = complete[0] if complete else _check_entries(item, place, "entries", f"{_ENTRIES}, or sentences")
-        sentences, shown = [item[name] for name in names], ", ".join(names)
+        sentences = [item[name] for name in names]
+        shown = ", ".join(names)
     for sentence in sentences:
         if not isinstance(sentence, str) or not sentence.strip():
             raise InputError(f"{place}: found {_short(sentence)} in {shown}; expected a sentence")

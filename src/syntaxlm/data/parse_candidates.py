@@ -65,7 +65,8 @@ def read_candidates(path: str | Path, score: str = SCORE) -> Iterator[ParseCandi
     scored: bool | None = None
     number = 0
     for sentence in iterate_conllu(path):
-        first, tree = group[0].tree if group else sentence.tree, sentence.tree
+        first = group[0].tree if group else sentence.tree
+        tree = sentence.tree
         if first.name != tree.name if first.name and tree.name else first.words != tree.words:
             number += 1
             yield ParseCandidates(tuple(group), tuple(scores), number)

@@ -328,7 +328,8 @@ def split_text8(path: str | Path, folder: str | Path) -> Text8Summary:
             " which has only a to z and spaces"
         )
     make_folder(folder)
-    train, valid = text[:TEXT8_TRAINING_BYTES], text[TEXT8_TRAINING_BYTES:]
+    train = text[:TEXT8_TRAINING_BYTES]
+    valid = text[TEXT8_TRAINING_BYTES:]
     for name, part in (("valid", valid), ("train", train)):  # the larger last: it is what is missing after a failure
         with replaced(folder / f"{name}.txt") as temporary, open(temporary, "wb") as file:
             file.write(part)

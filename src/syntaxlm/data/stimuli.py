@@ -203,7 +203,8 @@ class Stimuli:
 
     def _report(self, regions: Sequence[str], separator: str, remarks: Remarks) -> ReadingReport:
         """Return how the table was read."""
-        table, sample = self.words.table, [shortened(sentence, _SAMPLE_CHARACTERS) for sentence in self.sentences[:2]]
+        table = self.words.table
+        sample = [shortened(sentence, _SAMPLE_CHARACTERS) for sentence in self.sentences[:2]]
         if regions:
             form = f"stimuli, regions in the columns {listed(regions)}"
         elif self.are_words:
@@ -273,9 +274,11 @@ def _without_spaces(table: InputTable, columns: dict[str, str], remarks: Remarks
         columns: names, each with the option that chooses it.
         remarks: where changed cells are counted.
     """
-    rows, values = list(map(list, table.rows)), list(map(list, table.values))
+    rows = list(map(list, table.rows))
+    values = list(map(list, table.values))
     for name, option in columns.items():
-        cells, place = table.column(name, option), table.names.index(name)
+        cells = table.column(name, option)
+        place = table.names.index(name)
         for row, cell in enumerate(cells):
             if (tidy := " ".join(cell.split())) != cell:
                 line = table.row_numbers[row] if table.unit == "line" else None

@@ -298,7 +298,8 @@ def check_sentences(
     regions: Sequence[str],
 ) -> None:
     """Warn if most items have the same sentence in all conditions, which therefore cannot differ."""
-    sentences_of, conditions_of = _by_name(items, sentences), _by_name(items, conditions)
+    sentences_of = _by_name(items, sentences)
+    conditions_of = _by_name(items, conditions)
     several = [item for item, own in conditions_of.items() if len(set(own)) > 1]
     same = [item for item in several if len(set(sentences_of[item])) == 1]
     if not same or 2 * len(same) < len(several):

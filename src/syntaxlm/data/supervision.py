@@ -145,7 +145,10 @@ class _Alignment:
     def __init__(
         self, treebank: Treebank, corpus: EncodedCorpus, normaliser: Normaliser, vocabulary: Vocabulary
     ) -> None:
-        self.treebank, self.corpus, self.normaliser, self.vocabulary = treebank, corpus, normaliser, vocabulary
+        self.treebank = treebank
+        self.corpus = corpus
+        self.normaliser = normaliser
+        self.vocabulary = vocabulary
         self._trees = [sentence.tree for sentence in treebank if sentence.tree is not None]
         if len(self._trees) < len(treebank):
             raise InputError(f"{treebank.source}: dependency trees; expected constituency trees")
@@ -190,9 +193,11 @@ class _Alignment:
         The result is bool of shape (n,), where n is the smaller of the numbers of sentences and trees.
         """
         both = min(len(self.corpus), len(self.numbers))
-        lengths, others = self.corpus.lengths[:both], self.lengths[:both]
+        lengths = self.corpus.lengths[:both]
+        others = self.lengths[:both]
         same: Flags = lengths == others
-        text, gold = self._text_codes[: self.corpus.offsets[both]], self._gold_codes[: self._gold_offsets[both]]
+        text = self._text_codes[: self.corpus.offsets[both]]
+        gold = self._gold_codes[: self._gold_offsets[both]]
         differ = text[np.repeat(same, lengths)] != gold[np.repeat(same, others)]
         same[np.repeat(np.arange(both), lengths * same)[differ]] = False
         return same
@@ -211,7 +216,8 @@ class _Alignment:
         kept = chosen[sentences] & (self._kept_before[ends] - self._kept_before[firsts] > 1)
         begins, firsts, ends = (self._tokens_before[places[kept]] for places in (begins, firsts, ends))
         counts = np.bincount(sentences[kept], minlength=len(chosen))
-        starts, ends = (firsts - begins).astype(np.int32), (ends - begins - self._lead).astype(np.int32)
+        starts = (firsts - begins).astype(np.int32)
+        ends = (ends - begins - self._lead).astype(np.int32)
         lengths = self.corpus.lengths
         keys, _ = span_keys(SpanSets(lengths, offsets_of(counts), starts, ends), keep_whole)
         return spans_of_keys(keys, lengths)
@@ -222,7 +228,8 @@ class _Alignment:
         gold = self._gold_codes[slice(*self._gold_offsets[place : place + 2])]
         shorter = min(len(text), len(gold))
         first = int(np.argmax(np.append(text[:shorter] != gold[:shorter], True)))
-        (line, words), (tree, gold_words) = self.line(place), self.tree(place)
+        (line, words) = self.line(place)
+        (tree, gold_words) = self.tree(place)
         return (
             f"{line} and {tree} differ from word {first + 1} on\n"
             f"  text: {_around(words, first)}\n  tree: {_around(gold_words, first)}"

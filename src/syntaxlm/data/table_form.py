@@ -88,7 +88,9 @@ class TableForm:
 
         It raises ValueError with a description of quotation marks that the form cannot have.
         """
-        separator, skips_spaces, is_escaped = self.separator, self.skips_spaces, self.is_escaped
+        separator = self.separator
+        skips_spaces = self.skips_spaces
+        is_escaped = self.is_escaped
         quoted_cells = self._tab_cells if separator == "\t" else self._csv_cells
 
         def cells(line: str) -> list[str]:
@@ -155,7 +157,8 @@ class TableForm:
     @cached_property
     def _patterns(self) -> dict[str, re.Pattern[str]]:
         """The pattern of a cell by what stands for a quotation mark in it."""
-        sign, spaces = self.separator, " *" if self.skips_spaces else ""
+        sign = self.separator
+        spaces = " *" if self.skips_spaces else ""
         inside = {'""': r'[^"]*(?:""[^"]*)*', ESCAPE: r'[^"\\]*(?:(?:\\"|\\)[^"\\]*)*'}
         return {
             mark: re.compile(rf'(?:^|{sign}){spaces}(?:"({text})"(?={sign}|\Z)|([^{sign}]*))')

@@ -216,8 +216,12 @@ class _RowReader:
         Args:
             header: its cells as written.
         """
-        split, width, blank = self.form.cells, self.width, f' "{self.form.separator}'
-        count, before, number = 0, list(header), 1
+        split = self.form.cells
+        width = self.width
+        blank = f' "{self.form.separator}'
+        count = 0
+        before = list(header)
+        number = 1
         for number, text in lines:
             try:
                 cells = split(text)
@@ -265,7 +269,8 @@ class _RowReader:
             return cells[: self.width]
         if len(cells) < self.width and set(range(len(cells), self.width)) <= set(self.dropped):
             return [*cells, *[""] * (self.width - len(cells))]
-        source, names = self.source, listed(name or "(no name)" for name in self.names)
+        source = self.source
+        names = listed(name or "(no name)" for name in self.names)
         message = f"{source}, line {number}: found {len(cells)} cells, expected {self.width}: {names}"
         for line, row in ((number - 1, before), (number, cells)):
             if row[-1:] and row[-1].startswith('"') and row[-1].count('"') % 2:
@@ -370,7 +375,8 @@ def refuse_table(path: str | Path, advice: str) -> None:
     else:
         form = find_form(lines)
         try:
-            names, rows = form.cells(lines[0]), [form.cells(line) for line in lines[1:]]
+            names = form.cells(lines[0])
+            rows = [form.cells(line) for line in lines[1:]]
         except ValueError:
             names, rows = lines[0].split(form.separator), []
         is_like = len({len(row) for row in rows}) == 1 and len(rows[0]) - len(names) in (0, 1)
@@ -486,7 +492,9 @@ def names_beside(columns: Sequence[str], names: Sequence[str]) -> tuple[str, ...
         columns: names of the added columns, without repeated names.
         names: names of the table's columns, without repeated names.
     """
-    taken, among, result = set(columns), set(names), []
+    taken = set(columns)
+    among = set(names)
+    result = []
     for name in names:
         new = name
         while new in taken or (new != name and new in among):

@@ -192,7 +192,9 @@ class ToySentence:
     def with_punctuation(self) -> Tree:
         """Return the tree with commas and a full stop. A comma is a child of the smallest constituent around it."""
         tree = self.tree
-        words, tags, size = list(tree.words), list(tree.tags), len(tree) + len(self.commas) + 1
+        words = list(tree.words)
+        tags = list(tree.tags)
+        size = len(tree) + len(self.commas) + 1
         for place in reversed(self.commas):
             words.insert(place, COMMA)
             tags.insert(place, COMMA)
@@ -250,7 +252,8 @@ class ToyGrammar:
         Solves x = w + M x, where M[a, b] is the expected number of children b of category a, and w[a] that of words.
         """
         index = {name: position for position, name in enumerate(self.rules)}
-        children, words = np.zeros((len(index), len(index))), np.zeros(len(index))
+        children = np.zeros((len(index), len(index)))
+        words = np.zeros(len(index))
         for rule in itertools.chain.from_iterable(self.rules.values()):
             for child in rule.children:
                 if child in index:
@@ -470,7 +473,9 @@ class _Inside:
             sums = np.zeros((len(self.left), starts, count))
             for (wide_left, wide_right), rows in self.slices.items():
                 splits = range(1 if wide_right else width - 1, (width - 1 if wide_left else 1) + 1)
-                part, lefts, rights = sums[rows], self.left[rows], self.right[rows]
+                part = sums[rows]
+                lefts = self.left[rows]
+                rights = self.right[rows]
                 for left, right in parts(charts, charts, width, splits):
                     products = left.swapaxes(0, 1)[lefts]
                     products *= right.swapaxes(0, 1)[rights]

@@ -217,7 +217,8 @@ def _read_file(
             pairs = [split_tag(token) for token in split_words(line)]
             if pairs:  # a missing word is replaced by its tag
                 counts.update(sentences=1, words=len(pairs))
-                words, tags = tuple(word or tag for word, tag in pairs), tuple(tag for _, tag in pairs)
+                words = tuple(word or tag for word, tag in pairs)
+                tags = tuple(tag for _, tag in pairs)
                 yield ReadSentence(f"{source}, line {number}", Tree(words, tags, ()))
         if not counts:
             raise no_sentence(source, "word_TAG tokens, one sentence per line")

@@ -166,8 +166,10 @@ def _treebank(
     for tree, index in zip(done.trees, done.indices, strict=True):
         before, arcs_of = read[index].words, read[index].dependencies
         heads, labels = (None, ()) if arcs_of is None else _projected(before, arcs_of, preprocessing)
-        gold, name = (tree if read[index].has_tree else None), (arcs_of.name if arcs_of else "")
-        marks, place = dropped_marks(before, preprocessing), read[index].place
+        gold = tree if read[index].has_tree else None
+        name = arcs_of.name if arcs_of else ""
+        marks = dropped_marks(before, preprocessing)
+        place = read[index].place
         sentences.append(TreebankSentence(tree.words, tree.tags, gold, heads, labels, index + 1, name, marks, place))
     emptied = tuple(sorted({*range(1, len(read) + 1)} - {index + 1 for index in done.indices}))
     reading = replace(reading, remarks=(*reading.remarks, *done.remarks))
@@ -358,7 +360,8 @@ def _paired(
         raise InputError(f"{path} and {dependencies}: expected constituency trees first, then dependency trees")
     for first, second in zip(trees, arcs, strict=False):
         tags = zip(first.words.words, first.words.tags, strict=True)
-        words, others = [word for word, tag in tags if tag != EMPTY_TAG], second.words.words
+        words = [word for word, tag in tags if tag != EMPTY_TAG]
+        others = second.words.words
         same = sum(map(str.__eq__, words, others))
         if len(words) != len(others) or same < SAME_SENTENCE * len(words):
             raise InputError(

@@ -109,7 +109,9 @@ def png(picture: Picture, theme: Theme = "light") -> bytes:
         import resvg_py
     except ImportError:
         raise InputError("PNG needs the library resvg-py: pip install 'syntaxlm[draw]'; or write SVG or HTML") from None
-    width, height, (longest, area) = picture.width, picture.height, LARGEST
+    width = picture.width
+    height = picture.height
+    (longest, area) = LARGEST
     scales = [s for s in (SCALE, 1.0) if s * max(width, height) <= longest and s * s * width * height <= area]
     if not scales:
         raise InputError(f"a picture of {width:.0f} by {height:.0f} pixels is too large for PNG; write SVG or HTML")

@@ -67,7 +67,8 @@ def heat_map(
     widest, angle = _widest(columns), math.radians(HEAT_TURNED)
     is_turned = widest > cell - 4 and any(len(label) > 1 for label in columns)
     above, overhang = (widest * math.sin(angle) + 14, widest * math.cos(angle) + 8) if is_turned else (20.0, 0.0)
-    start, top = MARGIN + _widest(rows) + 8, MARGIN + TEXT_SIZES["title"] + 10 + above
+    start = MARGIN + _widest(rows) + 8
+    top = MARGIN + TEXT_SIZES["title"] + 10 + above
     axes = " ".join(f"{what}: {name}." for what, name in (("rows", row_axis), ("columns", column_axis)) if name)
     foot = top + len(rows) * cell
     largest = float(np.abs(values[np.isfinite(values)]).max(initial=0.0))
@@ -141,7 +142,8 @@ def _runs(
         bounds = [0, *(np.flatnonzero(np.diff(shades[:, column])) + 1).tolist(), len(tops)]
         for begin, end in pairwise(bounds):
             if end > begin and (shade := int(shades[begin, column])):
-                role, opacity = "negative" if shade < 0 else "cell", abs(shade) / STRENGTHS
+                role = "negative" if shade < 0 else "cell"
+                opacity = abs(shade) / STRENGTHS
                 yield svg.rectangle(left, tops[begin], cell, (end - begin) * cell, role, opacity=opacity)
 
 

@@ -111,7 +111,8 @@ class Drawing:
         """
         sentence = self.analysis
         if sentence.marginals is not None:
-            chart, title = sentence.marginals, "probability of each span given the sentence, 0 to 1"
+            chart = sentence.marginals
+            title = "probability of each span given the sentence, 0 to 1"
         elif sentence.span_scores is not None:
             chart = np.exp(sentence.span_scores)  # not log scores, of which the lowest would get the strongest colour
             title = "span scores: shares of the attention"
@@ -136,7 +137,8 @@ class Drawing:
         pictures = self._pictures()
         if maps := pictures.get(MAPS):
             pictures[MAPS] = [svg.flowing(maps, MAPS_WIDTH, MAPS, mirrored)]
-        parts, tree = list(chain.from_iterable(pictures.values())), pictures["Tree"][0]
+        parts = list(chain.from_iterable(pictures.values()))
+        tree = pictures["Tree"][0]
         return tree if len(parts) == 1 else svg.stacked(parts, tree.title, align_right=mirrored)
 
     def page(self, theme: Theme = "auto") -> str:

@@ -307,7 +307,8 @@ def _arranged(pictures: Sequence[Picture], lefts: Iterable[float], tops: Iterabl
     for picture, left, top in zip(pictures, lefts, tops, strict=False):
         opened = f'<g transform="translate({number(left)} {number(top)})" aria-label="{escaped(picture.title)}">'
         elements.append(f"{opened}{''.join(picture.elements)}</g>")
-        width, height = max(width, left + picture.width), max(height, top + picture.height)
+        width = max(width, left + picture.width)
+        height = max(height, top + picture.height)
     descriptions = " ".join(picture.description for picture in pictures if picture.description)
     return Picture(width, height, tuple(elements), title or pictures[0].title, descriptions)
 

@@ -113,7 +113,8 @@ class Agreement(HasReport):
 
     def report(self) -> Report:
         """Return the agreement of each pair of models."""
-        matrix, odd = self.matrix, None if self.odd_one_out is None else self.names[self.odd_one_out]
+        matrix = self.matrix
+        odd = None if self.odd_one_out is None else self.names[self.odd_one_out]
         shared = {"sentences": matrix.sentences, "protocol": matrix.protocol.name, "text": self.source}
         rows = [
             {"model": name, "decoder": decoder, "other": other, "f1": float(matrix.values[place, column]), **shared}

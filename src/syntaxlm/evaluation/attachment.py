@@ -208,7 +208,8 @@ def evaluate_attachment(
     gold = np.concatenate([np.array(sentence.heads) for sentence in chosen])
     lengths = np.array([len(sentence) for sentence in chosen])
     offsets, places = offsets_of(lengths), np.arange(len(gold))
-    first, last = np.repeat(offsets[:-1], lengths), np.repeat(offsets[1:] - 1, lengths)
+    first = np.repeat(offsets[:-1], lengths)
+    last = np.repeat(offsets[1:] - 1, lengths)
     predicted_places, gold_places = (np.where(heads > 0, first + heads - 1, -1) for heads in (predicted, gold))
     correct = attached(predicted_places, gold_places)
     counts_by_sentence = zip(
@@ -260,7 +261,8 @@ def _random(gold: AnyIntegers, lengths: Integers) -> Fractions:
     offsets = offsets_of(lengths)
     directed, reversed_ = np.zeros((2, len(gold)))
     for number, length in enumerate(lengths.tolist()):
-        chart, own = charts[length], slice(int(offsets[number]), int(offsets[number + 1]))
+        chart = charts[length]
+        own = slice(int(offsets[number]), int(offsets[number + 1]))
         heads, words = gold[own], np.arange(length)
         directed[own] = chart[heads, words]
         (dependents,) = np.nonzero(heads)

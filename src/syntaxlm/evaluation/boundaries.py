@@ -62,7 +62,10 @@ def gaps_of(lines: Sequence[str], normaliser: Normaliser) -> tuple[Gaps, list[li
     begin = 0
     for line in lines:
         tokens: list[str] = []
-        white, space, end, place = False, -1, -1, 0
+        white = False
+        space = -1
+        end = -1
+        place = 0
         for part in normaliser.align(line):
             if not split_words(part.written):
                 white = True
@@ -71,7 +74,10 @@ def gaps_of(lines: Sequence[str], normaliser: Normaliser) -> tuple[Gaps, list[li
                 here = begin + len(tokens)
                 if place:
                     gaps.append((white, here, here if space < 0 else space, place))
-                white, space, end, place = False, -1, part.end, place + 1
+                white = False
+                space = -1
+                end = part.end
+                place = place + 1
             if part.token is not None:
                 tokens.append(part.token)
         if tokens:

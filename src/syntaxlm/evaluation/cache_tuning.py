@@ -147,7 +147,8 @@ def tune_cache(
     trials = _trials(parts, size, THETAS)
     for factor in FACTORS:
         while True:
-            best, tried = min(trials, key=_perplexity), {trial.theta for trial in trials}
+            best = min(trials, key=_perplexity)
+            tried = {trial.theta for trial in trials}
             near = [float(f"{theta:.2g}") for theta in (best.theta / factor, best.theta * factor)]
             nearby = [theta for theta in near if theta not in tried and theta <= LARGEST_THETA]
             trials += _trials(parts, size, nearby) if nearby else []

@@ -370,7 +370,8 @@ def evaluate_completion(
         >>> len(report.questions)
         1
     """
-    questions, answers = file_of(questions, "questions"), file_of(answers, "answers")
+    questions = file_of(questions, "questions")
+    answers = file_of(answers, "answers")
     named = models_by_name(models)
     style = TextOptions(punctuation=punctuation, contractions=contractions)
     if len(named) > 1 and INTERPOLATED in named:
@@ -424,7 +425,8 @@ def score_questions(
         InputError: for a candidate that the normaliser leaves empty, for a candidate without a tree if the model reads
             trees, for a tree with words that have no path to the root, and for a model that returns NaN.
     """
-    knows, given_trees = bundle.vocabulary.knows, bundle.model.reads == "trees"
+    knows = bundle.vocabulary.knows
+    given_trees = bundle.model.reads == "trees"
     ends = bundle.mode.predict_eos and not given_trees
     if given_trees:
         for question in questions:

@@ -368,9 +368,11 @@ def list_grammar(bundle: ModelBundle, text: str | Path | None = None, symbols: i
     model = bundle.require(HasGrammar, "syntaxlm grammar")
     bundle.model.eval()
     if text is None:
-        source, sentences = None, progress_bar(sampled_sentences(bundle, SAMPLED, SEED), "sampling", SAMPLED)
+        source = None
+        sentences = progress_bar(sampled_sentences(bundle, SAMPLED, SEED), "sampling", SAMPLED)
     else:
-        source, sentences = source_name(text), progress_bar(parsed_sentences(bundle, text), "parsing")
+        source = source_name(text)
+        sentences = progress_bar(parsed_sentences(bundle, text), "parsing")
     classes = class_tokens(bundle)
     use = use_of(sentences, model, source, classes)
     labels, starts = list(model.labels), model.start_probabilities()

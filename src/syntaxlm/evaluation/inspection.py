@@ -195,7 +195,8 @@ _Reader = tuple[Callable[[str | Path], object], tuple[str, ...]]
 
 def _readers(file: str | Path) -> Iterable[_Reader]:
     """Yield the readers that a file is for, each with examples of commands. Raises InputError as they do."""
-    suffix, known = treebank_suffix(file), set(TREEBANK_SUFFIXES) - {".txt"}
+    suffix = treebank_suffix(file)
+    known = set(TREEBANK_SUFFIXES) - {".txt"}
     if Path(file).is_dir():
         suffixes = set(map(treebank_suffix, Path(file).iterdir()))
         yield (_SUITES if ".json" in suffixes and not suffixes & known else _TREEBANK)

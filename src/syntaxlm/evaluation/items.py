@@ -73,7 +73,9 @@ class ItemsReport(HasReport):
 
     def report(self) -> Report:
         conditions = list(dict.fromkeys(self.stimuli.conditions))
-        tables, means, differences = [], [], []
+        tables = []
+        means = []
+        differences = []
         for model in self.scores:
             by_region = self.means[model]
             rows = []
@@ -251,7 +253,8 @@ class ItemsReport(HasReport):
         """Lines on regions and conditions that sentences lack, and for each model on unknown words and sentences read
         alike.
         """
-        items, lines = len(dict.fromkeys(self.stimuli.items)), self._uneven()
+        items = len(dict.fromkeys(self.stimuli.items))
+        lines = self._uneven()
         for model in self.scores:
             if unknown := self._unknown(model):
                 place = "" if self.critical is None else f" in region {self.critical}"
@@ -375,7 +378,8 @@ def evaluate_items(
     else:
         check_table(table, "table")
         check_names(column=column, item=item, separator=separator)
-        conditions, columns = names_of(condition, "condition"), names_of(regions, "regions")
+        conditions = names_of(condition, "condition")
+        columns = names_of(regions, "regions")
         stimuli = Stimuli.read(table, column, item=item, condition=conditions, regions=columns, separator=separator)
     if critical is not None and critical not in stimuli.region_names:
         names = listed(stimuli.region_names)

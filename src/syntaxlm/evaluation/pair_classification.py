@@ -219,7 +219,8 @@ class InferenceReport(AnsweredPairs):
         """The scores of all pairs, of those with at most the number of operators seen in training and of longer ones,
         by number of operators, and by relation.
         """
-        most, numbers = self.maximum_operators, sorted({pair.operators for pair in self.pairs})
+        most = self.maximum_operators
+        numbers = sorted({pair.operators for pair in self.pairs})
         return {
             "all": {"": self.score()},
             "lengths": {"trained": self.score(range(most + 1)), "longer": self.score(range(most + 1, sys.maxsize))},
@@ -229,7 +230,8 @@ class InferenceReport(AnsweredPairs):
 
     def report(self) -> Report:
         """Return the accuracies by number of operators and relation."""
-        most, (whole, lengths, operators, relations) = self.maximum_operators, self.groupings.values()
+        most = self.maximum_operators
+        (whole, lengths, operators, relations) = self.groupings.values()
         figures = {
             "maximum_operators_trained": most,
             "trained_lengths": lengths["trained"],

@@ -252,7 +252,8 @@ class PairsReport(HasReport):
             }
             for grouping, groups in accuracies.items()
         }
-        (totals,), by_case = figures.pop("all").values(), figures.pop("case")
+        (totals,) = figures.pop("all").values()
+        by_case = figures.pop("case")
         means = {}
         for words, key in (("all", ""), ("differing_words_known", "_differing_words_known")):
             case_fractions = (sets[words].fraction for sets in accuracies["case"].values())
@@ -341,7 +342,8 @@ def _figures(accuracy: Accuracy) -> dict[str, Any]:
 
 def _share_unknown(sets: Mapping[str, Accuracy]) -> float | None:
     """Return the share of a group's pairs with an unknown differing word; None without pairs."""
-    pairs, known = sets["all"].items, sets["differing_words_known"].items
+    pairs = sets["all"].items
+    known = sets["differing_words_known"].items
     return (pairs - known) / pairs if pairs else None
 
 
@@ -392,7 +394,8 @@ def score_pairs(
     Raises:
         InputError: for a sentence that the normaliser leaves empty.
     """
-    reader, knows = TextReader.of(bundle.normaliser, bundle.vocabulary, style), bundle.vocabulary.knows
+    reader = TextReader.of(bundle.normaliser, bundle.vocabulary, style)
+    knows = bundle.vocabulary.knows
     warn_of_doubts(
         reader, [sentence for pair in pairs for sentence in (pair.better, pair.worse)], name, pairs[0].source
     )

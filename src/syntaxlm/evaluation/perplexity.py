@@ -154,7 +154,8 @@ class CachedScore(LanguageModelScore):
 
     def report(self) -> Report:
         """Return the figures with and without the cache."""
-        with_cache, without = super().report(), self.without_cache.report()
+        with_cache = super().report()
+        without = self.without_cache.report()
         (row,) = with_cache.rows
         explanation = [f"{without.summary}   without", self._counts(), f"{self.cache}, read in text order"]
         return Report(

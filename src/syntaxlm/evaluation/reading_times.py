@@ -303,7 +303,8 @@ class ReadingTimesReport(HasReport):
         """Return notes on models that read many words as several tokens, whose number predicts reading times."""
         labels: dict[str, list[str]] = {}
         for model in self.models:
-            gain, share = model.token_gain, model.split_words / self.count
+            gain = model.token_gain
+            share = model.split_words / self.count
             if share > MANY_SPLIT:
                 note = (
                     f"{share:.0%} of the words are several tokens. The number of tokens alone gains"
@@ -346,7 +347,9 @@ class ReadingTimesReport(HasReport):
         }
 
     def _explanation(self) -> list[str]:
-        words, times, settings = self.words, self.times, self.settings
+        words = self.words
+        times = self.times
+        settings = self.settings
         left_out = ", ".join(f"{count:,} {reason}" for reason, count in self.excluded.items() if count)
         texts = f"texts ({words.group_column})" if words.group_column else "texts"
         further = ["indicators of unknown words"] if settings.unknown == "keep" else []
@@ -487,7 +490,8 @@ def evaluate_reading_times(
         >>> len(report.models)
         1
     """
-    named, settings = models_by_name(models), settings or RegressionSettings()
+    named = models_by_name(models)
+    settings = settings or RegressionSettings()
     style = TextOptions(punctuation=punctuation, contractions=contractions)
     require_statsmodels()
     check_table(words, "words")
@@ -608,7 +612,9 @@ def _analysed(
 
 def _result(data: ReadingTimesReport, name: str, model_type: str, scores: WordScores) -> ModelResult:
     """Fit the regressions of one model."""
-    words, analysed, settings = data.words, data.analysed, data.settings
+    words = data.words
+    analysed = data.analysed
+    settings = data.settings
     observed, folds = data.times.values[analysed], data.fold[analysed]
 
     def of_analysed(columns: Predictors) -> dict[str, Numbers]:

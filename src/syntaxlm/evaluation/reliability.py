@@ -102,7 +102,9 @@ def reliability(table: SpanTable, trees: SpanSets, gold: SpanSets, scores: Parsi
         scores: the scores of the trees, which say what sentences are scored.
     """
     chosen = scores.by_sentence.indices
-    trees, gold, offsets = trees.select(chosen), gold.select(chosen), table.offsets[chosen]
+    trees = trees.select(chosen)
+    gold = gold.select(chosen)
+    offsets = table.offsets[chosen]
     kept = counted(trees, keep_whole=False)
     sentences = trees.sentences()[kept]
     probabilities = table.values[table_indices(offsets[sentences], trees.starts[kept], trees.ends[kept])].astype(float)

@@ -178,7 +178,8 @@ def tune_weight(bundle: ModelBundle, candidates: str | Path, gold: str | Path, s
         table[is_candidate] = np.concatenate(list(values))
         return table
 
-    log_probs, scores = padded(sentence.log_probs for sentence in reranked), padded(parses.scores for parses in read)
+    log_probs = padded(sentence.log_probs for sentence in reranked)
+    scores = padded(parses.scores for parses in read)
     counts = [_counts(parses)[:, NO_PUNCTUATION] for parses in read]
     heads = padded(count[:, HEADS] for count in counts)
     words = sum(float(count[0, WORDS]) for count in counts)
@@ -262,7 +263,8 @@ class RerankReport(HasReport):
             lines.append(f"weight {self.tuning}")
         words = all_words = None
         if self.scores:
-            words, all_words = self.scores[PICKED].words(), self.scores[PICKED].words(ALL_WORDS)
+            words = self.scores[PICKED].words()
+            all_words = self.scores[PICKED].words(ALL_WORDS)
             lines.append(f"gold: {self.sources[1]}   words {all_words:,}, without punctuation {words:,}")
         shared = {"sentences": self.sentences, "words": words, "weight": self.weight}
         rows = [{"trees": name, **scores.to_dict(), **shared} for name, scores in self.scores.items()]
@@ -335,7 +337,9 @@ def evaluate_reranking(
     counts: dict[str, list[Counts]] = defaultdict(list)  # of the candidates, only counts are kept
     is_labelled = False
     for reranked in progress_bar(rerank(bundle, read, share, str(candidates)), "reranking, sentences"):
-        sentences, number, others = sentences + 1, number + len(reranked.candidates), others + (reranked.picked > 0)
+        sentences = sentences + 1
+        number = number + len(reranked.candidates)
+        others = others + (reranked.picked > 0)
         if reranked.candidates.gold is not None:
             is_labelled = is_labelled or any(reranked.candidates.gold.labels)
             sentence_counts = _counts(reranked.candidates)

@@ -215,7 +215,8 @@ class Significance(HasReport):
         differences = {"difference": self.result, "difference_differing_words_known": self.known}
         rows = []
         for name, side in sides.items():
-            scores, runs = side.over_seeds, ", ".join(dict.fromkeys(side.names))
+            scores = side.over_seeds
+            runs = ", ".join(dict.fromkeys(side.names))
             seeds = {} if side.is_baseline else {"std": scores.std, "max": scores.max, "seeds": scores.count}
             rows.append({**empty, "row": name, "score": scores.mean, **seeds, "runs": runs})
         for name, result in differences.items():
@@ -297,7 +298,8 @@ def compare_details(
                     f"{details.source}: found trees of the decoder {details.names[0]}; expected"
                     f" {model_files[0].names[0]}, as in {model_files[0].source}. F1 depends on the decoder"
                 )
-    first_runs, second_runs = ModelRuns.of(files), ModelRuns.of(others, is_baseline)
+    first_runs = ModelRuns.of(files)
+    second_runs = ModelRuns.of(others, is_baseline)
 
     def compared(items: Flags | slice) -> BootstrapResult:
         runs = [

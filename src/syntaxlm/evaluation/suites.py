@@ -428,7 +428,8 @@ def region_surprisals(condition: Condition, words: Iterable[WordSurprisal]) -> d
     Args:
         words: rows of the sentence.
     """
-    numbers, starts = list(condition.starts), list(condition.starts.values())
+    numbers = list(condition.starts)
+    starts = list(condition.starts.values())
     bits = dict.fromkeys(condition.regions, 0.0)
     are_known: dict[int, list[bool]] = {number: [] for number in numbers}
     for word in words:

@@ -231,7 +231,8 @@ class ParsingReport(HasReport):
             name: a key of `scores`, whose trees are returned; None: `chosen`.
         """
         name = name or self.chosen
-        rows, protocol = self.scores[name].by_sentence, self.scores[name].protocol
+        rows = self.scores[name].by_sentence
+        protocol = self.scores[name].protocol
         gold = [self.gold.trees[index] for index in rows.indices]
         predicted = trees_of(self.predicted[name].select(rows.indices), [tree.words for tree in gold])
         names = "precision", "recall", "f1", "matched_spans", "predicted_spans", "gold_spans"

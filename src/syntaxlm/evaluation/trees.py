@@ -170,9 +170,11 @@ def evaluate_parsing(
     """
     check_models(also)
     options = DecodingOptions(decoder=decoder, layer=layer, ties=ties, marks=marks)
-    protocol, treebank = find_protocol(protocol, max_words), treebank_of(treebank)
+    protocol = find_protocol(protocol, max_words)
+    treebank = treebank_of(treebank)
     models = [bundle, *also]
-    chosen, layers = decodings(models, options), bundle.require(ParsesSentences, "parsing").distance_layers
+    chosen = decodings(models, options)
+    layers = bundle.require(ParsesSentences, "parsing").distance_layers
     if random_weights is None:
         random_weights = RANDOM_WEIGHTS if layers and not also else 0
     check_number("random weights", random_weights, 0, MOST_SEEDS)

@@ -141,7 +141,8 @@ class JobFolder:
             read_settings(JobFile, content, f"{path}: damaged")
         except InputError as error:
             raise InputError(f"{error}. Name a new folder.") from None
-        before, now = _flat(content["settings"]), _flat(json.loads(to_json(asdict(settings))))
+        before = _flat(content["settings"])
+        now = _flat(json.loads(to_json(asdict(settings))))
         values = [(name, before.get(name, "not set"), now.get(name, "not set")) for name in {**before, **now}]
         differences = [f"  {name}: {old} before, {new} now" for name, old, new in values if old != new]
         if not differences:
@@ -166,7 +167,8 @@ class JobFolder:
     def shards(self) -> list[Shard]:
         """Return all shards of the job, in order. Raises InputError if the file has changed since the job started."""
         path = self.path / SHARDS
-        content, job = read_stored(path), parse_json(read_stored(self.path / JOB), str(self.path / JOB))
+        content = read_stored(path)
+        job = parse_json(read_stored(self.path / JOB), str(self.path / JOB))
         shards = [_read(Shard, line) for line in content.splitlines()]
         if sha256([content]) != job["shards_sha256"] or None in shards:
             raise InputError(
@@ -191,7 +193,8 @@ class JobFolder:
             raise InputError(f"{self.path / DONE}: damaged: found other shards than in {SHARDS}. Name a new folder.")
         done = {}
         for shard in shards:
-            path, result = self.rows / shard.file_name, results.get(shard.number)
+            path = self.rows / shard.file_name
+            result = results.get(shard.number)
             if result is not None and _is_intact(path, result, reads):
                 done[shard.number] = result
             else:

@@ -283,11 +283,16 @@ def cut_shards(
         most: a shard with several lines has fewer lines if it would have more bytes.
     """
     for place, source in enumerate(sources):
-        first, count, begin, end = 1, 0, 0, 0
+        first = 1
+        count = 0
+        begin = 0
+        end = 0
         for length, reason in source.scan(longest):
             if count and (count == lines or end + length - begin > most):
                 shards.append(Shard(len(shards), place, first, count, begin, end))
-                first, count, begin = first + count, 0, end
+                first = first + count
+                count = 0
+                begin = end
             count += 1
             end += length
             work.done += 1

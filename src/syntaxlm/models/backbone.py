@@ -87,13 +87,16 @@ def with_tree_states(
     if not weight:
         return output
     features = hidden[..., : max(1, hidden.shape[-1] // _FEATURES_PER_TREE_FEATURE)]
-    states, penalties = rms_norm(features, features.shape[-1:], eps=1e-6), output.penalties
+    states = rms_norm(features, features.shape[-1:], eps=1e-6)
+    penalties = output.penalties
     if training and batch.spans is not None:
         spans = batch.span_steps()
         if batch.ends is None:  # sentences: without the state of BOS
-            word_states, spans = states[1:], spans - torch.tensor([0, 1, 1], device=states.device)
+            word_states = states[1:]
+            spans = spans - torch.tensor([0, 1, 1], device=states.device)
         else:
-            word_states, spans = states.masked_fill(batch.ends[..., None], 0), spans[spans[:, 1] > 0]
+            word_states = states.masked_fill(batch.ends[..., None], 0)
+            spans = spans[spans[:, 1] > 0]
         penalties = penalties | {"trees": weight * tree_regularisation(word_states, spans)}
     return replace(output, tree_states=states, penalties=penalties)
 
@@ -177,10 +180,12 @@ class NeuralEncoder(EncodesSentences, ParsesSentences):
         self.vocabulary_size = vocabulary_size
         self.embedding = self._embedding(config, vocabulary_size)
         self.backbone = backbone
-        self.mixes_lengths, self.feature_size = backbone.mixes_lengths, backbone.output_size
+        self.mixes_lengths = backbone.mixes_lengths
+        self.feature_size = backbone.output_size
         if backbone.structure_type is not None:
             self.structure_type = backbone.structure_type
-        self.distance_layers, self.default_layer = backbone.distance_layers, backbone.default_layer
+        self.distance_layers = backbone.distance_layers
+        self.default_layer = backbone.default_layer
         self.lacks = () if backbone.structure_type is Distances else (ParsesSentences,)
         self._ranks_distances = config.supervision > 0 and config.tree_loss == "distances"
 
@@ -381,7 +386,8 @@ class AWDBackbone(Backbone):
 
     def __init__(self, config: AWDConfig, ar_after_dropout: bool) -> None:
         super().__init__()
-        self.regularisation, self.ar_after_dropout = config, ar_after_dropout
+        self.regularisation = config
+        self.ar_after_dropout = ar_after_dropout
         self.output_size = config.layer_sizes[-1]
 
     @abstractmethod
@@ -395,7 +401,8 @@ class AWDBackbone(Backbone):
 
     def embed(self, embedding: Embedding, tokens: Tensor) -> Tensor:
         """Return embeddings, some word types set to 0 at all their positions in the batch (section 4.3)."""
-        embedded, rate = super().embed(embedding, tokens), self.regularisation.embedding_dropout
+        embedded = super().embed(embedding, tokens)
+        rate = self.regularisation.embedding_dropout
         if not self.training or rate == 0:
             return embedded
         return embedded * dropout_mask((embedding.num_embeddings, 1), rate, embedding.weight)[tokens]

@@ -198,13 +198,17 @@ class Block(nn.Module):
         heads = linear(inputs, self.query_key_value).view(steps, columns, 3, self.config.heads, -1)
         queries, keys, values = heads.permute(2, 1, 3, 0, 4)  # each (B, H, T, D)
         if before is not None:
-            keys, values = torch.cat([before[0], keys], 2), torch.cat([before[1], values], 2)
-        queries, turned = rotated(queries, *(part[-steps:] for part in rotation)), rotated(keys, *rotation)
+            keys = torch.cat([before[0], keys], 2)
+            values = torch.cat([before[1], values], 2)
+        queries = rotated(queries, *(part[-steps:] for part in rotation))
+        turned = rotated(keys, *rotation)
 
         # On a processor, the fused backward pass is up to four times slower in bfloat16 than in float32.
         precise = inputs.device.type == "cpu" and torch.is_grad_enabled()
         dtype = torch.promote_types(values.dtype, torch.float32) if precise else values.dtype
-        queries, turned, read = queries.to(dtype), turned.to(dtype), values.to(dtype)
+        queries = queries.to(dtype)
+        turned = turned.to(dtype)
+        read = values.to(dtype)
         rate = self.config.attention_dropout if self.training else 0.0
         with torch.autocast(inputs.device.type, enabled=False):
             parts = [

@@ -151,11 +151,14 @@ class CCM(Model, TrainsByCounting, HasLoss, ChartParser):
 
     def loss(self, batch: TokenBatch, state: State = None) -> Loss:
         """Return the negative log-likelihood of yields and contexts of whole sentences, over all binary trees."""
-        total, count, items = self.yield_log_probs.new_zeros(()), 0, 0
+        total = self.yield_log_probs.new_zeros(())
+        count = 0
+        items = 0
         for _, words in self._groups(batch):
             types = self.types(words)
             total = total - self._log_likelihoods(types, charts.total(self._log_weights(types))).sum()
-            count, items = count + types.yields.numel(), items + words.shape[1]
+            count = count + types.yields.numel()
+            items = items + words.shape[1]
         return Loss(total, count, items)
 
     def _smoothing(self) -> Tensor:
@@ -265,7 +268,8 @@ class CCM(Model, TrainsByCounting, HasLoss, ChartParser):
 
         Added to the logarithm of the product of phi over the spans of a tree B, it is log P(s | B).
         """
-        yields, contexts = self.yield_log_probs[DISTITUENT], self.context_log_probs[DISTITUENT]
+        yields = self.yield_log_probs[DISTITUENT]
+        contexts = self.context_log_probs[DISTITUENT]
         return (yields[types.yields] + contexts[types.contexts]).sum(0)
 
     def _log_likelihoods(self, types: SpanTypes, log_totals: Tensor) -> Tensor:

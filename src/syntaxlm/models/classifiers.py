@@ -125,7 +125,8 @@ class PairClassifier(Model, TrainsByGradient):
         count = len(batch.classes)
         if not self.training:
             return Loss((logits.argmax(-1) == batch.classes).sum(), count, count)
-        nats, penalties = cross_entropy(logits, batch.classes, reduction="none"), encoding.penalties
+        nats = cross_entropy(logits, batch.classes, reduction="none")
+        penalties = encoding.penalties
         if encoding.decisions is not None:
             assert isinstance(self.encoder, LearnsFromRewards)
             rewards = torch.empty_like(nats).repeat(2).index_put((batch.places,), -nats.detach().repeat(2))

@@ -79,7 +79,8 @@ class DIORAEncoder(EncodesSentences):
 
     def __init__(self, config: DIORAConfig, vocabulary_size: int) -> None:
         super().__init__()
-        self.vocabulary_size, self.feature_size = vocabulary_size, config.hidden_size
+        self.vocabulary_size = vocabulary_size
+        self.feature_size = config.hidden_size
         self.embedding = nn.Embedding(vocabulary_size, config.embedding_size)
         self.leaf = nn.Linear(config.embedding_size, config.hidden_size)
         self.dropout = config.dropout
@@ -141,7 +142,8 @@ class DIORA(DIORAEncoder, TrainsByGradient, NeedsTextCounts, ChartParser):
 
         Of n words, n (n^2 - 1) / 6 pairs compose a span, and the outside pass composes twice as many.
         """
-        spans, pairs = tokens * (longest + 1) // 2, tokens * (longest**2 - 1) // 6
+        spans = tokens * (longest + 1) // 2
+        pairs = tokens * (longest**2 - 1) // 6
         return (
             super().step_size(tokens, longest) + int(2 * ACTIVATION_COPIES * spans + 2 * 3 * pairs) * self.feature_size
         )
@@ -153,7 +155,8 @@ class DIORA(DIORAEncoder, TrainsByGradient, NeedsTextCounts, ChartParser):
         it cancels in training, and the full softmax is what training estimates.
         """
         outer = None if self.outside_composition is None else self.outside_composition()
-        root, composition = _unit_vectors(self.root), self.composition()
+        root = _unit_vectors(self.root)
+        composition = self.composition()
         rows, targets = [], []
         for _, words in self._groups(batch, others=1):
             vectors = diora.outside(self._leaves(words), root, composition, outer)

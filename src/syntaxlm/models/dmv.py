@@ -172,7 +172,8 @@ class DMV(Model, TrainsByCounting, ScoresSentences, SamplesSentences, Projective
             words = self.config.smoothing * (torch.arange(self.vocabulary_size, device=self.device) != BOS)
             words[EOS] = 0
             root, arcs = root + words, arcs + words
-            stop, go = stop + self.config.smoothing, go + self.config.smoothing
+            stop = stop + self.config.smoothing
+            go = go + self.config.smoothing
 
         for table, counts, totals in (
             (self.root, root, root.sum()),

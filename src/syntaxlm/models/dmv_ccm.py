@@ -98,7 +98,9 @@ class DMVCCM(Model, TrainsByCounting, HasLoss, ProjectiveParser):
 
         Sentences that are impossible for the DMV count with its logarithm of 0, a large finite number.
         """
-        total, count, items = self.dmv.root.new_zeros(()), 0, 0
+        total = self.dmv.root.new_zeros(())
+        count = 0
+        items = 0
         for _, words, weights in self._groups(batch):
             sums = log_partition(self.dmv.decisions(words), weights)
             total = total - sums.sum() - self.ccm.distituent_log_probs(self.ccm.types(words.T)).sum()

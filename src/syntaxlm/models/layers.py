@@ -324,7 +324,8 @@ class AdaptiveDecoder(nn.Module):
 
     def _first(self) -> tuple[Tensor, Tensor]:
         """Return weight and bias of the first softmax."""
-        words, bands = self.embedding.edges[1], self.bias[self.embedding.num_embeddings :]
+        words = self.embedding.edges[1]
+        bands = self.bias[self.embedding.num_embeddings :]
         return torch.cat([self.embedding.bands[0], self.of_bands]), torch.cat([self.bias[:words], bands])
 
     def _band(self, rows: Tensor, number: int) -> tuple[Tensor, Tensor, Tensor]:

@@ -156,7 +156,9 @@ class NGramModel(Model, TrainsByCounting, PredictsNextToken):
         }
 
     def token_log_probs(self, batch: TokenBatch, state: State = None) -> TokenScores:
-        tokens, targets, levels = batch.tokens, batch.targets, self.each_level
+        tokens = batch.tokens
+        targets = batch.targets
+        levels = self.each_level
         contexts, carried = self._contexts(tokens, state)
 
         # From short contexts to long ones: a known context adds its back-off weight, a known n-gram replaces the value.
@@ -179,7 +181,8 @@ class NGramModel(Model, TrainsByCounting, PredictsNextToken):
 
     def next_log_probs(self, batch: TokenBatch, state: State = None) -> tuple[Tensor, State]:
         contexts, carried = self._contexts(batch.tokens, state)
-        levels, columns = self.each_level, torch.arange(batch.tokens.shape[1], device=batch.tokens.device)
+        levels = self.each_level
+        columns = torch.arange(batch.tokens.shape[1], device=batch.tokens.device)
         last = (batch.step_counts() - 1).to(columns.device), columns
         values = levels[0].log_probs.repeat(len(columns), 1)
         for shorter, level, context in zip(levels[:-1], levels[1:], contexts, strict=True):

@@ -101,7 +101,8 @@ class ONLSTMBackbone(AWDBackbone):
         if config.cell == "on-lstm":
             self.distance_layers = len(config.layer_sizes)
         else:
-            self.structure_type, self.has_maps = SplitScores if config.supervision else None, False
+            self.structure_type = SplitScores if config.supervision else None
+            self.has_maps = False
         self.default_layer = min(2, len(config.layer_sizes))  # the published trees use layer 2 of 3, section 5.2
         self.stack = RecurrentStack(
             config.embedding_size, config.layer_sizes, _layer_maker(config), config.layer_dropout

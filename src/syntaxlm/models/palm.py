@@ -124,7 +124,8 @@ class PaLMConfig(AWDConfig):
     form: Form = "released"
 
     def contradictions(self) -> list[str]:
-        faults, layers = super().contradictions(), len(self.layer_sizes)
+        faults = super().contradictions()
+        layers = len(self.layer_sizes)
         if self.attention_after > layers:
             faults.append(f"attention_after: found {self.attention_after}; expected at most {layers}, the LSTM layers")
         if self.span_size % 2:
@@ -144,7 +145,8 @@ class PaLMBackbone(AWDBackbone):
     def __init__(self, config: PaLMConfig) -> None:
         super().__init__(config, ar_after_dropout=True)
         self.config = config
-        below, above = config.layer_sizes[: config.attention_after], config.layer_sizes[config.attention_after :]
+        below = config.layer_sizes[: config.attention_after]
+        above = config.layer_sizes[config.attention_after :]
         layer = partial(LSTMLayer, chunk=None, weight_drop=config.weight_drop, rescaled=True)
         self.below = RecurrentStack(config.embedding_size, below, layer, config.layer_dropout)
         self.above = RecurrentStack(below[-1], above, layer, config.layer_dropout)

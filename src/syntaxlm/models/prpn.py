@@ -119,7 +119,9 @@ class _Windows(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, words: Tensor, size: int, rows: Rows, dtype: torch.dtype) -> Tensor:
-        ctx.rows, ctx.shape, ctx.dtype = rows, words.shape, words.dtype
+        ctx.rows = rows
+        ctx.shape = words.shape
+        ctx.dtype = words.dtype
         windows = words.new_empty(sum(rows.counts), size, words.shape[-1], dtype=dtype)
         for lag, window in enumerate(windows.unbind(1)):
             window.copy_(rows.of(words[lag : lag + rows.steps]))
@@ -127,7 +129,9 @@ class _Windows(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        (grad,), rows, features = grads, ctx.rows, ctx.shape[-1]
+        (grad,) = grads
+        rows = ctx.rows
+        features = ctx.shape[-1]
         result = grad.new_zeros(ctx.shape, dtype=ctx.dtype)
         for lag, window in enumerate(grad.unflatten(1, (-1, features)).unbind(1)):
             words = result[lag : lag + rows.steps].view(-1, features)
@@ -146,8 +150,12 @@ class ParsingNetwork(nn.Module):
 
     def __init__(self, config: PRPNConfig) -> None:
         super().__init__()
-        size, hidden, outputs = config.embedding_size, config.hidden_size, 1 + config.predict_attention
-        self.look_back, self.rate, self.released = config.look_back, config.layer_dropout, config.form == "released"
+        size = config.embedding_size
+        hidden = config.hidden_size
+        outputs = 1 + config.predict_attention
+        self.look_back = config.look_back
+        self.rate = config.layer_dropout
+        self.released = config.form == "released"
         # Released form: each distance reads its own half of the features; paper: both read all features.
         features = outputs * hidden // 2 if self.released else hidden
         self.convolution = nn.Conv1d(size, features, config.look_back + 1)
@@ -179,7 +187,9 @@ class ParsingNetwork(nn.Module):
         sum of L + 1 table rows. Only the features that d_t depends on are computed. Batch norm is part of the table.
         """
         steps, columns = tokens.shape
-        norm, bias, head_bias = self.norm, self.convolution.bias, self.head.bias
+        norm = self.norm
+        bias = self.convolution.bias
+        head_bias = self.head.bias
         assert norm.running_mean is not None
         assert norm.running_var is not None
         assert bias is not None
@@ -228,7 +238,8 @@ class ReadingLayer(nn.Module):
     def __init__(self, input_size: int, config: PRPNConfig, input_rate: float) -> None:
         super().__init__()
         hidden = config.hidden_size
-        self.input_rate, self.key_rate = input_rate, config.layer_dropout
+        self.input_rate = input_rate
+        self.key_rate = config.layer_dropout
         self.recurrent_rate = config.recurrent_dropout
         self.key = Linear(input_size + hidden, hidden) if config.reading_attention else None
         self.input = Linear(input_size, 4 * hidden)
@@ -257,7 +268,8 @@ class ReadingLayer(nn.Module):
             recurrent_mask = dropout_mask((hidden,), self.recurrent_rate, like)
         input_gates = self.input(dropout(inputs, self.input_rate, self.training))
         if self.key is None:
-            key_weight, input_keys = None, like.new_zeros(len(inputs), hidden)
+            key_weight = None
+            input_keys = like.new_zeros(len(inputs), hidden)
             gates = like.new_ones(len(inputs), 1)
         else:
             assert gates is not None

@@ -54,7 +54,8 @@ class ChartParser(FindsBestTrees, ScoresTrees):
 
     @torch.no_grad()
     def structure(self, batch: TokenBatch) -> SpanMarginals:
-        longest, device = max(1, len(batch.tokens) - 2), batch.tokens.device
+        longest = max(1, len(batch.tokens) - 2)
+        device = batch.tokens.device
         values = torch.zeros(batch.sentence_count(), longest, longest, dtype=torch.float64, device=device)
         for columns, length, spans, splits in self.chart_weights(batch):
             starts, ends = chart_spans(length, device)

@@ -66,7 +66,9 @@ class SpanParser(Model, LearnsFromTrees, NeedsTextCounts, ChartParser):
     def __init__(self, config: SpanParserConfig, vocabulary_size: int) -> None:
         super().__init__()
         size, rate = config.hidden_size, config.dropout
-        self.vocabulary_size, self.dropout, self.parsers = vocabulary_size, rate, 1
+        self.vocabulary_size = vocabulary_size
+        self.dropout = rate
+        self.parsers = 1
         self.embedding = nn.Embedding(vocabulary_size, config.embedding_size)
         between = rate if config.layers > 1 else 0.0
         self.lstm = nn.LSTM(config.embedding_size, size, config.layers, dropout=between, bidirectional=True)

@@ -96,7 +96,8 @@ def margins(heights: Tensor, distances: Tensor, real: Tensor) -> Tensor:
     length = heights.shape[1]
     below, gaps = _below(length, real.device), real[:, 1:]
     outside = distances.masked_fill(~gaps, torch.inf)  # the ends of a sentence are above everything
-    before, after = pad(outside, (1, 0), value=torch.inf), pad(outside, (0, 1), value=torch.inf)
+    before = pad(outside, (1, 0), value=torch.inf)
+    after = pad(outside, (0, 1), value=torch.inf)
     highest = heights[:, None].expand(-1, length, -1).masked_fill(below, -torch.inf).cummax(2)[0]
     excess = torch.minimum(before[:, :, None], after[:, None]) - highest
     spans = real[:, None] & ~below
@@ -193,7 +194,8 @@ class Layer(nn.Module):
     def __init__(self, config: StructFormerConfig) -> None:
         super().__init__()
         size, self.heads = config.embedding_size, config.heads
-        self.dropout, self.attention_dropout = config.dropout, config.attention_dropout
+        self.dropout = config.dropout
+        self.attention_dropout = config.attention_dropout
         self.attention_norm, self.feedforward_norm = nn.LayerNorm(size), nn.LayerNorm(size)
         self.query_key_value, self.output = nn.Linear(size, 3 * size), nn.Linear(size, size)
         self.up, self.down = nn.Linear(size, 4 * size), nn.Linear(4 * size, size)

@@ -201,7 +201,8 @@ class CorpusSpanScores(CorpusStructure):
             )
         # Spans that end at a word are found at the step after it; longer ones start before the first word.
         scores = batch.values[2:, :, :longest].transpose(0, 1).float().cpu().numpy()
-        end, length = np.arange(1, longest + 1)[:, None], np.arange(1, longest + 1)
+        end = np.arange(1, longest + 1)[:, None]
+        length = np.arange(1, longest + 1)
         is_span = (length <= end) & (end <= words[:, None, None])
         self.table.values[item_indices(self.table.offsets, indices)] = scores[is_span]
 
@@ -254,7 +255,8 @@ class CorpusMarginals(CorpusStructure):
 
         # The table is ordered by last word, so the spans of a sentence come first in the chart of a longer one.
         last, before = np.tril_indices(size)
-        offsets, counts = self.table.offsets[indices].tolist(), (words * (words + 1) // 2).tolist()
+        offsets = self.table.offsets[indices].tolist()
+        counts = (words * (words + 1) // 2).tolist()
         for charts, flat in charts_and_tables:
             rows = charts.cpu().numpy().reshape(len(charts), -1).take((last - before) * size + last, axis=1)
             for row, offset, count in zip(rows, offsets, counts, strict=True):

@@ -69,7 +69,9 @@ class WordTokenizer:
         end: int | None,
         boundaries: Sequence[int] | None,
     ) -> None:
-        self.start, self.end, self.boundaries = start, end, boundaries
+        self.start = start
+        self.end = end
+        self.boundaries = boundaries
         self._tokenize = tokenize
         self._before = list(tokenize(_WORD_BEFORE))
         self._known: dict[tuple[str, bool], list[int]] = {}
@@ -138,7 +140,9 @@ class CausalTransformer(Model, ScoresTokens):
         logit_count: int,
     ) -> None:
         super().__init__()
-        self.network, self.tokenizer, self.vocabulary = network, tokenizer, vocabulary
+        self.network = network
+        self.tokenizer = tokenizer
+        self.vocabulary = vocabulary
         self.window, self.logit_count = window, logit_count
         self.vocabulary_size = len(vocabulary)
         boundaries = None if tokenizer.boundaries is None else torch.tensor(sorted(tokenizer.boundaries))
@@ -188,7 +192,9 @@ class CausalTransformer(Model, ScoresTokens):
         """Return the sub-tokens of a column, after those of its context, and its words."""
         ids, words = list(context), []
         for step, number in enumerate(targets):
-            first, is_first, is_end = len(ids), ids == [self.tokenizer.start], number == self.vocabulary.end_id
+            first = len(ids)
+            is_first = ids == [self.tokenizer.start]
+            is_end = number == self.vocabulary.end_id
             if not is_end:
                 ids += self.tokenizer.subtokens(self.vocabulary.tokens[number], is_first)
             elif is_stream:

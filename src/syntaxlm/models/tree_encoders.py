@@ -102,7 +102,9 @@ class GumbelTreeLSTM(EncodesSentences, ParsesSentences):
 
     def __init__(self, config: GumbelTreeLSTMConfig, vocabulary_size: int) -> None:
         super().__init__()
-        self.config, self.vocabulary_size, self.feature_size = config, vocabulary_size, config.hidden_size
+        self.config = config
+        self.vocabulary_size = vocabulary_size
+        self.feature_size = config.hidden_size
         self.embedding = nn.Embedding(vocabulary_size, config.embedding_size)
         nn.init.uniform_(self.embedding.weight, -config.init_range, config.init_range)
         self.leaf: nn.LSTMCell | nn.Linear
@@ -175,10 +177,13 @@ class GumbelTreeLSTM(EncodesSentences, ParsesSentences):
             starts = torch.cat([starts, words[: length + 1].expand(-1, new.shape[1])], 1)
 
             # The best pair becomes its parent, whose span is a constituent.
-            best, column = self._scores(parents).argmax(0), torch.arange(nodes.shape[1], device=device)
+            best = self._scores(parents).argmax(0)
+            column = torch.arange(nodes.shape[1], device=device)
             spans[column, starts[best, column], starts[best + 2, column] - 1] = 1
             parent = parents[best, column]
-            nodes, parents, starts = _without(nodes, best + 1), _without(parents, best), _without(starts, best + 1)
+            nodes = _without(nodes, best + 1)
+            parents = _without(parents, best)
+            starts = _without(starts, best + 1)
             nodes[best, column] = parent
 
             # The parents that it would have with its two neighbours.
@@ -236,7 +241,9 @@ class RLSPINN(LearnsFromRewards, ParsesSentences):
 
     def __init__(self, config: RLSPINNConfig, vocabulary_size: int) -> None:
         super().__init__()
-        self.config, self.vocabulary_size, self.feature_size = config, vocabulary_size, config.hidden_size
+        self.config = config
+        self.vocabulary_size = vocabulary_size
+        self.feature_size = config.hidden_size
         self.embedding = nn.Embedding(vocabulary_size, config.embedding_size)
         nn.init.uniform_(self.embedding.weight, -config.init_range, config.init_range)
         self.leaf = nn.Linear(config.embedding_size, 2 * config.hidden_size)
@@ -289,13 +296,19 @@ class RLSPINN(LearnsFromRewards, ParsesSentences):
             active = counts[(step + 1) // 2 + 1]  # the sentences with more than `step` actions
             if active < len(size):
                 finished.append((stack[_EMPTY_ENTRIES, active:], log_probs[active:], entropies[active:]))
-                stack, starts, size, read = stack[:, :active], starts[:, :active], size[:active], read[:active]
+                stack = stack[:, :active]
+                starts = starts[:, :active]
+                size = size[:active]
+                read = read[:active]
                 tracking = tuple(part[:active] for part in tracking)
-                log_probs, entropies, lengths = log_probs[:active], entropies[:active], lengths[:active]
+                log_probs = log_probs[:active]
+                entropies = entropies[:active]
+                lengths = lengths[:active]
 
             # The tracker reads the front of the buffer and the top two entries of the stack.
             column = torch.arange(active, device=leaves.device)
-            front, (top, second) = buffer[read, column], stack[torch.stack([size - 1, size - 2]), column]
+            front = buffer[read, column]
+            (top, second) = stack[torch.stack([size - 1, size - 2]), column]
             hidden = [state.chunk(2, -1)[0] for state in (front, top, second)]
             tracking = self.tracker(torch.cat(hidden, -1), tracking)
             logits = self.policy(tracking[0])[:, 0]  # log-odds of REDUCE

@@ -88,7 +88,9 @@ class NoiseContrastive(nn.Module):
 
     def __init__(self, vocabulary_size: int, words: int, log_normaliser: float, shared: bool) -> None:
         super().__init__()
-        self.words, self.log_normaliser, self.shared = words, log_normaliser, shared
+        self.words = words
+        self.log_normaliser = log_normaliser
+        self.shared = shared
         self.register_buffer("log_expected", torch.empty(vocabulary_size))
         self.register_buffer("cumulative", torch.empty(vocabulary_size, dtype=torch.float64))
         self.learn(torch.ones(vocabulary_size))
@@ -119,7 +121,8 @@ class NoiseContrastive(nn.Module):
             noise: (k,) or (n, k), from `draw`.
         """
         # One lookup, so the gradient is one matrix: a second would cost another pass over all V rows.
-        count, words = len(targets), torch.cat([targets, noise.flatten()])
+        count = len(targets)
+        words = torch.cat([targets, noise.flatten()])
         weights = embedding(words, weight)
 
         # The log-odds of D = 1: ln p(w) - ln(k P_n(w)).
@@ -179,9 +182,12 @@ class TreeRNN(GeneratesTrees, TrainsByGradient, NeedsTextCounts):
 
     def __init__(self, config: TreeRNNConfig, vocabulary_size: int) -> None:
         super().__init__()
-        self.config, self.vocabulary_size, self.reads_labels = config, vocabulary_size, config.labelled
+        self.config = config
+        self.vocabulary_size = vocabulary_size
+        self.reads_labels = config.labelled
         size, lstm = config.hidden_size, config.cell == "lstm"
-        gates, features = (4 if lstm else 1) * size, config.embedding_size
+        gates = (4 if lstm else 1) * size
+        features = config.embedding_size
         self.state_size, self.word_size = size, features
         self.embedding = nn.Embedding(vocabulary_size, features)
         self.label_embedding = nn.Embedding(1, config.label_size) if config.labelled else None

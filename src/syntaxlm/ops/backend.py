@@ -197,7 +197,8 @@ def parts(total: int, size: int) -> Iterator[slice]:
 def _compile(compiler: str, source: Path, target: Path) -> None:
     """Compile into a temporary folder, then move the library: other processes may be compiling it too."""
     with tempfile.TemporaryDirectory(dir=target.parent) as folder:
-        result, objects = Path(folder) / "library.so", Path(folder) / "objects.o"
+        result = Path(folder) / "library.so"
+        objects = Path(folder) / "objects.o"
         for machine_flags in _MACHINE_FLAGS:
             compile_ = [compiler, *_FLAGS, *machine_flags, f"-I{KERNELS}", "-c", str(source), "-o", str(objects)]
             # Linked without OpenMP: torch has already loaded its own, and two runtimes would compete for the cores.

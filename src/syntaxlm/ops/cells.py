@@ -106,7 +106,8 @@ class _Unrolled(torch.autograd.Function):
         bias: Tensor,
         *state: Tensor,
     ) -> States:
-        keep, weights = any(ctx.needs_input_grad), recurrent.to(product_dtype(recurrent)).unbind()
+        keep = any(ctx.needs_input_grad)
+        weights = recurrent.to(product_dtype(recurrent)).unbind()
         biases: list[list[Tensor]] = [[] for _ in weights]
         befores: list[list[Tensor]] = [[] for _ in weights]
 
@@ -126,7 +127,10 @@ class _Unrolled(torch.autograd.Function):
                 outputs.append(new[0])
                 state = tuple(torch.cat([part, before[count:]]) for part, before in zip(new, state, strict=True))
             results = torch.cat(outputs), *state
-        ctx.leaves, ctx.results, ctx.biases, ctx.befores = leaves, results, biases, befores
+        ctx.leaves = leaves
+        ctx.results = results
+        ctx.biases = biases
+        ctx.befores = befores
         return tuple(part.detach() for part in results)
 
     @staticmethod

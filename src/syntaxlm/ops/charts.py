@@ -123,7 +123,9 @@ class _InsideChart:
 
     def __init__(self, weights: Tensor, split_weights: Tensor | None, best: bool) -> None:
         self.length = length = checked_length(weights, split_weights)
-        self.weights, self.split_weights, self.best = weights, split_weights, best
+        self.weights = weights
+        self.split_weights = split_weights
+        self.best = best
         self.lefts, self.rights = weights.new_empty(2, length + 1, length, weights.shape[1]).unbind()
         # I(l, r) = w(l, r) + log-sum (or max) over l < i < r of I(l, i) + I(i, r) + s(l, i, r)
         for width, block in enumerate(blocks(length)[1:], 1):

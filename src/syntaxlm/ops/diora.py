@@ -185,7 +185,8 @@ def _levels(length: int, device: torch.device, inside: bool) -> tuple[_PairLevel
         spans = slice(int(numbers(start, end)[0]), int(numbers(start, end)[-1]) + 1)
         if inside:
             middle = start + torch.arange(1, width)[:, None]
-            firsts, seconds = numbers(start, middle), numbers(middle, end)
+            firsts = numbers(start, middle)
+            seconds = numbers(middle, end)
         else:
             pair = torch.arange(length - width)[:, None]
             is_left = pair < start
@@ -317,7 +318,10 @@ class _Pass:
         self, network: _Network, length: int, operands: _Operands, is_inside: bool, start: slice, values: Tensor,
         keep: bool,
     ) -> None:  # fmt: skip
-        self.network, self.operands, self.is_inside, self.start = network, operands, is_inside, start
+        self.network = network
+        self.operands = operands
+        self.is_inside = is_inside
+        self.start = start
         self.levels = _levels(length, values.device, is_inside)
         self.steps: list[_LevelStep] = []
         self._place(start, values)
@@ -333,7 +337,8 @@ class _Pass:
             norms = mixed.norm(dim=-1, keepdim=True).clamp_(min=SMALLEST_NORM)
             operands.second_scores[:, level.spans] = (weights * scores).sum(1)
             if not keep:
-                hidden, product = hidden.new_empty(0), product.new_empty(0)
+                hidden = hidden.new_empty(0)
+                product = product.new_empty(0)
             self.steps.append(_LevelStep(hidden, product, scores, weights, norms))
             self._place(level.spans, mixed.div_(norms))
 
@@ -353,7 +358,9 @@ class _Pass:
             first_scores: gradients of the scores of first spans, (B, S); modified.
             scores: gradients of the scores of second spans, (B, S); modified.
         """
-        network, operands, second = self.network, self.operands, torch.zeros_like(vectors)
+        network = self.network
+        operands = self.operands
+        second = torch.zeros_like(vectors)
         into = _Operands(network.first_grads, first_scores, second, vectors, scores)
 
         def complete(spans: slice) -> Tensor:
@@ -365,9 +372,12 @@ class _Pass:
 
         for level, step in zip(reversed(self.levels), reversed(self.steps), strict=True):
             # The norm, and the weighted mean of the pairs; `rows` becomes its gradient.
-            grads, values = complete(level.spans), operands.vectors[:, level.spans]
+            grads = complete(level.spans)
+            values = operands.vectors[:, level.spans]
             grads = (grads - values * (values * grads).sum(-1, keepdim=True)) / step.norms
-            rows, weights, score_sums = step.product, step.weights, scores[:, None, level.spans]
+            rows = step.product
+            weights = step.weights
+            score_sums = scores[:, None, level.spans]
             weight_grads = _mix_backward(network.library, level, rows, weights, grads) + score_sums * step.scores
             rows[weights.numel() :] = 0
 
@@ -384,7 +394,8 @@ class _Pass:
 def _inside(leaves: Tensor, network: _Network, keep: bool) -> _Pass:
     columns, length, size = leaves.shape
     spans = length * (length + 1) // 2
-    vectors, scores = leaves.new_empty(columns, spans, size), leaves.new_zeros(columns, spans)
+    vectors = leaves.new_empty(columns, spans, size)
+    scores = leaves.new_zeros(columns, spans)
     first, second = (leaves.new_empty(columns, spans, width, dtype=network.dtype) for width in (2 * size, size))
     return _Pass(network, length, _Operands(first, scores, second, vectors, scores), True, slice(length), leaves, keep)
 
@@ -397,7 +408,8 @@ class _Passes(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, leaves: Tensor, root: Tensor | None, *weights: Tensor) -> Tensor:
-        keep, (columns, length, _) = any(ctx.needs_input_grad), leaves.shape
+        keep = any(ctx.needs_input_grad)
+        (columns, length, _) = leaves.shape
         networks = [_Network(Composition(*weights[at : at + 5]), leaves) for at in range(0, len(weights), 5)]
         inner, outer = _inside(leaves, networks[0], keep), None
         if root is not None:
@@ -410,7 +422,9 @@ class _Passes(torch.autograd.Function):
                 networks[-1], length, _Operands(first, scores, *results), False, slice(-1, None), values, keep
             )
         if keep:
-            ctx.length, ctx.networks, ctx.passes = length, networks, (inner, outer)
+            ctx.length = length
+            ctx.networks = networks
+            ctx.passes = (inner, outer)
         result = inner.operands.vectors[:, -1] if outer is None else outer.operands.vectors[:, :length]
         return result.clone()
 
@@ -421,7 +435,9 @@ class _Passes(torch.autograd.Function):
         charts = inner.operands.vectors
         for network in ctx.networks:
             network.start_backward(charts)
-        vectors, scores, root = torch.zeros_like(charts), torch.zeros_like(inner.operands.first_scores), None
+        vectors = torch.zeros_like(charts)
+        scores = torch.zeros_like(inner.operands.first_scores)
+        root = None
         if outer is None:
             vectors[:, -1] = grad
         else:
@@ -471,7 +487,8 @@ def _mix_backward(
 ) -> Tensor:
     """Replace `product` by its gradients, without padding. Returns those of `weights`."""
     if library is not None:
-        weight_grads, struct = torch.empty_like(weights), _struct(level, grads, product.dtype)
+        weight_grads = torch.empty_like(weights)
+        struct = _struct(level, grads, product.dtype)
         call(library.diora_mix_backward, struct, product, weights, grads.contiguous(), weight_grads)
         return weight_grads
     rows, grads = _of_pairs(product, weights), grads[:, None]
@@ -493,7 +510,9 @@ def _combine_backward(
             into.first, into.second, into.vectors, into.first_scores, into.second_scores,
         )  # fmt: skip
         return
-    size, firsts, seconds = operands.vectors.shape[2], level.firsts.flatten(), level.seconds.flatten()
+    size = operands.vectors.shape[2]
+    firsts = level.firsts.flatten()
+    seconds = level.seconds.flatten()
     score_grads = score_grads.flatten(1)
     grads = _of_pairs(hidden_grads, score_grads).to(into.second.dtype) * (_of_pairs(hidden, score_grads) > 0)
     into.first[..., :size].index_add_(1, firsts, grads)
@@ -520,7 +539,8 @@ def _struct(level: _PairLevel, like: Tensor, dtype: torch.dtype) -> ctypes.Struc
         like: a chart, (B, S, D); any (B, _, D) for functions that read no chart.
         dtype: the dtype of the products.
     """
-    (columns, spans, size), (ways, cells) = like.shape, level.firsts.shape
+    (columns, spans, size) = like.shape
+    (ways, cells) = level.firsts.shape
     sizes = {"columns": columns, "spans": spans, "size": size, "pairs": ways * cells, "ways": ways, "cells": cells}
     tensors = {"firsts": level.firsts, "seconds": level.seconds}
     return filled(_LevelStruct, tensors, **sizes, half=dtype == torch.bfloat16)

@@ -207,13 +207,16 @@ def _reduced(
 
     # Indexed by the head's position, or by the position that the half subtree reaches to. Each width appends a column;
     # a wider span fits in fewer places, so the last or first row is dropped.
-    ready, complete = go[..., ADJACENT, None], stop[..., ADJACENT, None]
+    ready = go[..., ADJACENT, None]
+    complete = stop[..., ADJACENT, None]
     complete_by_end, attached = complete, complete[..., :0]
     to_end = [complete[:, :, -1, 0]]
     # open(h, j) = sum over a of attached(h, a) + complete(a, j), with attached(h, a) = arc(h, a) + sum over k of
     # ready(h, k) + complete(a, k + 1); width = j - h
     for width in range(1, words):
-        ready, complete, attached = ready[:, :, :-1], complete[:, :, :-1], attached[:, :, :-1]
+        ready = ready[:, :, :-1]
+        complete = complete[:, :, :-1]
+        attached = attached[:, :, :-1]
         complete_by_end = complete_by_end[:, :, 1:]
         # Both reversals of the other direction: its positions count from the other end of the sentence.
         new = arcs.diagonal(width, 2, 3) + reduced(ready + complete.flip(0, 2, 3))
@@ -221,7 +224,8 @@ def _reduced(
         still_open = reduced(attached + complete_by_end.flip(-1))
         ready = _appended(ready, still_open + go[:, :, :-width, 0])
         stopped = still_open + stop[:, :, :-width, 0]
-        complete, complete_by_end = _appended(complete, stopped), _appended(complete_by_end, stopped)
+        complete = _appended(complete, stopped)
+        complete_by_end = _appended(complete_by_end, stopped)
         to_end.append(stopped[:, :, -1])
     to_last, to_first = torch.stack(to_end, -1)  # (B, n) by width: of the heads n - 1, n - 2, ... and 0, 1, ...
     return reduced(root + to_last.flip(-1) + to_first)
@@ -260,8 +264,10 @@ def _reduced_with_spans(
     # item(i, j, h) = weight(i, j) + sum over k of given(h; i, k) + item(k + 1, j, h) + go(h); width = j - i
     for width in range(1, words):
         rows = words - width
-        right_ready, given_by_start = right_ready[:, :-1], given_by_start[:, :-1]
-        ready_by_end, given_by_end = ready_by_end[:, 1:], given_by_end[:, 1:]
+        right_ready = right_ready[:, :-1]
+        given_by_start = given_by_start[:, :-1]
+        ready_by_end = ready_by_end[:, 1:]
+        given_by_end = given_by_end[:, 1:]
         weight = weights.diagonal(width + 1, 1, 2)
         to_first = given_by_end.diagonal(0, 1, 3).transpose(1, 2)  # row i has head i, the first word
         right = weight + reduced(right_ready + to_first.flip(-1))

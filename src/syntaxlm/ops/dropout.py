@@ -66,7 +66,8 @@ def _masked(values: Tensor | None, bits: Tensor, kept_levels: int, results: Tens
     """
     library = kernels("dropout", results.dtype) if results.device.type == "cpu" else None
     if library is not None:
-        half, threads = results.dtype == torch.bfloat16, torch.get_num_threads()
+        half = results.dtype == torch.bfloat16
+        threads = torch.get_num_threads()
         call(library.dropout, bits, kept_levels, values, half, len(bits), results, threads)
         return results
     is_kept = bits < kept_levels - _RATE_LEVELS // 2

@@ -153,7 +153,9 @@ def attend(keys: Tensor, gates: Tensor, states: Tensor, tape: Tensor, counts: Se
         return flat.view(len(counts), columns, -1)
 
     attended, attentions = [], []
-    keys, gates, history = padded(keys), padded(gates).flip(-1), torch.cat([tape, padded(states)])
+    keys = padded(keys)
+    gates = padded(gates).flip(-1)
+    history = torch.cat([tape, padded(states)])
     # A block's scores for all steps it can see are one product, of which only a band is used: short blocks waste less.
     for part in parts(len(counts), max(32, slots)):
         memory = history[part.start : part.stop + slots - 1].transpose(0, 1)
@@ -200,8 +202,10 @@ class _PredictAttention(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         saved = AttentionSteps(*ctx.saved_tensors)
-        key_grads, state_grads = torch.empty_like(saved.keys), torch.empty_like(saved.keys)
-        slot_grads, history_grads = torch.empty_like(saved.attentions), torch.zeros_like(saved.history)
+        key_grads = torch.empty_like(saved.keys)
+        state_grads = torch.empty_like(saved.keys)
+        slot_grads = torch.empty_like(saved.attentions)
+        history_grads = torch.zeros_like(saved.history)
         tensors = {"starts": first_rows(ctx.counts), **saved._asdict(), "output_grads": grads[0].contiguous()}
         tensors |= {"key_grads": key_grads, "slot_grads": slot_grads}
         tensors |= {"state_grads": state_grads, "history_grads": history_grads}

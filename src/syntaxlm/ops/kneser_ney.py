@@ -71,7 +71,9 @@ def discounts_of(counts_of_counts: Sequence[int]) -> tuple[float, float, float] 
     if not (ones and twos and threes):
         return None
     share = ones / (ones + 2 * twos)
-    first, second, third = 1 - 2 * share * twos / ones, 2 - 3 * share * threes / twos, 3 - 4 * share * fours / threes
+    first = 1 - 2 * share * twos / ones
+    second = 2 - 3 * share * threes / twos
+    third = 3 - 4 * share * fours / threes
     within = 0 < first <= 1 and 0 < second <= 2 and 0 < third <= 3
     return (first, second, third) if within else None
 
@@ -87,7 +89,9 @@ class KneserNeyReference:
     def __init__(
         self, sequences: Sequence[Sequence[int]], vocabulary_size: int, order: int, minimum_counts: Sequence[int] = (1,)
     ) -> None:
-        self.sequences, self.vocabulary_size, self.order = sequences, vocabulary_size, order
+        self.sequences = sequences
+        self.vocabulary_size = vocabulary_size
+        self.order = order
         self.minimum_counts = minimum_counts
 
     @cached_property
@@ -127,7 +131,8 @@ class KneserNeyReference:
         total = sum(following.values())
         if not total:
             return lower
-        counts_of_counts, least = Counter(self.counts[length].values()), least_count(self.minimum_counts, length)
+        counts_of_counts = Counter(self.counts[length].values())
+        least = least_count(self.minimum_counts, length)
         discounts = (
             discounts_of([counts_of_counts[number] for number in (1, 2, 3, 4)]) or FALLBACK_DISCOUNTS
         )  # d(c), equation (25)
@@ -177,7 +182,9 @@ def estimate(
     possible[words[places == 0]] = False
     possible[words[places > 0]] = True
     probabilities = [possible / possible.sum()]  # of orders 0, 1, ...
-    back_offs, discounts, fallbacks = [], [], []
+    back_offs = []
+    discounts = []
+    fallbacks = []
     # p(w | context) = (c(context w) - d(c)) / c(context) + back_off(context) p(w | shorter context)
     for length, grams_of_order in enumerate(counted, 1):
         # Counts of Kneser-Ney: occurrences in the highest order, below it the number of distinct words before. An

@@ -175,7 +175,9 @@ class _MemoryRead(torch.autograd.Function):
         *weights: Any,
     ) -> tuple[Tensor, Tensor, Tensor]:
         w, dtype = ReaderWeights(*weights), product_dtype(tape)
-        (slots, batch, _), steps, (total, hidden) = tape.shape, len(counts), input_keys.shape
+        (slots, batch, _) = tape.shape
+        steps = len(counts)
+        (total, hidden) = input_keys.shape
         library = None
         if slots <= MAXIMUM_SLOTS and hidden > 1:
             library = kernels("gated_memory", dtype, input_keys, gates, tape, *weights)
@@ -203,7 +205,8 @@ class _MemoryRead(torch.autograd.Function):
             cell_bias=w.cell_bias.contiguous(),
         )
 
-        key_weight, recurrent_weight = None if w.key is None else w.key.to(dtype), w.recurrent.to(dtype)
+        key_weight = None if w.key is None else w.key.to(dtype)
+        recurrent_weight = w.recurrent.to(dtype)
         products = _Products(
             _product_or_zeros(key_weight, batch, recurrent_weight),
             RepeatedProduct(recurrent_weight, batch, w.recurrent_bias.to(dtype)),
@@ -215,16 +218,22 @@ class _MemoryRead(torch.autograd.Function):
             assert library is not None
             outputs = _forward_in_c(library, saved, norms, passing, counts, products)
         ctx.save_for_backward(key_weight, recurrent_weight, *saved, *norms, *outputs)
-        ctx.library, ctx.counts, ctx.input_dtype = library, counts, input_gates.dtype
-        new_tape, attention = history[:, steps:].transpose(0, 1).contiguous(), saved.attentions.flip(-1)
+        ctx.library = library
+        ctx.counts = counts
+        ctx.input_dtype = input_gates.dtype
+        new_tape = history[:, steps:].transpose(0, 1).contiguous()
+        attention = saved.attentions.flip(-1)
         ctx.mark_non_differentiable(new_tape, attention)
         return passing.states, new_tape, attention
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         key_weight, recurrent_weight, *tensors = ctx.saved_tensors
-        saved, rest = ReadSteps(*tensors[: len(ReadSteps._fields)]), tensors[len(ReadSteps._fields) :]
-        (total, hidden), batch, dtype = saved.keys.shape, len(saved.history), recurrent_weight.dtype
+        saved = ReadSteps(*tensors[: len(ReadSteps._fields)])
+        rest = tensors[len(ReadSteps._fields) :]
+        (total, hidden) = saved.keys.shape
+        batch = len(saved.history)
+        dtype = recurrent_weight.dtype
         new, like = saved.keys.new_empty, saved.keys.dtype
         key_grads = new(total, hidden)
         row_grads = ReadGradients(
@@ -241,7 +250,8 @@ class _MemoryRead(torch.autograd.Function):
         if ctx.library is None:
             chunk_grads = _backward_in_torch(saved, TorchNorms(*rest), row_grads, ctx.counts, products)
         else:
-            norms, outputs = CompiledNorms(*rest[: len(CompiledNorms._fields)]), rest[len(CompiledNorms._fields) :]
+            norms = CompiledNorms(*rest[: len(CompiledNorms._fields)])
+            outputs = rest[len(CompiledNorms._fields) :]
             chunk_grads = _backward_in_c(
                 ctx.library, saved, norms, row_grads, ctx.counts, products, outputs, needs_tape=ctx.needs_input_grad[3]
             )
@@ -282,7 +292,9 @@ def _new_steps(
     Args:
         dtype: the dtype of the products.
     """
-    (total, slots), hidden, new = gates.shape, history.shape[2] // 2, history.new_empty
+    (total, slots) = gates.shape
+    hidden = history.shape[2] // 2
+    new = history.new_empty
     return ReadSteps(
         history=history,
         keys=new(total, hidden),
@@ -386,19 +398,25 @@ def _backward_in_torch(
     saved: ReadSteps, norms: TorchNorms, row_grads: ReadGradients, counts: Sequence[int], products: _Products
 ) -> ChunkGradients:
     """Fill `row_grads`, from the last step to the first; return the gradients of the chunk."""
-    (_, slots), hidden, root = saved.attentions.shape, saved.keys.shape[1], math.sqrt(saved.keys.shape[1])
+    (_, slots) = saved.attentions.shape
+    hidden = saved.keys.shape[1]
+    root = math.sqrt(saved.keys.shape[1])
     history_grads = torch.zeros_like(saved.history)  # each step adds to those that it reads
-    cell_norm_grads, gate_grads = torch.empty_like(saved.keys), torch.empty_like(norms.gates)
+    cell_norm_grads = torch.empty_like(saved.keys)
+    gate_grads = torch.empty_like(norms.gates)
     for t, now in reversed(list(enumerate(slices(counts)))):
-        window, grad = saved.history[: counts[t], t : t + slots], history_grads[: counts[t], t + slots]
+        window = saved.history[: counts[t], t : t + slots]
+        grad = history_grads[: counts[t], t + slots]
 
         # h_t = o tanh(LN(c_t)): the output gate and the cell
-        hidden_grad, tanh = grad[:, :hidden] + row_grads.output_grads[now], saved.cell_tanhs[now]
+        hidden_grad = grad[:, :hidden] + row_grads.output_grads[now]
+        tanh = saved.cell_tanhs[now]
         i, f, g, o = saved.activations[now].chunk(4, dim=-1)
         i_grad, f_grad, g_grad, o_grad = gate_grads[now].chunk(4, dim=-1)
         torch.mul(hidden_grad * tanh, o.square().sub_(o).neg_(), out=o_grad)
         norm_grad = torch.mul(hidden_grad * o, tanh.square().neg_().add_(1), out=cell_norm_grads[now])
-        scale, factor = saved.cell_scales[now, None], saved.cell_factors[now, None]
+        scale = saved.cell_scales[now, None]
+        factor = saved.cell_factors[now, None]
         cell_grad = normalise_backward(norm_grad * saved.cell_gain, norms.cells[now], scale, factor)
         cell_grad += grad[:, hidden:]
 
@@ -406,13 +424,15 @@ def _backward_in_torch(
         torch.mul(cell_grad * g, i.square().sub_(i).neg_(), out=i_grad)
         torch.mul(cell_grad * saved.cell_reads[now], f.square().sub_(f).neg_(), out=f_grad)
         torch.mul(cell_grad * i, g.square().neg_().add_(1), out=g_grad)
-        scale, factor = saved.scales[now, None], saved.factors[now, None]
+        scale = saved.scales[now, None]
+        factor = saved.factors[now, None]
         recurrent_grads = normalise_backward(gate_grads[now] * saved.gain, norms.gates[now], scale, factor)
         row_grads.recurrent_grads[now] = recurrent_grads
         read_grad = torch.cat([products.gates(row_grads.recurrent_grads[now]).to(grad.dtype), cell_grad * f], dim=-1)
 
         # The attention: its gates, its scores, and the key.
-        attention, total = saved.attentions[now], saved.totals[now, None]
+        attention = saved.attentions[now]
+        total = saved.totals[now, None]
         attention_grad = (window * read_grad[:, None]).sum(-1)
         mean = (attention_grad * attention).sum(-1, keepdim=True)
         slot_grad = attention_grad.sub_(mean).div_(total).mul_(saved.exponentials[now])
@@ -479,7 +499,9 @@ def _backward_in_c(
         needs_tape: whether the gradient of the tape is needed.
     """
     shape = WindowShape.of(saved.history, saved.keys, saved.attentions)
-    hidden, (total, slots), columns = shape.hidden, saved.attentions.shape, shape.columns
+    hidden = shape.hidden
+    (total, slots) = saved.attentions.shape
+    columns = shape.columns
     input_grads = torch.empty_like(row_grads.recurrent_grads)
     weight_rows = saved.keys.new_zeros(torch.get_num_threads(), 18 * hidden)
     tensors = {"starts": first_rows(counts), **saved._asdict(), **norms._asdict(), **row_grads._asdict()}

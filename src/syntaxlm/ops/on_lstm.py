@@ -81,7 +81,9 @@ def recurrence_reference(
     """Return `recurrence` as its equations, differentiated by autograd."""
     input_gates = linear(inputs, weights.input, weights.bias)
     hidden, cell = state
-    states, distances, input_distances = [], [], []
+    states = []
+    distances = []
+    input_distances = []
     # c_t = f^ c_{t-1} + i^ tanh(g);  h_t = sigmoid(o) tanh(c_t), where master gates act on f^ and i^
     for count, now in zip(counts, slices(counts), strict=True):
         gates = input_gates[now] + linear(hidden[:count], weights.recurrent)
@@ -104,7 +106,8 @@ def recurrence_reference(
         new_cell = forget * cell[:count] + write * torch.tanh(g)  # (14)
         new_hidden = torch.sigmoid(o) * torch.tanh(new_cell)
         states.append(new_hidden)
-        hidden, cell = torch.cat([new_hidden, hidden[count:]]), torch.cat([new_cell, cell[count:]])
+        hidden = torch.cat([new_hidden, hidden[count:]])
+        cell = torch.cat([new_cell, cell[count:]])
     if weights.chunk is None:
         return Recurrence(torch.cat(states), (hidden, cell))
     return Recurrence(
@@ -157,7 +160,8 @@ def lstm_of_torch(inputs: Tensor, weights: CellWeights, state: tuple[Tensor, Ten
 
     On the CPU, `recurrence` is as fast and keeps states in float32.
     """
-    batch, dtype = inputs.view(steps, -1, inputs.shape[1]), state[0].dtype
+    batch = inputs.view(steps, -1, inputs.shape[1])
+    dtype = state[0].dtype
     parts = [weights.input, weights.recurrent, weights.bias, torch.zeros_like(weights.bias)]
     states, hidden, cell = torch.lstm(
         batch, [part[None] for part in state], parts, True, 1, 0.0, torch.is_grad_enabled(), False, False
@@ -242,10 +246,14 @@ class _OrderedNeurons(torch.autograd.Function):
         steps = _steps_in_torch if library is None else partial(_steps_in_c, library)
         states, distances, input_distances, saved = steps(input_gates, (hidden, cell.detach()), chunk, counts, product)
         ctx.save_for_backward(low_inputs, low_input_weight, low_recurrent_weight, *saved)
-        ctx.library, ctx.chunk, ctx.counts, ctx.input_dtype = library, chunk, counts, inputs.dtype
+        ctx.library = library
+        ctx.chunk = chunk
+        ctx.counts = counts
+        ctx.input_dtype = inputs.dtype
         ctx.mark_non_differentiable(distances, input_distances)
         ctx.set_materialize_grads(False)
-        last_hidden, last_cell = _last(hidden, states, counts), _last(cell, saved.cells[len(hidden) :], counts)
+        last_hidden = _last(hidden, states, counts)
+        last_cell = _last(cell, saved.cells[len(hidden) :], counts)
         return states, last_hidden, last_cell, distances, input_distances
 
     @staticmethod
@@ -300,7 +308,10 @@ def _steps_in_torch(
     Results are collected and joined at the end: on a GPU, copies into one tensor would be more launches.
     """
     hidden, cell = state
-    low_hidden, before, befores, steps = hidden.to(input_gates.dtype), cell, [], []
+    low_hidden = hidden.to(input_gates.dtype)
+    before = cell
+    befores = []
+    steps = []
     # c_t, h_t = step(x_t + R h_{t-1}, c_{t-1})
     for count, now in zip(counts, slices(counts), strict=True):
         befores.append(low_hidden[:count])
@@ -316,12 +327,16 @@ def _backward_in_torch(
     ctx: Any, saved: _SavedSteps, state_grads: _StateGradients, product: RepeatedProduct
 ) -> _StepsGradients:
     """Return the gradients of what the steps read, from the last step to the first."""
-    counts, columns, logit_grads = ctx.counts, len(state_grads.last_cell), []
+    counts = ctx.counts
+    columns = len(state_grads.last_cell)
+    logit_grads = []
     through: Tensor | None = None
     cell_grads: Tensor | None = None
     rows = slices(counts)
     for t in range(len(counts) - 1, -1, -1):
-        earlier, count, now = 0 if t == 0 else columns + rows[t - 1].start, counts[t], rows[t]
+        earlier = 0 if t == 0 else columns + rows[t - 1].start
+        count = counts[t]
+        now = rows[t]
         logit_grad, cell_grads = backward_step(
             saved.cells[earlier : earlier + count],
             saved.cells[columns + now.start : columns + now.stop],
@@ -348,7 +363,8 @@ _Layer = c_struct(
 
 def _layer(chunk: int | None, counts: Sequence[int], tensors: dict[str, Tensor]) -> Structure:
     """Return the struct of all tensors, which must outlive it."""
-    (total, size), dtype = tensors["befores"].shape, tensors["befores"].dtype
+    (total, size) = tensors["befores"].shape
+    dtype = tensors["befores"].dtype
     tensors["starts"] = torch.tensor([0, *accumulate(counts)])
     sizes = {"size": size, "masters": 0 if chunk is None else size // chunk, "chunk": chunk or 0}
     return filled(_Layer, tensors, **sizes, columns=len(tensors["cells"]) - total, half=dtype == torch.bfloat16)
@@ -359,8 +375,11 @@ def _steps_in_c(
 ) -> _Steps:
     """Return the same as `_steps_in_torch`."""
     hidden, cell = state
-    (total, width), (columns, size), new = input_gates.shape, hidden.shape, hidden.new_empty
-    befores, cells = torch.empty(total, size, dtype=input_gates.dtype), new(columns + total, size)
+    (total, width) = input_gates.shape
+    (columns, size) = hidden.shape
+    new = hidden.new_empty
+    befores = torch.empty(total, size, dtype=input_gates.dtype)
+    cells = new(columns + total, size)
     befores[: counts[0]], cells[:columns] = hidden[: counts[0]], cell
     saved = _SavedSteps(befores, cells, new(total, width))
     steps = _Steps(new(total, size), new(total), new(total), saved)
@@ -427,14 +446,20 @@ def forward_step(
     logits = input_logits.to(before.dtype) + recurrent_logits
     if chunk is None:
         i, f, g, o = logits.chunk(4, dim=-1)
-        i, f, g, o = torch.sigmoid(i), torch.sigmoid(f), torch.tanh(g), torch.sigmoid(o)
+        i = torch.sigmoid(i)
+        f = torch.sigmoid(f)
+        g = torch.tanh(g)
+        o = torch.sigmoid(o)
         cell = f * before + i * g
         hidden = o * torch.tanh(cell)
         return StepOutputs(cell, hidden, hidden.to(low), torch.cat([i, f, g, o], dim=-1), cell.new_zeros(rows, 2))
     softmaxes = torch.softmax(logits[:, : -4 * size].view(rows, 2, -1), dim=-1)
     sums = softmaxes.cumsum(-1)
     o, g, i, f = logits[:, -4 * size :].view(rows, 4, -1, chunk).unbind(1)
-    o, g, i, f = torch.sigmoid(o), torch.tanh(g), torch.sigmoid(i), torch.sigmoid(f)
+    o = torch.sigmoid(o)
+    g = torch.tanh(g)
+    i = torch.sigmoid(i)
+    f = torch.sigmoid(f)
     forget, write, _ = _acting(f, i, 1 - sums[:, 0], sums[:, 1])
     cell = forget * before.view(f.shape) + write * g  # (14)
     hidden = o * torch.tanh(cell)
@@ -482,8 +507,10 @@ def backward_step(
     hidden_grad, tanh = output_grad + later_grad, torch.tanh(cell)
     cell_grad = cell_grad + hidden_grad * o * (1 - tanh * tanh)
     forget_grad, write_grad = cell_grad * before, cell_grad * g
-    o_grad, g_grad = hidden_grad * tanh * (o - o * o), cell_grad * write * (1 - g * g)
-    i_grad, f_grad = write_grad * (i - i * i), forget_grad * (f - f * f)
+    o_grad = hidden_grad * tanh * (o - o * o)
+    g_grad = cell_grad * write * (1 - g * g)
+    i_grad = write_grad * (i - i * i)
+    f_grad = forget_grad * (f - f * f)
     if chunk is None:
         grads = [i_grad, f_grad, g_grad, o_grad]
     else:
@@ -497,7 +524,8 @@ def backward_step(
 
 def _acting(f: Tensor, i: Tensor, input_master: Tensor, forget_master: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Return f^, i^ and the overlap, equations (11) to (13), for gates (r, K, C) and master gates (r, K)."""
-    input_master, forget_master = input_master[..., None], forget_master[..., None]
+    input_master = input_master[..., None]
+    forget_master = forget_master[..., None]
     overlap = input_master * forget_master
     return f * overlap + (forget_master - overlap), i * overlap + (input_master - overlap), overlap
 

@@ -111,7 +111,9 @@ class _Affine(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        (grad,), (rows, weight), needed = grads, ctx.saved_tensors, ctx.needs_input_grad
+        (grad,) = grads
+        (rows, weight) = ctx.saved_tensors
+        needed = ctx.needs_input_grad
         return (
             large_product(grad, weight.T).to(ctx.row_dtype) if needed[0] else None,
             weight_gradient(grad, rows).to(ctx.weight_dtype) if needed[1] else None,

@@ -101,8 +101,10 @@ class _TargetLogProbs(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         grad = grads[0].contiguous()
         rows, weight, bias, targets, logits, sums = ctx.saved_tensors
-        rows_grad, half = torch.empty_like(rows), rows.dtype == torch.bfloat16
-        weight_grad, bias_grad = torch.zeros(weight.shape), torch.zeros(len(weight))
+        rows_grad = torch.empty_like(rows)
+        half = rows.dtype == torch.bfloat16
+        weight_grad = torch.zeros(weight.shape)
+        bias_grad = torch.zeros(len(weight))
         for part in parts(len(rows), max(BACKWARD_ROWS, BACKWARD_LOGITS // len(weight))):
             logit_grad = torch.empty_like(logits[part])
             tensors = bias, targets[part], sums[part], grad[part], logit_grad, bias_grad
@@ -165,7 +167,9 @@ class _EmissionLogProbs(torch.autograd.Function):
         together = max(1, (_EMISSIONS_IN_CACHE if words.device.type == "cpu" else _EMISSIONS_ON_DEVICE) // padded)
         by_part = list(parts(len(words), together))
         needs_grad = any(ctx.needs_input_grad)
-        greatest, sums, expected = [], [], []
+        greatest = []
+        sums = []
+        expected = []
         rows = len(words) if needs_grad else min(together, len(words))
         shares = torch.empty(rows, padded, dtype=dtype, device=words.device)
         for part in by_part:
@@ -197,7 +201,9 @@ class _EmissionLogProbs(torch.autograd.Function):
             expectation.addcmul_(factor[:, None], part_expected.to(factors.dtype))
         expectation = expectation[:count] / total[:count, None]
         ctx.save_for_backward(hidden, low_hidden, chosen, shares, factors / total, expectation, columns)
-        ctx.has_bias, ctx.tiled, ctx.parts = bias is not None, tiled, by_part
+        ctx.has_bias = bias is not None
+        ctx.tiled = tiled
+        ctx.parts = by_part
         return result[:, :count]
 
     @staticmethod

@@ -101,7 +101,9 @@ def span_attention_reference(
     steps = linear(inputs, weights.input, bias).split(list(counts))
     before = linear(carried, weights.input[: 2 * size], bias[: 2 * size])
     tokens = [_token(features[:, : 2 * size], weights) for features in (*before, *steps)]
-    contexts, all_scores, attentions = [], [], []
+    contexts = []
+    all_scores = []
+    attentions = []
     for step, features in enumerate(steps):
         spans = torch.stack(
             [
@@ -223,8 +225,11 @@ def _in_torch(
     inputs: Tensor, carried: Tensor | None, weights: SpanWeights, maximum: int, layout: _TapeLayout, dtype: torch.dtype
 ) -> SpanReading:
     """Return the reading in torch, differentiated by autograd; the spans of some queries at a time are recomputed."""
-    wide, size, gates = weights.bias.dtype, weights.size, slice(2 * weights.size)
-    bias, weight = torch.cat([weights.bias.new_zeros(size), weights.bias]).to(dtype), weights.input.to(dtype)
+    wide = weights.bias.dtype
+    size = weights.size
+    gates = slice(2 * weights.size)
+    bias = torch.cat([weights.bias.new_zeros(size), weights.bias]).to(dtype)
+    weight = weights.input.to(dtype)
     features = linear(inputs.to(dtype), weight, bias)
     if carried is None:
         before = bias[gates].expand(len(layout.of_carried), -1)
@@ -235,7 +240,8 @@ def _in_torch(
     span_weight = None if weights.span is None else weights.span.to(dtype)
 
     def attend(part: slice, update: Tensor, forget: Tensor, features: Tensor) -> tuple[Tensor, ...]:
-        spans, rows = _runs(update, forget, layout.places[part], maximum), layout.rows[part]
+        spans = _runs(update, forget, layout.places[part], maximum)
+        rows = layout.rows[part]
         if weights.form == "released":
             spans = torch.tanh(torch.sigmoid(features[rows, 2 * size : 3 * size].to(wide))[:, None] * spans)
         spans = spans.to(dtype)
@@ -323,8 +329,12 @@ class _InC(torch.autograd.Function):
             low_inputs, low_carried, low_weight, low_span, tensors["score_weight"], carried_features, features,
             tensors["attentions"], tensors["tape"], *neurons,
         )  # fmt: skip
-        ctx.layout, ctx.library, ctx.released, ctx.groups = layout, library, released, groups
-        ctx.input_dtype, ctx.carried_dtype = inputs.dtype, None if carried is None else carried.dtype
+        ctx.layout = layout
+        ctx.library = library
+        ctx.released = released
+        ctx.groups = groups
+        ctx.input_dtype = inputs.dtype
+        ctx.carried_dtype = None if carried is None else carried.dtype
         ctx.set_materialize_grads(False)
         if score_weight is None:
             ctx.mark_non_differentiable(scores, tensors["attentions"])
@@ -335,9 +345,12 @@ class _InC(torch.autograd.Function):
         inputs, carried, input_weight, span_weight, score_weight, *rest = ctx.saved_tensors
         carried_features, features, attentions, tape, *neurons = rest
         library, layout = ctx.library, ctx.layout
-        (total, maximum), size, new = attentions.shape, tape.shape[1] // 2, attentions.new_zeros
+        (total, maximum) = attentions.shape
+        size = tape.shape[1] // 2
+        new = attentions.new_zeros
         context_grads, score_grads, attention_grads = (None if grad is None else grad.contiguous() for grad in grads)
-        feature_grads, carried_grads = torch.empty_like(features), torch.empty_like(carried_features)
+        feature_grads = torch.empty_like(features)
+        carried_grads = torch.empty_like(carried_features)
         tensors = {
             "features": features,
             "score_weight": score_weight,
@@ -356,11 +369,14 @@ class _InC(torch.autograd.Function):
         score_grad = product = None
         if span_weight is not None:
             product = RepeatedProduct(span_weight.T, ctx.groups[0].stop * maximum)
-            span_grad, score_grad = new(span_weight.shape), new(len(span_weight))
+            span_grad = new(span_weight.shape)
+            score_grad = new(len(span_weight))
         for number, part in enumerate(ctx.groups):
-            spans, through = _represented(library, layer, part, features, maximum, size), None
+            spans = _represented(library, layer, part, features, maximum, size)
+            through = None
             if product is not None:
-                hidden, scores_grad = neurons[number], new(len(spans), maximum)
+                hidden = neurons[number]
+                scores_grad = new(len(spans), maximum)
                 hidden_grad = torch.empty_like(hidden)
                 call(
                     library.span_attend_backward, layer, part.start, part.stop, spans, hidden, scores_grad, hidden_grad
@@ -397,7 +413,8 @@ class _InC(torch.autograd.Function):
 
 def _layer(layout: _TapeLayout, released: bool, tensors: dict[str, Any]) -> ctypes.Structure:
     """Return the struct of tensors, which must outlive it."""
-    features, score_weight = tensors["features"], tensors["score_weight"]
+    features = tensors["features"]
+    score_weight = tensors["score_weight"]
     return filled(
         _Layer,
         {"places": layout.places, "rows": layout.rows, **tensors},

@@ -124,7 +124,8 @@ def recurrence_reference(inputs: Tensor, weights: EdgeWeights, levels: Levels, b
     Differentiated by autograd.
     """
     hidden = list(before.hidden)
-    input_weights, recurrent_weights = weights.input.unbind(), weights.recurrent.unbind()
+    input_weights = weights.input.unbind()
+    recurrent_weights = weights.recurrent.unbind()
     cells = [] if before.cells is None else list(before.cells)
     # h_t = tanh(W_a x_t + R_a h_parent + b_a), or an LSTM with gates of this form, by edge type a
     for x, edge, parent in zip(inputs, levels.edges().tolist(), levels.parents.tolist(), strict=True):
@@ -158,7 +159,8 @@ class _AlongPaths(torch.autograd.Function):
     def forward(ctx: Any, inputs: Tensor, *arguments: Any) -> tuple[Tensor, Tensor | None]:
         input_weight, recurrent_weight, bias, hidden, cell, levels = arguments
         dtype, first = product_dtype(recurrent_weight), len(hidden)
-        input_weight, recurrent_weight = input_weight.to(dtype), recurrent_weight.to(dtype)
+        input_weight = input_weight.to(dtype)
+        recurrent_weight = recurrent_weight.to(dtype)
         inputs_by_edge = inputs.to(dtype).index_select(0, levels.by_edge)
 
         # The states of all steps, after those before the first step.
@@ -177,7 +179,8 @@ class _AlongPaths(torch.autograd.Function):
         products = [_product(weight, levels) for weight in recurrent_weight]
         # H(depth) = tanh(W_a X(depth) + R_a H(parents at depth - 1) + b_a), by edge type a
         for counts, rows in zip(levels.counts, slices(levels.sizes), strict=True):
-            parents, now = levels.parents[rows], slice(first + rows.start, first + rows.stop)
+            parents = levels.parents[rows]
+            now = slice(first + rows.start, first + rows.stop)
             parts = gates[rows].split(counts), read.index_select(0, parents).split(counts)
             for product, block, above in zip(products, *parts, strict=True):
                 if len(block):
@@ -194,15 +197,20 @@ class _AlongPaths(torch.autograd.Function):
             if read is not states:
                 read[now] = states[now]
         ctx.save_for_backward(inputs_by_edge, input_weight, recurrent_weight, read, gates, states, cells)
-        ctx.levels, ctx.first, ctx.input_dtype = levels, first, inputs.dtype
+        ctx.levels = levels
+        ctx.first = first
+        ctx.input_dtype = inputs.dtype
         ctx.set_materialize_grads(False)
         return states[first:], None if cells is None else cells[first:]
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
         inputs, input_weight, recurrent_weight, read, gates, states, cells = ctx.saved_tensors
-        levels, first, needed = ctx.levels, ctx.first, ctx.needs_input_grad
-        state_grads, cell_grads = torch.zeros_like(states), None if cells is None else torch.zeros_like(cells)
+        levels = ctx.levels
+        first = ctx.first
+        needed = ctx.needs_input_grad
+        state_grads = torch.zeros_like(states)
+        cell_grads = None if cells is None else torch.zeros_like(cells)
         for pool, grad in zip((state_grads, cell_grads), grads, strict=True):
             if pool is not None and grad is not None:
                 pool[first:] = grad
@@ -211,7 +219,8 @@ class _AlongPaths(torch.autograd.Function):
         products = [_product(weight.T, levels) for weight in recurrent_weight]
         # dH(parents at depth - 1) += R_a^T dgates(depth), from the deepest level to the first
         for counts, rows in reversed(list(zip(levels.counts, slices(levels.sizes), strict=True))):
-            parents, now = levels.parents[rows], slice(first + rows.start, first + rows.stop)
+            parents = levels.parents[rows]
+            now = slice(first + rows.start, first + rows.stop)
             if cells is None or cell_grads is None:
                 gate_grads[rows] = torch.ops.aten.tanh_backward(state_grads[now], states[now])
             else:

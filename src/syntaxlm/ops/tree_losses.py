@@ -81,7 +81,8 @@ def tree_regularisation(states: Tensor, spans: Tensor, word_starts: Tensor | Non
         word_starts: (n, B) bool, for tokens that are pieces of words: whether a token begins a word, before which spans
             may be split; None if all do.
     """
-    orthogonal, (column, first, last) = orthogonal_lengths(states), spans.unbind(1)
+    orthogonal = orthogonal_lengths(states)
+    (column, first, last) = spans.unbind(1)
 
     # All pairs of a span and a possible split, and whether the split is correct.
     span, gap = gaps_of(first, last)
@@ -93,10 +94,14 @@ def tree_regularisation(states: Tensor, spans: Tensor, word_starts: Tensor | Non
     # Spans with a single possible split have no loss.
     splits = torch.bincount(span, minlength=len(spans))
     has_choice = splits[span] > 1
-    span, gap, correct = span[has_choice], gap[has_choice], correct[has_choice]
+    span = span[has_choice]
+    gap = gap[has_choice]
+    correct = correct[has_choice]
 
     # -ln P(correct split) of each span, then means over the spans of a sentence and over sentences.
-    here, start, end = column[span], first[span], last[span]
+    here = column[span]
+    start = first[span]
+    end = last[span]
     scores = orthogonal[here, start, gap] + orthogonal[here, gap + 1, end] + orthogonal[here, gap + 1, gap + 1]
     losses = _log_sums(scores, span, len(spans)) - _log_sums(scores[correct], span[correct], len(spans))
     counted = torch.bincount(column[splits > 1], minlength=states.shape[1])

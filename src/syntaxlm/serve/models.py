@@ -62,7 +62,9 @@ class ServedModel:
         """Raise InputError for a model that reads dependency trees."""
         if model.model.reads == "trees":
             raise InputError(f"{name}: a {model.name} model reads dependency trees; serve expects a model of text")
-        self.name, self.model, self.limits = name, model, limits
+        self.name = name
+        self.model = model
+        self.limits = limits
         self._card = None
         if model.folder is not None:
             with suppress(InputError):  # damaged; the model can be used without it

@@ -27,13 +27,20 @@ def sentence_picture(parse: Parse | None, surprisal: SentenceSurprisal | None, u
         units: what the model reads.
     """
     if parse is not None:
-        words, known, places = parse.words, parse.known, parse.offsets
-        tree, distances, notes = parse.tree, parse.distances or None, span_notes(parse)
+        words = parse.words
+        known = parse.known
+        places = parse.offsets
+        tree = parse.tree
+        distances = parse.distances or None
+        notes = span_notes(parse)
     else:
         read = [row for row in surprisal or [] if row.word and row.surprisal is not None]
-        words, known = [row.word for row in read], [bool(row.in_vocabulary) for row in read]
+        words = [row.word for row in read]
+        known = [bool(row.in_vocabulary) for row in read]
         places = [(row.begin, row.end) for row in read]
-        tree, distances, notes = Tree(tuple(words), ("",) * len(words), ()), None, None
+        tree = Tree(tuple(words), ("",) * len(words), ())
+        distances = None
+        notes = None
     if not words:
         return None
     drawn = tree_picture(tree, distances, None, words, ["" if is_known else UNKNOWN for is_known in known], notes)
@@ -48,7 +55,9 @@ def span_notes(parse: Parse) -> dict[Span, SpanNote]:
     """Return what the marker of each constituent shows: its probability or score, or the distances around it."""
     notes = {}
     for row in parse.rows():
-        start, end, label = row["start"], row["end"], row["label"] and f", {row['label']}"
+        start = row["start"]
+        end = row["end"]
+        label = row["label"] and f", {row['label']}"
         if row["marginal"] is not None:
             note = SpanNote(f"probability {row['marginal']:.3f}{label}", row["marginal"])
         elif row["score"] is not None:

@@ -29,7 +29,8 @@ def _check_text(text: str) -> str:
 
 def _fields_of(declared: type, *names: str) -> dict[str, Any]:
     """Return fields of a dataclass of options, with its types, limits, defaults and help."""
-    hints, options = typing.get_type_hints(declared, include_extras=True), options_of(declared)
+    hints = typing.get_type_hints(declared, include_extras=True)
+    options = options_of(declared)
     return {name: (hints[name], Field(options[name].default, description=options[name].help)) for name in names}
 
 

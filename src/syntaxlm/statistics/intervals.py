@@ -39,7 +39,8 @@ def mean_interval(values: Numbers, units: Integers | None = None) -> Interval:
         The interval, NaN for fewer than two units.
     """
     _, index = np.unique(np.arange(len(values)) if units is None else units, return_inverse=True)
-    sums, sizes = np.bincount(index, weights=values), np.bincount(index)
+    sums = np.bincount(index, weights=values)
+    sizes = np.bincount(index)
     count, mean = len(sizes), float(np.mean(values))
     if count < 2:
         return Interval(mean, math.nan, math.nan)

@@ -48,7 +48,8 @@ _COUNT = re.compile(r"ngram[ \t]+([0-9]{1,4})[ \t]*=[ \t]*([0-9]{1,15})", re.ASC
 _NUMERIC = "0123456789.+-einfatyEINFATY"  # characters of numbers; Python also reads 1_0 and digits of other scripts
 _HIGHEST_ORDER = 20  # of the models, see `NGramConfig`
 _VALUE_BYTES = 8  # of each word, log-probability and back-off weight
-_SPACED, _CHANGED = "words with white space", "words changed by the normaliser"
+_SPACED = "words with white space"
+_CHANGED = "words changed by the normaliser"
 _SHOWN = 60  # characters of a faulty line
 _PIECE = 2**18  # bytes read at a time
 _LONGEST_LINE = 2**20  # bytes
@@ -94,7 +95,9 @@ def write_arpa(bundle: ModelBundle, path: str | Path) -> NGramSummary:
     model = bundle.model
     if not isinstance(model, NGramModel):
         raise InputError(f"this is a {bundle.name} model; ARPA files can only store n-gram models (ngram)")
-    path, levels, tokens = Path(path), model.each_level, bundle.vocabulary.tokens
+    path = Path(path)
+    levels = model.each_level
+    tokens = bundle.vocabulary.tokens
     odd = next((token for token in tokens if re.search(r"[ \t\r\n]", token)), None)
     if odd is not None:
         raise InputError(f"{path}: the token {odd!r} contains white space, which separates words in ARPA files")
@@ -150,7 +153,8 @@ def _bundle(file: _ArpaFile, normaliser: NormaliserSettings) -> ModelBundle:
         tokens.append(unknown := UNKNOWN[0])
         rate = f"unknown words get the lowest probability, 1e{LOG10_NEVER:.0f}"
         warnings.warn(InputWarning(f"{file.source}: {unknown} is missing among the 1-grams: {rate}"), stacklevel=3)
-        log_probs, back_offs = np.append(log_probs, LOG10_NEVER), np.append(back_offs, [0.0] * (len(counts) > 1))
+        log_probs = np.append(log_probs, LOG10_NEVER)
+        back_offs = np.append(back_offs, [0.0] * (len(counts) > 1))
     mode = next((mode for mode, marks in MARKS.items() if all(mark in file.words for mark in marks)), None)
     if mode is None:
         raise InputError(
@@ -171,7 +175,8 @@ def _bundle(file: _ArpaFile, normaliser: NormaliserSettings) -> ModelBundle:
 
     model = NGramModel(NGramConfig(order=len(levels)), len(tokens))
     model.levels = nn.ModuleList(levels)
-    form, evidence = f"n-grams of order {len(counts)}, ARPA", f"line {file.start}: {DATA}"
+    form = f"n-grams of order {len(counts)}, ARPA"
+    evidence = f"line {file.start}: {DATA}"
     numbers = {f"{order}-grams": number for order, number in enumerate(counts, 1)}
     announce(ReadingReport(file.source, form, numbers, evidence, file.remarks.all(), sample))
     settings = ModelSettings(model.config, normaliser, mode.carry_state, mode.predict_eos)
@@ -326,7 +331,10 @@ class _ArpaFile:
         Empty lines are skipped. Memory grows with the n-grams that are read, whatever number is declared.
         """
         self.skip_title(f"\\{order}-grams:")
-        log_probs, back_offs, words, ids = array("d"), array("d"), array("q"), self.words
+        log_probs = array("d")
+        back_offs = array("d")
+        words = array("q")
+        ids = self.words
         most = Level.value_ranges["back_offs"][1] if has_back_offs else 0.0
         least = -sys.float_info.max if has_back_offs else 0.0
         places = self._places = _Places(self.number)
@@ -336,7 +344,8 @@ class _ArpaFile:
             # Usual lines have a tab before and after the words, and single spaces between them.
             parts = line.split("\t")
             fields = parts[1].split(" ") if 1 < len(parts) < 4 else []
-            value, weight = parts[0], parts[2] if len(parts) == 3 else ""
+            value = parts[0]
+            weight = parts[2] if len(parts) == 3 else ""
             is_odd = len(fields) != order or "" in fields
             if is_odd or (("_" in line or not line.isascii()) and (value + weight).strip(_NUMERIC)):
                 if not line.strip():
@@ -348,7 +357,8 @@ class _ArpaFile:
                 value, fields, weight = self._fields(line, places.line(index), order, has_back_offs)
 
             try:
-                log_prob, back_off = float(value), float(weight) if weight else 0.0
+                log_prob = float(value)
+                back_off = float(weight) if weight else 0.0
             except ValueError:
                 log_prob = back_off = math.nan
             if log_prob == -math.inf and fields == [_SENTENCE_START]:
@@ -374,7 +384,8 @@ class _ArpaFile:
                 self.line = next(self._lines, None)
                 break
 
-        self.number, declared = places.line(index), self._declared[order - 1]
+        self.number = places.line(index)
+        declared = self._declared[order - 1]
         if index < number:
             raise self.fault(f"{number:,} {order}-grams, not only {index:,}, because line {declared} declares them")
         self._read = f"line {declared} declares {amount(number, f'{order}-gram')}"
@@ -490,7 +501,11 @@ def _lines(path: str | Path) -> Iterator[str]:
     Raises:
         InputError: as `open_bytes` does, for what is not UTF-8 text, and for a line that is too long.
     """
-    source, number, offset, rest, line_end = source_name(path), 1, 0, b"", b""
+    source = source_name(path)
+    number = 1
+    offset = 0
+    rest = b""
+    line_end = b""
     with open_bytes(path) as file:
         while piece := file.read(_PIECE):
             content = rest + piece

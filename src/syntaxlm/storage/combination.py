@@ -86,7 +86,8 @@ def member(bundle: ModelBundle, number: int) -> ModelBundle:
     if not 1 <= number <= len(model.parsers):
         raise InputError(f"member: found {number}; expected 1 to {len(model.parsers)}, a parser of the combination")
     config: Any = bundle.settings.model
-    vocabulary, size = bundle.vocabulary, config.vocabulary_sizes[number - 1]
+    vocabulary = bundle.vocabulary
+    size = config.vocabulary_sizes[number - 1]
     names: dict[int, set[str]] = {}
     for token, word in zip(vocabulary.tokens, model.parser_tokens[number - 1].tolist(), strict=True):
         names.setdefault(word, set()).add(token)

@@ -28,7 +28,9 @@ from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.normaliser_settings import NormaliserSettings
 from syntaxlm.text.vocabulary import Vocabulary
 
-CONFIG, VOCABULARY, WEIGHTS = "config.json", "vocabulary.json", "weights.safetensors"
+CONFIG = "config.json"
+VOCABULARY = "vocabulary.json"
+WEIGHTS = "weights.safetensors"
 STOPS, STOP_WEIGHTS = "stops.json", "stops.safetensors"  # stop classifiers, beside the model
 LABELS = "labels.json"  # edge labels, for models that read dependency trees
 OF_VOCABULARY = "vocabulary"  # metadata key of weights: the fingerprint of their vocabulary
@@ -267,7 +269,8 @@ def read_model(folder: str | Path) -> ModelBundle:
 
 def _contradictions(settings: ModelSettings) -> list[str]:
     """Return a line for each way in which the model cannot read text as it is stored."""
-    name, model_reads = settings.model.name, MODELS[settings.model.name].reads
+    name = settings.model.name
+    model_reads = MODELS[settings.model.name].reads
     faults = []
     if settings.carry_state and model_reads != "tokens":
         what = "dependency trees" if model_reads == "trees" else "whole sentences"

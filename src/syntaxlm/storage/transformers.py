@@ -157,7 +157,9 @@ def _check_causal(network: Any, start: int, name: str) -> int:
 def _quiet(transformers: Any) -> Iterator[None]:
     """Show the library's progress bars on a terminal only, and only its errors."""
     logging = transformers.utils.logging
-    console, verbosity, shown = error_console(), logging.get_verbosity(), logging.is_progress_bar_enabled()
+    console = error_console()
+    verbosity = logging.get_verbosity()
+    shown = logging.is_progress_bar_enabled()
     logging.set_verbosity_error()
     if console.quiet or not console.is_terminal:
         logging.disable_progress_bar()

@@ -65,7 +65,8 @@ class WrittenLines:
         before = np.repeat(line_starts[:-1], np.diff(offsets))  # the first character of the line of each word
 
         # A quotation mark that is a word opens if the number of marks in its line up to it is odd.
-        opens, quotes = np.zeros(len(starts), np.bool_), np.flatnonzero(codes == ord('"'))
+        opens = np.zeros(len(starts), np.bool_)
+        quotes = np.flatnonzero(codes == ord('"'))
         alone = np.flatnonzero((codes[starts] == ord('"')) & (ends - starts == 1))
         opens[alone] = np.diff(np.searchsorted(quotes, [before[alone], ends[alone]]), axis=0)[0] % 2
         return WrittenLines(lines, text.split(), offsets, starts - before, opens)
@@ -116,7 +117,8 @@ class EncodedLines:
         """Return the parts of lines that were read one by one, for a character-level model."""
         offsets = offsets_of(np.array(list(map(len, aligned)), np.int64))
         parts = list(chain.from_iterable(aligned))
-        written, tokens = [part.written for part in parts], [part.token for part in parts]
+        written = [part.written for part in parts]
+        tokens = [part.token for part in parts]
         ids = np.array([-1 if token is None else id_of(token) for token in tokens], np.int64)
         starts, ends = (np.array([part[place] for part in parts], np.int64) for place in (1, 2))
         return cls(lines, offsets, written, tokens, ids, starts, ends, in_characters=True)
@@ -159,7 +161,8 @@ class EncodedLines:
         edges = np.flatnonzero(is_first)
 
         # The ids of each word, and its first and last character.
-        ids, before = self.ids[self.is_read].tolist(), offsets_of(self.is_read)[edges].tolist()
+        ids = self.ids[self.is_read].tolist()
+        before = offsets_of(self.is_read)[edges].tolist()
         word_ids = [tuple(ids[start:end]) for start, end in pairwise(before)]
         words = list(map(WrittenWord, starts[edges[:-1]].tolist(), ends[edges[1:] - 1].tolist(), word_ids))
         return (words[start:end] for start, end in pairwise(np.searchsorted(edges, self.offsets).tolist()))
@@ -186,8 +189,10 @@ class _PartColumns:
     @staticmethod
     def of(words: Sequence[Sequence[AlignedToken]], id_of: Callable[[str], int]) -> _PartColumns:
         """Return the columns of the parts of words."""
-        counts, parts = np.array(list(map(len, words)), np.int64), list(chain.from_iterable(words))
-        texts, numbers = np.zeros((2, len(parts)), np.object_), np.zeros((3, len(parts)), np.int64)
+        counts = np.array(list(map(len, words)), np.int64)
+        parts = list(chain.from_iterable(words))
+        texts = np.zeros((2, len(parts)), np.object_)
+        numbers = np.zeros((3, len(parts)), np.int64)
         written, starts, ends, tokens = zip(*parts, strict=True) if parts else ((), (), (), ())
         texts[0], texts[1] = written, tokens
         numbers[0] = [-1 if token is None else id_of(token) for token in tokens]
@@ -265,7 +270,8 @@ class WordForms:
 
         # The parts of all words, with their positions in the lines.
         columns = known.columns  # only now: they have all words with a number
-        places, counts = item_indices(columns.offsets, words), np.diff(columns.offsets)[words]
+        places = item_indices(columns.offsets, words)
+        counts = np.diff(columns.offsets)[words]
         before = np.repeat(text.starts, counts)
         written, tokens = columns.texts[:, places].tolist()
         ids, starts, ends = columns.numbers[:, places]

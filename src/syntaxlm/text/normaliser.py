@@ -124,7 +124,9 @@ class Normaliser:
 
     def __init__(self, settings: NormaliserSettings | None = None) -> None:
         settings = settings or NormaliserSettings()
-        self.settings, self.units, self.space = settings, settings.units, settings.space
+        self.settings = settings
+        self.units = settings.units
+        self.space = settings.space
 
         form = settings.unicode_form
         self._form: Callable[[str], str] = str if form == "keep" else partial(unicodedata.normalize, form)
@@ -219,7 +221,8 @@ class Normaliser:
                     before = aligned[-1].end
                     space = self.space if is_after_token and is_read else None
                     aligned.append(AlignedToken(line[before:start], before, start, space))
-                is_after_piece, is_after_token = True, is_after_token or is_read
+                is_after_piece = True
+                is_after_token = is_after_token or is_read
 
             if pieces is None or line[start:end] == text:
                 aligned += [AlignedToken(part, start + low, start + high, token) for part, low, high, token in parts]
@@ -334,14 +337,16 @@ class Normaliser:
         the word. With `runs`, a run of digits is one span.
         """
         form = self._form
-        joins_digits, is_in_form = self.settings.numbers == "runs", form(word) == word
+        joins_digits = self.settings.numbers == "runs"
+        is_in_form = form(word) == word
         if is_in_form and not joins_digits:
             return list(range(len(word) + 1))
         edges = [0]
         for place in range(1, len(word)):
             continues = joins_digits and word[place].isdecimal() and word[place - 1].isdecimal()
             if not is_in_form and not continues and place - edges[-1] < _LONGEST_SEGMENT:
-                before, character = word[edges[-1] : place], word[place]
+                before = word[edges[-1] : place]
+                character = word[place]
                 continues = form(before + character) != form(before) + form(character)
             if not continues:
                 edges.append(place)

@@ -106,7 +106,10 @@ class TextReader:
         style: TreebankStyle = AS_TOKENISED,
         adapts: bool = False,
     ) -> None:
-        self.normaliser, self.vocabulary, self.style, self.adapts = normaliser, vocabulary, style, adapts
+        self.normaliser = normaliser
+        self.vocabulary = vocabulary
+        self.style = style
+        self.adapts = adapts
         self.is_plain = style == AS_TOKENISED and not adapts
         self._known_ids = lru_cache(REMEMBERED_WORDS)(self._find_known_ids)
         self._rank = lru_cache(REMEMBERED_WORDS)(self._find_rank)

@@ -59,7 +59,9 @@ class Vocabulary:
 
     def __init__(self, tokens: Sequence[str], unknown: str = "<unk>", begin: str = "<s>", end: str = "</s>") -> None:
         self.tokens: Sequence[str] = tuple(tokens)
-        self.unknown, self.begin, self.end = unknown, begin, end
+        self.unknown = unknown
+        self.begin = begin
+        self.end = end
         ids: dict[str, int] = {token: number for number, token in enumerate(self.tokens)}
         if len(ids) < len(self.tokens):
             twice = [token for token, count in Counter(self.tokens).items() if count > 1]
@@ -71,7 +73,9 @@ class Vocabulary:
                 raise InputError(f"the vocabulary of {len(self.tokens)} tokens lacks its {role} token {token!r}")
         if unknown in (begin, end):
             raise InputError(f"the token {unknown!r} of the vocabulary is both the unknown token and BOS or EOS")
-        self.unknown_id, self.begin_id, self.end_id = ids[unknown], ids[begin], ids[end]
+        self.unknown_id = ids[unknown]
+        self.begin_id = ids[begin]
+        self.end_id = ids[end]
 
         # Tokens such as <unk:ing> are classes of unknown words.
         before, after = _around_class(unknown)
@@ -85,7 +89,8 @@ class Vocabulary:
         self._ids_in_text = _Ids(ids)
         for token in {begin, end}:
             del self._ids_in_text[token]
-        self._ids_in_text.unknown_id, self._ids_in_text.classes = self.unknown_id, classes
+        self._ids_in_text.unknown_id = self.unknown_id
+        self._ids_in_text.classes = classes
 
     @classmethod
     def build(

@@ -104,13 +104,16 @@ class Averaging:
         Returns:
             Its effect: averaging begins, restarts from the average (fine-tuning), or the run ends.
         """
-        patience, last, first = settings.average_patience, settings.finetune_epoch, settings.average_from_epoch
+        patience = settings.average_patience
+        last = settings.finetune_epoch
+        first = settings.average_from_epoch
         risen = patience is not None and len(self.losses) > patience and loss > min(self.losses[:-patience])
         self.losses.append(loss)
         if self.restarted is not None:
             return "ends" if risen else None
         if last is not None and epochs >= last:
-            self.began, self.restarted = steps if self.began is None else self.began, steps
+            self.began = steps if self.began is None else self.began
+            self.restarted = steps
             self.losses = []
             return "restarts"
         if self.began is None and (risen or (first is not None and epochs >= first)):
@@ -223,7 +226,8 @@ def _trainer_state(metadata: Mapping[str, str], path: Path) -> TrainerState:
     except (KeyError, ValueError, RecursionError) as error:
         raise InputError(f"{path}: not a valid checkpoint: {error!r}") from None
     progress = read_settings(TrainerState, fields, f"{path}: progress")
-    began, restarted = progress.averaging.began, progress.averaging.restarted
+    began = progress.averaging.began
+    restarted = progress.averaging.restarted
     in_order = 0 <= (began or 0) <= (restarted or began or 0) <= progress.steps
     if (began is None and restarted is not None) or not in_order:
         raise InputError(

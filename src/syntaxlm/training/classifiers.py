@@ -101,7 +101,8 @@ class PairTask(Task):
         write_weights(folder, self.model, self.vocabulary)
 
     def evaluated(self, result: TrainingResult) -> TrainingResult:
-        classifier, test = read_classifier(result.folder), self.recipe.pairs.test
+        classifier = read_classifier(result.folder)
+        test = self.recipe.pairs.test
         self.model = classifier.classifier.to(self.model.device)
         evaluate = evaluate_inference if self.recipe.pairs.task == "logic" else evaluate_classifier
         return dataclasses.replace(
@@ -118,7 +119,11 @@ class PairBatches:
     carries_state = False
 
     def __init__(self, pairs: EncodedPairs, size: int, seed: int, rank: int, ranks: int) -> None:
-        self.pairs, self.size, self.seed, self.rank, self.ranks = pairs, size, seed, rank, ranks
+        self.pairs = pairs
+        self.size = size
+        self.seed = seed
+        self.rank = rank
+        self.ranks = ranks
         if len(pairs) < ranks:
             raise InputError(f"found {len(pairs)} training pairs; expected at least one for each of {ranks} processes")
 

@@ -136,7 +136,8 @@ class LanguageModelTask(Task):
         Raises:
             InputError: for one that does not fit in memory.
         """
-        batches, without_scores = self.recipe.batches, not isinstance(self.model, ScoresSentences)
+        batches = self.recipe.batches
+        without_scores = not isinstance(self.model, ScoresSentences)
         if isinstance(batches, StreamBatchSettings):
             return
         limits = [(self.train, batches.maximum_words)]
@@ -158,7 +159,8 @@ class LanguageModelTask(Task):
                 )
             if self.model.reads != "sentences":
                 continue
-            words, place = int(kept.max()), f"{corpus.source}, line {corpus.line_numbers[kept.argmax()]}"
+            words = int(kept.max())
+            place = f"{corpus.source}, line {corpus.line_numbers[kept.argmax()]}"
             if isinstance(self.model, ScoresSentences):
                 try:
                     self.model.check_length(words)
@@ -208,7 +210,8 @@ class LanguageModelTask(Task):
         with torch.no_grad():
             for batch in self._in_order(self.valid, TOKEN_BUDGET).iterate():
                 loss_of_batch = model.loss(batch.to(model.device))
-                total, count = total + float(loss_of_batch.total), count + loss_of_batch.count
+                total = total + float(loss_of_batch.total)
+                count = count + loss_of_batch.count
         if not count:
             raise InputError(f"{self.recipe.data.valid}: found nothing to validate on; expected more known words")
         value = total / count
@@ -330,7 +333,8 @@ class TextTask(LanguageModelTask):
 
     def _counts(self) -> TextCounts:
         """Count all words, first and last words, and one-word sentences."""
-        ids, offsets = np.asarray(self.train.ids), np.asarray(self.train.offsets)
+        ids = np.asarray(self.train.ids)
+        offsets = np.asarray(self.train.offsets)
         last, several = ids[offsets[1:] - 1], self.train.lengths > 1
         counted = ids, ids[offsets[:-1][several]], last[several], last[self.train.lengths == 1]
         words, starts, ends, alone = (
@@ -340,7 +344,9 @@ class TextTask(LanguageModelTask):
         return TextCounts(words, first_words=starts, final_words=ends, one_word_sentences=alone, parsers=parsers)
 
     def batches(self, rank: int, ranks: int) -> Batches:
-        text, batches, seed = self.recipe.text, self.recipe.batches, self.recipe.run.seed
+        text = self.recipe.text
+        batches = self.recipe.batches
+        seed = self.recipe.run.seed
         focused = bool(text.focus)
         spans = union([trees.spans for trees in self.supervision]) if focused else None
         if self.supervision and not focused:
@@ -393,7 +399,8 @@ class TextTask(LanguageModelTask):
         )
 
     def limit_evaluation(self, words: int) -> None:
-        longest, valid = getattr(self.recipe.batches, "maximum_words", None), self.valid
+        longest = getattr(self.recipe.batches, "maximum_words", None)
+        valid = self.valid
         assert valid is not None, "models that are trained by gradient descent have validation text"
         self.valid = valid.first(words, self.vocabulary, longest)
         if self.valid_spans is not None:

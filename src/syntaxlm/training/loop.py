@@ -61,7 +61,9 @@ class LossModule(nn.Module):
 
 def build_optimiser(model: nn.Module, settings: OptimiserSettings) -> torch.optim.Optimizer:
     """Return the optimiser of a recipe: fused Adam or AdamW, or plain SGD."""
-    rate, decay, betas = settings.learning_rate, settings.weight_decay, (settings.beta1, settings.beta2)
+    rate = settings.learning_rate
+    decay = settings.weight_decay
+    betas = (settings.beta1, settings.beta2)
     if settings.kind == "sgd":
         return torch.optim.SGD(model.parameters(), lr=rate, weight_decay=decay)
     if settings.kind == "adam":
@@ -142,8 +144,12 @@ class Loop:
     """Trains a task until the schedule ends or a stop is requested."""
 
     def __init__(self, task: Task, recipe: TrainingSettings, processes: Processes, log: RunLog) -> None:
-        self.task, self.processes, self.log = task, processes, log
-        self.settings, self.schedule, self.run = recipe.optimiser, recipe.schedule, recipe.run
+        self.task = task
+        self.processes = processes
+        self.log = log
+        self.settings = recipe.optimiser
+        self.schedule = recipe.schedule
+        self.run = recipe.run
         self.stop_requested = False
         self._earlier = 0.0  # seconds of earlier parts of the run
 
@@ -168,7 +174,9 @@ class Loop:
         if lowest:
             trainer.lowest_loss = cost
         if lowest or schedule.keep == "last":
-            trainer.best_loss, trainer.best_step, trainer.best_epoch = cost, step, epochs
+            trainer.best_loss = cost
+            trainer.best_step = step
+            trainer.best_epoch = epochs
             if self.processes.is_first:
                 self.task.write_weights(self.log.folder)
         if schedule.stop_patience is not None and trainer.without_best >= schedule.stop_patience:
@@ -205,7 +213,8 @@ class GradientLoop(Loop):
             return
         if read_trainer_state(folder).averaging.began is not None:
             self._change_to_sgd()
-        device, place = self.processes.device, (self.processes.rank, self.processes.count)
+        device = self.processes.device
+        place = (self.processes.rank, self.processes.count)
         self.state, trainer, self.average.means = read_checkpoint(folder, self.task.model, self.optimiser, *place)
         self.log.trainer, self.epoch_batches = trainer, self.batches.count(trainer.epoch)
         self._earlier = trainer.seconds
@@ -272,7 +281,9 @@ class GradientLoop(Loop):
 
     def _step(self, batch: Batch) -> None:
         """Train on one batch: forward pass, backward pass, optimiser step."""
-        trainer, settings, processes = self.log.trainer, self.settings, self.processes
+        trainer = self.log.trainer
+        settings = self.settings
+        processes = self.processes
 
         # The learning rate rises linearly during the warm-up; some tasks scale it by the length of the batch.
         self.task.set_epoch(self.epochs)
@@ -336,7 +347,8 @@ class GradientLoop(Loop):
         minutes = steps * (trainer.seconds - self._earlier) / done / 60
         if self.schedule.minutes is not None:
             left = self.schedule.minutes * TRAINING_SHARE * (1 - self._time_used())
-            steps, minutes = round(steps * min(1.0, left / minutes)) if minutes else 0, min(minutes, left)
+            steps = round(steps * min(1.0, left / minutes)) if minutes else 0
+            minutes = min(minutes, left)
         self.log.report(
             "plan", self.epoch_batches, {"steps": steps, "count": steps * self._counted // done, "minutes": minutes}
         )
@@ -347,7 +359,9 @@ class GradientLoop(Loop):
         Args:
             factor: see `Task.rate_factor`.
         """
-        trainer, settings, schedule = self.log.trainer, self.settings, self.schedule
+        trainer = self.log.trainer
+        settings = self.settings
+        schedule = self.schedule
         averaged = settings.average_learning_rate if trainer.averaging.began is not None else None
         rate = (settings.learning_rate if averaged is None else averaged) * trainer.plateau.scale
         if schedule.decay != "none":
@@ -428,7 +442,9 @@ class GradientLoop(Loop):
             raise self._diverged(what, loss, expected or "a finite number")
 
     def _diverged(self, what: str, value: float, expected: str) -> InputError:
-        trainer, log, lower = self.log.trainer, self.log, f"a lower {self.task.remedies}"
+        trainer = self.log.trainer
+        log = self.log
+        lower = f"a lower {self.task.remedies}"
         kept = f"The weights of step {trainer.best_step} are kept. " if trainer.best_step else ""
         advice = f"{kept}Train again with {lower}" + (", into another folder." if log.resumable else ".")
         # A checkpoint of the present step contains the diverged weights.

@@ -41,7 +41,8 @@ class Processes:
     """
 
     def __init__(self, accelerator: str, precision: str, wait: float = 1800.0) -> None:
-        cuda, mps = torch.cuda.is_available(), torch.backends.mps.is_available()
+        cuda = torch.cuda.is_available()
+        mps = torch.backends.mps.is_available()
         if (accelerator == "cuda" and not cuda) or (accelerator == "mps" and not mps):
             raise InputError(
                 f"run.accelerator: found {accelerator}, which is not available; expected an accelerator that torch can"
@@ -55,7 +56,8 @@ class Processes:
             raise InputError(f"run.accelerator: mps runs one process; found {self.count}. Set it to cpu")
         self.device = torch.device(accelerator)
         if accelerator == "cuda":
-            number, gpus = _whole_number("LOCAL_RANK", 0), torch.cuda.device_count()
+            number = _whole_number("LOCAL_RANK", 0)
+            gpus = torch.cuda.device_count()
             if not 0 <= number < gpus:
                 raise InputError(
                     f"process {number + 1} of this machine has no GPU: found {gpus}; start at most one process per GPU,"

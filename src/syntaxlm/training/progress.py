@@ -63,7 +63,9 @@ class ProgressDisplay(ExitStack):
 
     def __init__(self, recipe: TrainingSettings, console: Console) -> None:
         super().__init__()
-        self.schedule, self.console, self.unit = recipe.schedule, console, recipe.unit
+        self.schedule = recipe.schedule
+        self.console = console
+        self.unit = recipe.unit
         self._work, self._started = Progress("training"), False
         self._counted, self._seconds = 0, 0.0  # at the last measurement of the speed
 
@@ -119,5 +121,6 @@ class ProgressDisplay(ExitStack):
         new = trainer.loss_count - self._counted
         speed = f"  {new / max(1e-9, trainer.seconds - self._seconds):,.0f} {self.unit}/s" if new > 0 else ""
         if new <= 0 or trainer.seconds - self._seconds > 10:
-            self._counted, self._seconds = trainer.loss_count, trainer.seconds
+            self._counted = trainer.loss_count
+            self._seconds = trainer.seconds
         work.note = f"loss {trainer.loss_sum / trainer.loss_count:.3f}{speed}"

@@ -278,7 +278,9 @@ class OptimiserSettings(Settings, section="optimiser"):
         return any(setting is not None for setting in starts)
 
     def contradictions(self) -> list[str]:
-        faults, last, first = [], self.finetune_epoch, self.average_from_epoch
+        faults = []
+        last = self.finetune_epoch
+        first = self.average_from_epoch
         if self.average_learning_rate is not None and not self.averages:
             faults.append(
                 f"average_learning_rate: found {self.average_learning_rate}; expected null, or a setting that starts"

@@ -21,7 +21,10 @@ from syntaxlm.evaluation.pair_classification import ClassificationReport, Infere
 from syntaxlm.evaluation.perplexity import LanguageModelScore
 from syntaxlm.models.abilities import Criterion
 
-RECIPE, METRICS, INPUTS, CHECKPOINT = "recipe.yaml", "metrics.jsonl", "inputs.json", "checkpoint.safetensors"
+RECIPE = "recipe.yaml"
+METRICS = "metrics.jsonl"
+INPUTS = "inputs.json"
+CHECKPOINT = "checkpoint.safetensors"
 RESULT = "result.json"
 
 

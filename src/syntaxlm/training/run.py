@@ -146,7 +146,10 @@ class Run:
 
     def _prepare(self, new: bool) -> None:
         """Prepare data, model and loop. Settings are written only if this succeeds."""
-        recipe, folder, processes, log = self.recipe, self.folder, self.processes, self.log
+        recipe = self.recipe
+        folder = self.folder
+        processes = self.processes
+        log = self.log
 
         def check_inputs() -> None:
             fingerprints = self.fingerprints = fingerprints_of(recipe)
@@ -334,7 +337,8 @@ def check_fingerprints(folder: Path, fingerprints: Fingerprints) -> None:
         raise InputError(f'{path}: expected the entry "sha256", with the hashes of files by setting')
     faults = []
     for setting in before | fingerprints:
-        then, now = before.get(setting, {}), fingerprints.get(setting, {})
+        then = before.get(setting, {})
+        now = fingerprints.get(setting, {})
         faults += [f"{file}: changed since the run started ({setting})" for file in then if then[file] != now.get(file)]
         faults += [f"{file}: added since the run started ({setting})" for file in now if file not in then]
     if faults:

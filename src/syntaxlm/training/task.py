@@ -96,7 +96,9 @@ class RunLog:
     def __init__(
         self, folder: Path, callback: ProgressCallback | None = None, active: bool = True, resumable: bool = True
     ) -> None:
-        self.folder, self.active, self.resumable = folder, active, resumable
+        self.folder = folder
+        self.active = active
+        self.resumable = resumable
         self.began = time.monotonic()
         self.trainer = TrainerState()
         self._callback = callback if active else None

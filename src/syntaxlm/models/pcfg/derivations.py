@@ -68,7 +68,8 @@ class Sampler:
                 left, right = divmod(self._draw_index("pairs", symbol, generator), symbols)
             else:
                 factor = self._draw_index("parent", symbol, generator) if "parent" in self._tables else symbol
-                left, right = self._draw_index("left", factor, generator), self._draw_index("right", factor, generator)
+                left = self._draw_index("left", factor, generator)
+                right = self._draw_index("right", factor, generator)
             waiting += [(len(spans) - 1, True), (right, False), (left, False)]
 
         closed = tuple((first, last, symbol) for first, last, symbol in spans)
@@ -105,9 +106,11 @@ def top_rules(rules: Rules, nonterminal: int, count: int) -> list[SymbolRule]:
         pairs = zip(places.tolist(), values.tolist(), strict=True)
         return [SymbolRule(place // symbols, place % symbols, probability) for place, probability in pairs]
     if rules.parent is None:
-        left, right = rules.left[nonterminal, None].double(), rules.right[nonterminal, None].double()
+        left = rules.left[nonterminal, None].double()
+        right = rules.right[nonterminal, None].double()
     else:
-        left, right = rules.parent[nonterminal, :, None].double() * rules.left.double(), rules.right.double()
+        left = rules.parent[nonterminal, :, None].double() * rules.left.double()
+        right = rules.right.double()
     symbols = left.shape[1]
     bounds, order = (right.amax(1) @ left).sort(descending=True)
     size = max(1, _PAIRS_TOGETHER // symbols)

@@ -83,7 +83,8 @@ class Grammar(nn.Module, ABC):
 
     def __init__(self, config: PCFGConfig, vocabulary_size: int) -> None:
         super().__init__()
-        self.nonterminal_count, self.preterminal_count = config.nonterminals, config.preterminals
+        self.nonterminal_count = config.nonterminals
+        self.preterminal_count = config.preterminals
         self.vocabulary_size = vocabulary_size
 
     @abstractmethod
@@ -160,7 +161,8 @@ class HolographicGrammar(Grammar):
     def rules(self) -> FactoredRules:
         symbols = self.symbols
         parents = symbols[: self.nonterminal_count]
-        spectrum, tau = torch.fft.rfft(parents), self.log_tau_rule.exp()
+        spectrum = torch.fft.rfft(parents)
+        tau = self.log_tau_rule.exp()
         left, right = (product_softmax(tau * _bound(spectrum, side), symbols) for side in (self.left, self.right))
         root = linear(self.start, parents)[0].to(left.dtype) * self.log_tau_root.exp()
         return FactoredRules(torch.softmax(root, 0), left, right)
@@ -219,7 +221,8 @@ class NeuralGrammar(Grammar):
         Args:
             input_size: features of the networks' input.
         """
-        size, symbols = config.embedding_size, config.nonterminals + config.preterminals
+        size = config.embedding_size
+        symbols = config.nonterminals + config.preterminals
         counts = config.nonterminals, config.preterminals, 1
         self.nonterminals, self.preterminals, self.start = (_embedding(count, size) for count in counts)
         self.rule = nn.Linear(input_size, symbols**2)
@@ -249,7 +252,8 @@ class CompoundGrammar(NeuralGrammar):
 
     def __init__(self, config: CompoundPCFGConfig, vocabulary_size: int) -> None:
         super(NeuralGrammar, self).__init__(config, vocabulary_size)
-        self.latent_size, size = config.latent_size, config.encoder_size
+        self.latent_size = config.latent_size
+        size = config.encoder_size
         self._make(config, config.embedding_size + config.latent_size)
         self.words = nn.Embedding(vocabulary_size, size)
         self.encoder = nn.LSTM(size, size, bidirectional=True)

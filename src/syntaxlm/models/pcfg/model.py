@@ -84,7 +84,8 @@ class PCFG(SentencePCFG, PredictsNextToken):
 
     def _check_prefixes(self, words: int) -> None:
         """Raise InputError if the prefix probabilities of a sentence do not fit in this machine's memory."""
-        spans, symbols = words * (words + 1) // 2, self.nonterminal_count
+        spans = words * (words + 1) // 2
+        symbols = self.nonterminal_count
         size = spans * (3 * self.config.rule_rows + _OTHER_VALUES_PER_SPAN)
         if self.config.full_table:  # both charts, and copies of the children of the spans of one width
             size = spans * 4 * symbols + words * (symbols + self.config.preterminals) ** 2
@@ -92,7 +93,8 @@ class PCFG(SentencePCFG, PredictsNextToken):
 
     def _prefixes(self, sentences: Sentences) -> tuple[Tensor, Tensor]:
         """Return natural log-probabilities of prefixes of 0 to n words, and as whole sentences: (B, n + 1) each."""
-        share, rest = self.one_word_share.double().log(), torch.log1p(-self.one_word_share.double())
+        share = self.one_word_share.double().log()
+        rest = torch.log1p(-self.one_word_share.double())
         shape = len(sentences.lengths), max(sentences.lengths) + 1
         self._check_prefixes(max(sentences.lengths))
         prefixes = self.unigrams.new_full(shape, -torch.inf, dtype=torch.float64)

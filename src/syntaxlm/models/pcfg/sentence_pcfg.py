@@ -131,14 +131,16 @@ class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBe
     def step_size(self, tokens: int, longest: int) -> int:
         """As in `TrainsByGradient`: layers read symbols, not tokens, and a batch has charts and tables of rules."""
         config, words = self.config, self.vocabulary_size - SPECIALS
-        symbols, sentences = config.nonterminals + config.preterminals, -(-tokens // longest)
+        symbols = config.nonterminals + config.preterminals
+        sentences = -(-tokens // longest)
         grammars = sentences if self.grammar.latent_size else 1  # with a sentence vector, each sentence has its own
         linear = [module.weight for module in self.grammar.modules() if isinstance(module, nn.Linear)]
         layers = sum(sum(weight.shape) for weight in linear if len(weight) not in (words, symbols**2))
         factors = config.rule_rows
         rules = factors * symbols * (symbols if config.full_table else 2)
         emissions = config.preterminals * (tokens if grammars > 1 else min(tokens, words))
-        spans, pairs = tokens * (longest + 1) // 2, tokens * (longest**2 - 1) // 6
+        spans = tokens * (longest + 1) // 2
+        pairs = tokens * (longest**2 - 1) // 6
         chart = spans * factors * _BYTES_PER_PROBABILITY // 4
         if config.full_table:  # autograd keeps both parts of each split, and the products of symbols of each span
             chart += (4 * pairs + 3 * spans * factors) * factors
@@ -219,7 +221,8 @@ class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBe
             layout = Layout(part.lengths, self.device)
             log_probs = log_partition(tables.rules, tables.emissions, tables.words, layout, part_weights)
             if not torch.is_grad_enabled() and bool((log_probs == -torch.inf).any()):  # too small for this precision
-                rules, emissions = tables.rules.double(), tables.emissions.double()
+                rules = tables.rules.double()
+                emissions = tables.emissions.double()
                 log_probs = log_partition(rules, emissions, tables.words, layout, part_weights)
             if tables.penalties is not None:
                 log_probs = log_probs - tables.penalties
@@ -238,7 +241,8 @@ class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBe
         computed in bfloat16, as in training; the marginals are then within a few hundredths of the float32 ones. Full
         tables have no such kernels.
         """
-        sentences, device_type = self._sentences(batch, closed=True), self.device.type
+        sentences = self._sentences(batch, closed=True)
+        device_type = self.device.type
         is_fast = tiles_usable() and not self.config.full_table if device_type == "cpu" else device_type == "cuda"
         low = self.unigrams.dtype == torch.float32 and is_fast
         with torch.autocast(device_type, torch.bfloat16, enabled=low or torch.is_autocast_enabled(device_type)):
@@ -247,7 +251,8 @@ class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBe
             marginals = self.unigrams.new_zeros(shape)
             labels = torch.full(shape, -1, device=self.device) if labelled else None
             for index, part in self._groups(sentences, _PROBABILITIES_TOGETHER // 2):
-                tables, layout = self._tables(part), Layout(part.lengths, self.device)
+                tables = self._tables(part)
+                layout = Layout(part.lengths, self.device)
                 chart = posteriors(tables.rules, tables.emissions, tables.words, layout, labels=labelled)
                 size = chart.marginals.shape[-1]
                 marginals = marginals.to(chart.marginals.dtype)
@@ -291,7 +296,8 @@ class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBe
         sentences = self._sentences(batch, closed=True)
         trees: list[list[TreeSpans]] = [[[] for _ in range(count)] for _ in sentences.lengths]
         for index, part in self._groups(sentences, _PROBABILITIES_TOGETHER // 2):
-            tables, layout = self._tables(part), Layout(part.lengths, self.device)
+            tables = self._tables(part)
+            layout = Layout(part.lengths, self.device)
             samples = sample_trees(tables.rules, tables.emissions, tables.words, layout, count, generator)
             for column, sentence_trees in zip(index.tolist(), samples, strict=True):
                 trees[column] = sentence_trees
@@ -317,7 +323,8 @@ class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBe
         self, count: int, maximum_words: int, generator: np.random.Generator, *, omitted: int = 0
     ) -> list[SampledSentence]:
         """Sample sentences top-down (ancestral sampling)."""
-        share, alone = float(self.one_word_share), self.unigrams.double().exp().cumsum(0).cpu().numpy()
+        share = float(self.one_word_share)
+        alone = self.unigrams.double().exp().cumsum(0).cpu().numpy()
 
         def draw() -> SampledSentence:
             if generator.random() < share:

@@ -153,7 +153,9 @@ def posteriors(rules: Rules, emissions: Tensor, words: Tensor, layout: Layout, l
 
 def _labels(charts: InsideCharts, rules: FactoredRules) -> Tensor:
     """(rows,) the most probable symbol of each span, from charts with gradients of log Z."""
-    size, layout, count = charts.factors, charts.layout, len(rules.root)
+    size = charts.factors
+    layout = charts.layout
+    count = len(rules.root)
     longer = slice(layout.of_width(1).stop, layout.rows)  # spans of two words or more
     if rules.parent is None:
         symbols = charts.values[longer, :size] * charts.value_grads[longer, :size]
@@ -229,7 +231,10 @@ class InsideCharts:
     ) -> None:  # fmt: skip
         device, self.factors = left.device, len(root)
         self.library = kernels("inside", dtype, left, emissions) if layout.longest <= MOST_WORDS_IN_C else None
-        self.layout, self.dtype, self.root, self.words = layout, dtype, root, words[layout.words_order]
+        self.layout = layout
+        self.dtype = dtype
+        self.root = root
+        self.words = words[layout.words_order]
         self.preterminals = preterminals = left.shape[1] - self.factors
 
         # Factors and preterminals are padded for C.
@@ -378,7 +383,8 @@ class InsideCharts:
         greatest = logs.amax(1)
         factors = torch.exp(logs - greatest.clamp(min=torch.finfo(greatest.dtype).min)[:, None]).to(self.sum_dtype)
         for part in parts(len(left), self._together(width - 1)):
-            a, b = self.children[:, :size][left[part]], self.children[:, size:][right[part]]
+            a = self.children[:, :size][left[part]]
+            b = self.children[:, size:][right[part]]
             sums = torch.einsum("sk,skr->sr", factors[part], (a * b).to(self.sum_dtype))
             most = sums.amax(1)
             span = slice(rows.start + part.start, rows.start + part.stop)
@@ -391,7 +397,9 @@ class InsideCharts:
         """Let all spans that are one word longer add to the gradients of all their parts."""
         if width == self.layout.longest:
             return
-        rows, size, grads = self.layout.of_width(width + 1), self.size, self.children_grads
+        rows = self.layout.of_width(width + 1)
+        size = self.size
+        grads = self.children_grads
         left, right = self.layout.splits(width + 1, range(1, width + 1))
         parent = self.scales[rows, None]
         if self.weights is not None:
@@ -436,7 +444,9 @@ class TableGroup:
     """
 
     def __init__(self, rules: TableRules, sentences: Tensor, words: Tensor) -> None:
-        self.rules, self.sentences, self.words = rules, sentences, words
+        self.rules = rules
+        self.sentences = sentences
+        self.words = words
         self.nonterminals, self.preterminals = slice(rules.nonterminals), slice(rules.nonterminals, None)
         self._parts: dict[tuple[int, int, int, int], Tensor] = {}
 

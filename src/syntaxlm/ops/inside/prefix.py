@@ -96,7 +96,8 @@ def prefix_log_probs(rules: Rules, emissions: Tensor, words: Tensor, layout: Lay
     prefixes = root.new_full((layout.rows,), -torch.inf)
     opened = probabilities @ left[:, count:].T @ closure.T
     as_right = probabilities @ right[:, count:].T + opened @ right[:, :count].T
-    begun[: len(sorted_words)], scales[: len(sorted_words)] = as_right[sorted_words], top[sorted_words]
+    begun[: len(sorted_words)] = as_right[sorted_words]
+    scales[: len(sorted_words)] = top[sorted_words]
     prefixes[: len(sorted_words)] = (opened @ root).log()[sorted_words] + top[sorted_words]
 
     # pi(i, j) = Q sum over k of a(i, k) * c(k + 1, j), with c = right pi
@@ -129,7 +130,8 @@ def _complete_chart(
     rows = single if layout is None else layout.rows
     top, probabilities = _scaled(emissions)
     lefts, rights = (root.new_empty(rows, count) for _ in range(2))
-    scales, wholes = root.new_empty(rows), root.new_full((rows,), -torch.inf)
+    scales = root.new_empty(rows)
+    wholes = root.new_full((rows,), -torch.inf)
     lefts[:single], rights[:single] = ((probabilities @ side[:, count:].T)[sorted_words] for side in (left, right))
     scales[:single] = top[sorted_words]
     # beta(i, j) = sum over k of a(i, k) * b(k + 1, j), with a = left beta and b = right beta
@@ -138,7 +140,8 @@ def _complete_chart(
         span = layout.of_width(width)
         value, scales[span] = _split_sums(layout, width, lefts, scales, rights, scales)
         wholes[span] = (value @ root).log() + scales[span]
-        lefts[span], rights[span] = value @ left[:, :count].T, value @ right[:, :count].T
+        lefts[span] = value @ left[:, :count].T
+        rights[span] = value @ right[:, :count].T
     return lefts, scales, wholes
 
 

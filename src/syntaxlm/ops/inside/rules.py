@@ -88,7 +88,8 @@ class TableRules:
     binary: Tensor
 
     def __post_init__(self) -> None:
-        nonterminals, symbols = self.root.shape[-1], self.binary.shape[-1]
+        nonterminals = self.root.shape[-1]
+        symbols = self.binary.shape[-1]
         expected = (*self.root.shape, symbols, symbols)
         if tuple(self.binary.shape) != expected or symbols <= nonterminals:
             raise ValueError(
@@ -159,7 +160,8 @@ class Layout:
         self.rows = self._starts[-1]
 
         # From the words of the sorted sentences to the given words, and from sentences to their spans.
-        sentences, first = torch.arange(len(given)), given.cumsum(0) - given
+        sentences = torch.arange(len(given))
+        first = given.cumsum(0) - given
         sentence = sentences.repeat_interleave(self.lengths)
         order = (first[self.order] - self.begins)[sentence] + torch.arange(len(sentence))
         self.words_order = order.to(self.device)
@@ -232,6 +234,7 @@ class Layout:
         """(rows, k) each: the rows of the left and right child of all spans of a width, by width of the left child."""
         sentence, first, _ = (part[self.of_width(width), None] for part in self.spans)
         left = torch.tensor(lefts)[None].expand(len(sentence), -1)
-        sentence, first = sentence.expand_as(left), first.expand_as(left)
+        sentence = sentence.expand_as(left)
+        first = first.expand_as(left)
         children = self.row(sentence, first, left), self.row(sentence, first + left, width - left)
         return children[0].to(self.device), children[1].to(self.device)

@@ -49,7 +49,8 @@ class _FactorChoices:
 
     def tree(self, number: int) -> TreeSpans:
         """Return a tree of a sorted sentence."""
-        sentence, length = torch.tensor(number), int(self.layout.lengths[number])
+        sentence = torch.tensor(number)
+        length = int(self.layout.lengths[number])
 
         # P(k | i, j, factor) is proportional to a(i, k) b(k + 1, j)
         def split(start: int, width: int, factor: int) -> tuple[int, int, int]:
@@ -74,14 +75,17 @@ class _TableChoices:
 
     def __init__(self, group: TableGroup, emissions: Tensor, generator: np.random.Generator) -> None:
         chart = group.chart(emissions)
-        self.rules, self.generator, self.symbols = group.rules, generator, [spans.symbols for spans in chart]
+        self.rules = group.rules
+        self.generator = generator
+        self.symbols = [spans.symbols for spans in chart]
         self.values = [spans.values.cpu().numpy() for spans in chart]
         self.scales = [spans.scales.cpu().numpy() for spans in chart]
 
     def tree(self, number: int) -> TreeSpans:
         """Return a tree of a sentence of the group."""
         rules = self.rules.of(number)
-        root, table = rules.root.cpu().numpy(), rules.binary.cpu().numpy()
+        root = rules.root.cpu().numpy()
+        table = rules.binary.cpu().numpy()
 
         # P(k, B, C | i, j, A) is proportional to p(A -> B C) beta_B(i, k) beta_C(k + 1, j)
         def split(start: int, width: int, symbol: int) -> tuple[int, int, int]:
