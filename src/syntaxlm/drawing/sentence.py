@@ -13,8 +13,9 @@ import numpy.typing as npt
 from syntaxlm.core.errors import InputError
 from syntaxlm.drawing import svg
 from syntaxlm.drawing.dependencies import dependency_picture
-from syntaxlm.drawing.files import check_format, format_dependency_latex, format_latex, write_picture
+from syntaxlm.drawing.files import check_format, write_picture
 from syntaxlm.drawing.heat_map import heat_map
+from syntaxlm.drawing.latex import format_dependency_latex, format_latex
 from syntaxlm.drawing.layout import DrawableDependencies, DrawableTree
 from syntaxlm.drawing.svg import UNKNOWN, Picture, right_to_left
 from syntaxlm.drawing.tree import tree_picture

@@ -13,10 +13,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import accumulate
-from pathlib import Path
 from typing import Literal
 
 from syntaxlm.core.errors import printable
+from syntaxlm.drawing.files import Saved, pdf, png
+from syntaxlm.drawing.fonts import FONTS
 from syntaxlm.reports.page import Theme
 
 # Width and direction of text, and visible forms of invisible characters.
@@ -137,15 +138,6 @@ def figure(value: float, scale: tuple[float, float]) -> str:
 
 Anchor = Literal["start", "middle", "end"]
 
-# Listed by name, because only browsers have a default font: sans-serif fonts of common systems, then fonts
-# for scripts that these lack.
-FONT_NAMES = (
-    "Noto Sans", "DejaVu Sans", "Segoe UI", "Helvetica Neue", "Helvetica", "Arial", "Liberation Sans", "Roboto",
-    "Ubuntu", "Cantarell", "Open Sans", "FreeSans", "Nimbus Sans", "Verdana", "Noto Sans Arabic", "Noto Sans Hebrew",
-    "Noto Sans CJK SC", "PingFang SC", "Microsoft YaHei", "WenQuanYi Micro Hei", "Noto Color Emoji",
-)  # fmt: skip
-FONTS = ",".join(f"'{name}'" for name in FONT_NAMES) + ",sans-serif"
-
 # Text size of each role, in pixels.
 TEXT_SIZES = {
     "word": 15,
@@ -222,7 +214,7 @@ _RULES = {
 
 
 @dataclass(frozen=True)
-class Picture:
+class Picture(Saved):
     """SVG elements with a size, drawn in order.
 
     width, height: pixels. title: what the picture shows, in one line. description: the full content as text, for
@@ -249,11 +241,9 @@ class Picture:
             + "</svg>\n"
         )
 
-    def save(self, path: str | Path, theme: Theme = "auto") -> None:
-        """Write an .svg, .pdf, .png or .html file, atomically. Raises InputError for other extensions."""
-        from syntaxlm.drawing.files import save_picture  # which imports this module
-
-        save_picture(self, Path(path), theme)
+    def to_bytes(self, form: Literal["pdf", "png"], theme: Theme = "light") -> bytes:
+        """Return the content of a .pdf or .png file."""
+        return pdf(self, theme) if form == "pdf" else png(self, theme)
 
     def __repr__(self) -> str:
         """Return the title and the size, not the elements."""
