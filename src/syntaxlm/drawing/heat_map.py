@@ -44,11 +44,15 @@ def heat_map(
 ) -> Picture:
     """Return one cell per value: the larger the value, the stronger the colour; negative values have another colour.
 
-    matrix: (rows, columns); NaN and infinity have no cell. The largest absolute value has the full colour.
-    row_axis, column_axis: what rows and columns are, for the caption below the map.
-    mirrored: whether the first column is on the right; None: if most labels are in a right-to-left script.
-    compact: no values and tooltips, and fewer shades, so that equal neighbours are one rectangle: for small files.
-    Raises ValueError if labels and matrix have different sizes.
+    Args:
+        matrix: (rows, columns); NaN and infinity have no cell. The largest absolute value has the full colour.
+        row_axis: what rows are, for the caption below the map.
+        column_axis: what columns are, for the caption below the map.
+        mirrored: whether the first column is on the right; None: if most labels are in a right-to-left script.
+        compact: no values and tooltips, and fewer shades, so that equal neighbours are one rectangle: for small files.
+
+    Raises:
+        ValueError: if labels and matrix have different sizes.
     """
     values = np.asarray(matrix, np.float64)
     if values.shape != (len(row_labels), len(column_labels)):
@@ -108,7 +112,10 @@ def _cells(
 ) -> list[str]:
     """Return a square per finite value, with a tooltip, and with the value inside if wanted and if it fits.
 
-    lefts, tops: x of the left sides of the columns, y of the upper sides of the rows.  cell: the side of a square.
+    Args:
+        lefts: x of the left sides of the columns.
+        tops: y of the upper sides of the rows.
+        cell: the side of a square.
     """
     parts = []
     for row, column in np.argwhere(np.isfinite(values)).tolist():

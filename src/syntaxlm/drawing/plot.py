@@ -65,7 +65,11 @@ class Plot(Saved):
         return float(self.figure.get_figwidth()) * PIXELS
 
     def svg(self, theme: Theme = "auto") -> str:
-        """Return an SVG document, also for embedding in HTML. theme: auto follows the reader's system."""
+        """Return an SVG document, also for embedding in HTML.
+
+        Args:
+            theme: auto follows the reader's system.
+        """
         return _plot_svg(self, theme)
 
     def to_bytes(self, form: Literal["pdf", "png"], theme: Theme = "light") -> bytes:
@@ -102,7 +106,11 @@ class Plot(Saved):
 
 
 def _plot_svg(plot: Plot, theme: Theme = "auto") -> str:
-    """Return a plot as an SVG document, which may be part of an HTML page. theme: auto follows the reader's system."""
+    """Return a plot as an SVG document, which may be part of an HTML page.
+
+    Args:
+        theme: auto follows the reader's system.
+    """
     content = _written(plot.figure, "svg", "dark" if theme == "dark" else "light", metadata={"Date": None})
     _, opening, body = re.split(r"(<svg[^>]*>)", content.decode().replace("xlink:href", "href"), maxsplit=1)
     body = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->", "", body, flags=re.S)

@@ -33,10 +33,14 @@ Scores = npt.NDArray[np.floating]
 class Analysis:
     """One sentence as read and parsed by a model.
 
-    words: as written. tokens: as read by the model. distances: one per word; empty if the tree was not decoded from
-    distances. unknown: one per word, whether it is missing from the model's vocabulary. span_scores, marginals: (n, n)
-    log scores or probabilities of spans, by first and last word; None if the tree was not decoded from them.
-    dependencies: the dependency tree from which the constituents follow; None if the model gives none.
+    Attributes:
+        words: as written.
+        tokens: as read by the model.
+        distances: one per word; empty if the tree was not decoded from distances.
+        unknown: one per word, whether it is missing from the model's vocabulary.
+        span_scores: (n, n) log scores of spans, by first and last word; None if the tree was not decoded from them.
+        marginals: (n, n) probabilities of spans, by first and last word; None if the tree was not decoded from them.
+        dependencies: the dependency tree from which the constituents follow; None if the model gives none.
     """
 
     words: tuple[str, ...]
@@ -53,8 +57,10 @@ class Analysis:
 class SentenceMaps:
     """Gates and attention of a model over one sentence of n tokens, preceded by BOS.
 
-    over_steps: by name, (n + 1, slots), where slot k of step t is step t - 1 - k. over_units: by name, (n + 1, units).
-    bos: the text of BOS.
+    Attributes:
+        over_steps: by name, (n + 1, slots), where slot k of step t is step t - 1 - k.
+        over_units: by name, (n + 1, units).
+        bos: the text of BOS.
     """
 
     over_steps: Mapping[str, Values]
@@ -106,7 +112,8 @@ class Drawing:
         """
         sentence = self.analysis
         if sentence.marginals is not None:
-            chart, title = sentence.marginals, "probability of each span given the sentence, 0 to 1"
+            chart = sentence.marginals
+            title = "probability of each span given the sentence, 0 to 1"
         elif sentence.span_scores is not None:
             chart = np.exp(sentence.span_scores)  # not log scores, of which the lowest would get the strongest colour
             title = "span scores: shares of the attention"
@@ -131,8 +138,10 @@ class Drawing:
         pictures = self._pictures()
         if maps := pictures.get(MAPS):
             pictures[MAPS] = [svg.flowing(maps, MAPS_WIDTH, MAPS, mirrored)]
-        parts, tree = list(chain.from_iterable(pictures.values())), pictures["Tree"][0]
-        return tree if len(parts) == 1 else svg.stacked(parts, tree.title, align_right=mirrored)
+        parts = list(chain.from_iterable(pictures.values()))
+        if len(parts) == 1:
+            return parts[0]
+        return svg.stacked(parts, pictures["Tree"][0].title, align_right=mirrored)
 
     def page(self, theme: Theme = "auto") -> str:
         """Return an HTML page with the pictures, the trees in brackets, and the words that the model lacks."""

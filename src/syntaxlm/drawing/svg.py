@@ -34,17 +34,24 @@ _ZERO_WIDTH_SPACE = "\u200b"
 _DOTTED_CIRCLE = "◌"
 _NARROW = frozenset("iljftrI.,:;'`|!()[]{}/\\ -‘’·\"“”")
 _BROAD = frozenset("mwMW@%&—…")
+_DIRECTIONS = {"R": 1, "AL": 1, "L": -1}  # of letters, by the category of Unicode
 _SKIN_TONES = range(0x1F3FB, 0x1F400)
 _FLAG_LETTERS = range(0x1F1E6, 0x1F200)
 
 
 def text_width(text: str, size: float) -> float:
-    """Return the width of one line of text in pixels. size: font size in pixels."""
-    total, joined = 0.0, False
+    """Return the width of one line of text in pixels.
+
+    Args:
+        size: font size in pixels.
+    """
+    total = 0.0
+    follows_joiner = False
     for character in text:
         # An emoji after a joiner is part of the one before it.
-        total += 0.0 if joined and unicodedata.category(character) == "So" else _ems(character)
-        joined = character == _JOINER and total > 0
+        if not (follows_joiner and unicodedata.category(character) == "So"):
+            total += _ems(character)
+        follows_joiner = character == _JOINER and total > 0
     return total * size
 
 
@@ -74,16 +81,17 @@ def right_to_left(texts: Iterable[str]) -> bool:
     balance = 0
     for text in texts:
         for character in text:
-            kind = unicodedata.bidirectional(character)
-            balance += 1 if kind in ("R", "AL") else -1 if kind == "L" else 0
+            balance += _DIRECTIONS.get(unicodedata.bidirectional(character), 0)
     return balance > 0
 
 
 def directed(text: str, within_right_to_left: bool = False) -> str:
     """Return text with its direction: if it starts in a right-to-left script, it is put between right-to-left marks.
 
-    within_right_to_left: the direction of text without letters, whose brackets are then mirrored.
     Marks are used because renderers other than browsers ignore `direction`.
+
+    Args:
+        within_right_to_left: the direction of text without letters, whose brackets are then mirrored.
     """
     runs_left = within_right_to_left
     for character in text:
@@ -123,7 +131,11 @@ def shortened(text: str, most: int) -> str:
 
 
 def figure(value: float, scale: tuple[float, float]) -> str:
-    """Return a number with as few digits as distinguish values on a scale. scale: its least and greatest value."""
+    """Return a number with as few digits as distinguish values on a scale.
+
+    Args:
+        scale: its least and greatest value.
+    """
     if value == 0:
         return "0"
     least, greatest = scale
@@ -217,8 +229,11 @@ _RULES = {
 class Picture(Saved):
     """SVG elements with a size, drawn in order.
 
-    width, height: pixels. title: what the picture shows, in one line. description: the full content as text, for
-    screen readers.
+    Attributes:
+        width: in pixels.
+        height: in pixels.
+        title: what the picture shows, in one line.
+        description: the full content as text, for screen readers.
     """
 
     width: float
@@ -228,7 +243,11 @@ class Picture(Saved):
     description: str = ""
 
     def svg(self, theme: Theme = "auto") -> str:
-        """Return an SVG document, also for embedding in HTML. theme: auto follows the reader's system."""
+        """Return an SVG document, also for embedding in HTML.
+
+        Args:
+            theme: auto follows the reader's system.
+        """
         size = f'width="{number(self.width)}" height="{number(self.height)}"'
         return (
             f'<svg xmlns="http://www.w3.org/2000/svg" class="syntaxlm" {size}'
@@ -254,14 +273,22 @@ class Picture(Saved):
 
 
 def stacked(pictures: Sequence[Picture], title: str = "", gap: float = 16, align_right: bool = False) -> Picture:
-    """Return pictures stacked vertically. title: by default that of the first."""
+    """Return pictures stacked vertically.
+
+    Args:
+        title: by default that of the first.
+    """
     width = max(picture.width for picture in pictures)
     lefts = [width - picture.width if align_right else 0.0 for picture in pictures]
     return _arranged(pictures, lefts, accumulate((picture.height + gap for picture in pictures), initial=0.0), title)
 
 
 def beside(pictures: Sequence[Picture], title: str = "", gap: float = 24) -> Picture:
-    """Return pictures side by side. title: by default that of the first."""
+    """Return pictures side by side.
+
+    Args:
+        title: by default that of the first.
+    """
     lefts = accumulate((picture.width + gap for picture in pictures), initial=0.0)
     return _arranged(pictures, lefts, [0.0] * len(pictures), title)
 
@@ -272,7 +299,8 @@ def _arranged(pictures: Sequence[Picture], lefts: Iterable[float], tops: Iterabl
     for picture, left, top in zip(pictures, lefts, tops, strict=False):
         opened = f'<g transform="translate({number(left)} {number(top)})" aria-label="{escaped(picture.title)}">'
         elements.append(f"{opened}{''.join(picture.elements)}</g>")
-        width, height = max(width, left + picture.width), max(height, top + picture.height)
+        width = max(width, left + picture.width)
+        height = max(height, top + picture.height)
     descriptions = " ".join(picture.description for picture in pictures if picture.description)
     return Picture(width, height, tuple(elements), title or pictures[0].title, descriptions)
 
@@ -318,7 +346,12 @@ def number(value: float) -> str:
 
 
 def _element(name: str, role: str, attributes: str, title: str = "", opacity: float | None = None) -> str:
-    """Return an element. title: its tooltip. opacity: fill opacity, 0 to 1."""
+    """Return an element.
+
+    Args:
+        title: its tooltip.
+        opacity: fill opacity, 0 to 1.
+    """
     opened = f'<{name} class="slm-{role}" {attributes}'
     if opacity is not None:
         opened += f' fill-opacity="{opacity:.3f}"'
@@ -331,7 +364,11 @@ def line(x1: float, y1: float, x2: float, y2: float, role: str) -> str:
 
 
 def path(steps: Sequence[str | float], role: str, title: str = "") -> str:
-    """Return a path. steps: the commands and coordinates of SVG path data."""
+    """Return a path.
+
+    Args:
+        steps: the commands and coordinates of SVG path data.
+    """
     drawn = " ".join(step if isinstance(step, str) else number(step) for step in steps)
     return _element("path", role, f'd="{drawn}"', title)
 
@@ -357,7 +394,13 @@ def text(
     title: str = "",
     within_right_to_left: bool = False,
 ) -> str:
-    """Return one line of text. x, y: the anchor on the baseline. turned: rotation around it, degrees clockwise."""
+    """Return one line of text.
+
+    Args:
+        x: x of the anchor on the baseline.
+        y: y of the anchor on the baseline.
+        turned: rotation around it, degrees clockwise.
+    """
     place = f'x="{number(x)}" y="{number(y)}" text-anchor="{anchor}"'
     if turned:
         place += f' transform="rotate({number(turned)} {number(x)} {number(y)})"'
