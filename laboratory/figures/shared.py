@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.drawing.files import save_picture
 from syntaxlm.drawing.layout import MARGIN
 from syntaxlm.drawing.plot import Plot
 from syntaxlm.drawing.svg import TEXT_SIZES, Picture, stacked, text, text_width
@@ -30,7 +29,7 @@ def run(main: Callable[[], tuple[Picture | Plot, argparse.Namespace]]) -> None:
     """Draw a figure and write its file. An InputError ends the program with its message."""
     try:
         picture, chosen = main()
-        save_picture(picture, chosen.output, chosen.theme)
+        picture.save(chosen.output, chosen.theme)
         print(f"{chosen.output}: {chosen.output.stat().st_size:,} bytes", file=sys.stderr)
     except InputError as error:
         sys.exit(f"error: {error}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from syntaxlm.drawing.files import format_dependency_latex, format_latex
+from syntaxlm.drawing.latex import format_dependency_latex, format_latex
 from syntaxlm.trees.tree import Constituent, DependencyTree, Tree, parse_brackets
 
 

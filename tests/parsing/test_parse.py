@@ -10,7 +10,7 @@ import pytest
 
 from syntaxlm.cli import main
 from syntaxlm.core.files import to_json
-from syntaxlm.drawing.files import format_latex
+from syntaxlm.drawing.latex import format_latex
 from syntaxlm.drawing.terminal import draw_tree
 from syntaxlm.parsing.options import ParseOptions
 from syntaxlm.parsing.parse import parse_lines

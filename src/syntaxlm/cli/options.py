@@ -233,10 +233,8 @@ class PictureOutput:
 
     def write(self, draw: Callable[[], Plot]) -> None:
         """Write the picture, if it is asked for."""
-        from syntaxlm.drawing.files import save_picture
-
         if self.picture is not None:
-            save_picture(draw(), self.picture, self.theme)
+            draw().save(self.picture, self.theme)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -222,7 +222,7 @@ def _formatted(parses: ParseBatch, format: str, with_unread: bool) -> str:
 
         trees = [draw_tree(parse.tree, parse.known) if parse else "" for parse in parses]
     else:
-        from syntaxlm.drawing.files import format_latex
+        from syntaxlm.drawing.latex import format_latex
 
         trees = [format_latex(parse.complete_tree if with_unread else parse.tree) if parse else "" for parse in parses]
     return "".join(tree + "\n" for tree in trees)

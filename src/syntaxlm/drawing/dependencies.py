@@ -14,7 +14,8 @@ from typing import NamedTuple
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.drawing import svg
-from syntaxlm.drawing.files import format_dependency_latex, write_picture
+from syntaxlm.drawing.files import write_picture
+from syntaxlm.drawing.latex import format_dependency_latex
 from syntaxlm.drawing.layout import LONGEST_LABEL, LONGEST_WORD, MARGIN, DrawableDependencies, headed
 from syntaxlm.drawing.svg import TEXT_SIZES, Picture, right_to_left, shortened, text_width, visible
 from syntaxlm.reports.page import Page, PageFigure, Paragraph, Section, Theme

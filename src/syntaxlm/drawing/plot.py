@@ -14,11 +14,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BytesIO
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from syntaxlm.core.errors import InputWarning
-from syntaxlm.drawing.svg import COLOURS, FONT_NAMES, SERIES, Theme, escaped, visible
+from syntaxlm.drawing.files import Saved
+from syntaxlm.drawing.fonts import FONT_NAMES
+from syntaxlm.drawing.svg import COLOURS, SERIES, Theme, escaped, visible
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -41,7 +42,7 @@ _COLOUR_PROPERTIES = ("color", "facecolor", "edgecolor", "markerfacecolor", "mar
 
 
 @dataclass(frozen=True, eq=False)
-class Plot:
+class Plot(Saved):
     """A figure of matplotlib with its panels.
 
     `plot.figure` and `plot.axes` can be changed by all means of matplotlib before `plot.save` writes them.
@@ -71,11 +72,9 @@ class Plot:
         """
         return _plot_svg(self, theme)
 
-    def save(self, path: str | Path, theme: Theme = "auto") -> None:
-        """Write an .svg, .pdf, .png or .html file, atomically. Raises InputError for other extensions."""
-        from syntaxlm.drawing.files import save_picture
-
-        save_picture(self, Path(path), theme)
+    def to_bytes(self, form: Literal["pdf", "png"], theme: Theme = "light") -> bytes:
+        """Return the content of a .pdf or .png file."""
+        return plot_bytes(self, form, theme)
 
     def add_legend(self, handles: Mapping[str, Any]) -> None:
         """Add the legend of an own figure outside the panels: above them if it fits in a line, or else on the right.

@@ -13,8 +13,9 @@ import numpy.typing as npt
 from syntaxlm.core.errors import InputError
 from syntaxlm.drawing import svg
 from syntaxlm.drawing.dependencies import dependency_picture
-from syntaxlm.drawing.files import check_format, format_dependency_latex, format_latex, write_picture
+from syntaxlm.drawing.files import check_format, write_picture
 from syntaxlm.drawing.heat_map import heat_map
+from syntaxlm.drawing.latex import format_dependency_latex, format_latex
 from syntaxlm.drawing.layout import DrawableDependencies, DrawableTree
 from syntaxlm.drawing.svg import UNKNOWN, Picture, right_to_left
 from syntaxlm.drawing.tree import tree_picture
@@ -138,8 +139,9 @@ class Drawing:
         if maps := pictures.get(MAPS):
             pictures[MAPS] = [svg.flowing(maps, MAPS_WIDTH, MAPS, mirrored)]
         parts = list(chain.from_iterable(pictures.values()))
-        tree = pictures["Tree"][0]
-        return tree if len(parts) == 1 else svg.stacked(parts, tree.title, align_right=mirrored)
+        if len(parts) == 1:
+            return parts[0]
+        return svg.stacked(parts, pictures["Tree"][0].title, align_right=mirrored)
 
     def page(self, theme: Theme = "auto") -> str:
         """Return an HTML page with the pictures, the trees in brackets, and the words that the model lacks."""

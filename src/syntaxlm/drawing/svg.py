@@ -13,10 +13,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import accumulate
-from pathlib import Path
 from typing import Literal
 
 from syntaxlm.core.errors import printable
+from syntaxlm.drawing.files import Saved, pdf, png
+from syntaxlm.drawing.fonts import FONTS
 from syntaxlm.reports.page import Theme
 
 # Width and direction of text, and visible forms of invisible characters.
@@ -33,6 +34,7 @@ _ZERO_WIDTH_SPACE = "\u200b"
 _DOTTED_CIRCLE = "◌"
 _NARROW = frozenset("iljftrI.,:;'`|!()[]{}/\\ -‘’·\"“”")
 _BROAD = frozenset("mwMW@%&—…")
+_DIRECTIONS = {"R": 1, "AL": 1, "L": -1}  # of letters, by the category of Unicode
 _SKIN_TONES = range(0x1F3FB, 0x1F400)
 _FLAG_LETTERS = range(0x1F1E6, 0x1F200)
 
@@ -43,11 +45,13 @@ def text_width(text: str, size: float) -> float:
     Args:
         size: font size in pixels.
     """
-    total, joined = 0.0, False
+    total = 0.0
+    follows_joiner = False
     for character in text:
         # An emoji after a joiner is part of the one before it.
-        total += 0.0 if joined and unicodedata.category(character) == "So" else _ems(character)
-        joined = character == _JOINER and total > 0
+        if not (follows_joiner and unicodedata.category(character) == "So"):
+            total += _ems(character)
+        follows_joiner = character == _JOINER and total > 0
     return total * size
 
 
@@ -77,8 +81,7 @@ def right_to_left(texts: Iterable[str]) -> bool:
     balance = 0
     for text in texts:
         for character in text:
-            kind = unicodedata.bidirectional(character)
-            balance += 1 if kind in ("R", "AL") else -1 if kind == "L" else 0
+            balance += _DIRECTIONS.get(unicodedata.bidirectional(character), 0)
     return balance > 0
 
 
@@ -146,15 +149,6 @@ def figure(value: float, scale: tuple[float, float]) -> str:
 
 
 Anchor = Literal["start", "middle", "end"]
-
-# Listed by name, because only browsers have a default font: sans-serif fonts of common systems, then fonts
-# for scripts that these lack.
-FONT_NAMES = (
-    "Noto Sans", "DejaVu Sans", "Segoe UI", "Helvetica Neue", "Helvetica", "Arial", "Liberation Sans", "Roboto",
-    "Ubuntu", "Cantarell", "Open Sans", "FreeSans", "Nimbus Sans", "Verdana", "Noto Sans Arabic", "Noto Sans Hebrew",
-    "Noto Sans CJK SC", "PingFang SC", "Microsoft YaHei", "WenQuanYi Micro Hei", "Noto Color Emoji",
-)  # fmt: skip
-FONTS = ",".join(f"'{name}'" for name in FONT_NAMES) + ",sans-serif"
 
 # Text size of each role, in pixels.
 TEXT_SIZES = {
@@ -232,7 +226,7 @@ _RULES = {
 
 
 @dataclass(frozen=True)
-class Picture:
+class Picture(Saved):
     """SVG elements with a size, drawn in order.
 
     Attributes:
@@ -266,11 +260,9 @@ class Picture:
             + "</svg>\n"
         )
 
-    def save(self, path: str | Path, theme: Theme = "auto") -> None:
-        """Write an .svg, .pdf, .png or .html file, atomically. Raises InputError for other extensions."""
-        from syntaxlm.drawing.files import save_picture  # which imports this module
-
-        save_picture(self, Path(path), theme)
+    def to_bytes(self, form: Literal["pdf", "png"], theme: Theme = "light") -> bytes:
+        """Return the content of a .pdf or .png file."""
+        return pdf(self, theme) if form == "pdf" else png(self, theme)
 
     def __repr__(self) -> str:
         """Return the title and the size, not the elements."""
