@@ -222,7 +222,10 @@ def test_long_sentences_are_left_out_of_the_validation_text_of_models_without_sc
     structformer = {"name": "structformer", "embedding_size": 8, "layers": 1, "heads": 2}
     data = {"text": {"train": str(text), "valid": str(long), "test": str(long)}, "batches": {"maximum_words": 150}}
     for model, messages in (
-        (structformer, ["long.txt: not read, because structformer", "long.txt: 1 of 2 sentences have more than 150"]),
+        (
+            structformer,
+            ["long.txt: not evaluated, because structformer", "long.txt: 1 of 2 sentences have more than 150"],
+        ),
         (PCFG, ["long.txt, line 2: the sentence has 500 words"] * 2),
     ):
         with warnings.catch_warnings(record=True) as warned:

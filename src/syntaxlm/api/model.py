@@ -67,9 +67,6 @@ from syntaxlm.storage.sources import read_named
 from syntaxlm.text.doubts import checked, warn_of_doubts
 from syntaxlm.text.options import Contractions, Punctuation, TextOptions
 from syntaxlm.text.reader import TextReader, each_line
-from syntaxlm.trees.f1 import PROTOCOLS
-
-PROTOCOL = PROTOCOLS["wsj-test"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -121,7 +118,7 @@ class LanguageModel(ModelBundle):
     ) -> Parse | Results[Parse]:  # fmt: skip
         """Parse one sentence or several.
 
-        A text without words gives a parse without words, which is false, so there is one result per text.
+        There is one result per text. The parse of a text without words is empty, and false in a condition.
 
         Args:
             text: a sentence, or several.

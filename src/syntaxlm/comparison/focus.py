@@ -1,11 +1,18 @@
-"""Parsers trained together, their average, and single parsers that learn from the trees of the average.
+"""Parse-focusing: train several parsers, average their trees, and train new parsers on the averaged trees.
 
 Park & Kim 2024, "Structural Optimization Ambiguity and Simplicity Bias in Unsupervised Neural Grammar Induction". The
-parsers are several seeds of one recipe and of its variants and, if given, other models. No gold trees are used. The
-results are in one folder: parsers/NAME, agreement.json, average (a model), trees/average.mrg and, with its hashes,
-average.json, focused (a grammar), student (a span parser) and learned (the average of both, a model). If the command is
-started again, finished steps are kept, interrupted ones are resumed, and missing ones are run. The student may also be
-a language model that learns from text and these trees, by `text.trees`; it is not in the average of both.
+parsers are several seeds of one recipe and of its variants and, if given, other models. No gold trees are used. If the
+command is started again, finished steps are kept, interrupted ones are resumed, and missing ones are run. The folder of
+the results has:
+
+    parsers/NAME         the trained parsers
+    agreement.json       how well their trees agree
+    trees/average.mrg    the averaged trees
+    trees/average.json   hashes of the parsers and the text that they come from
+    average              the averaged model, if the parsers can be combined
+    focused              a PCFG trained on the averaged trees
+    student              a span parser, or a language model supervised by the averaged trees
+    learned              the average of `focused` and a span-parser student, as one model
 """
 
 from __future__ import annotations
@@ -17,9 +24,9 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from syntaxlm.comparison.runs import Watching, check_settings, seeded, train_all
 from syntaxlm.comparison.treebank import model_hashes
@@ -160,7 +167,7 @@ def focus(
             holds runs with other settings, or if a text is its file agreement.json.
     """
     check_name(folder)
-    recipe, runs, parsers, groups = _parsers(recipe, folder, options)
+    recipe, runs, parsers, groups = _plan_parsers(recipe, folder, options)
     learners = _learners(recipe, runs, folder, options)
     _check_texts(recipe)
     refuse_run(folder)
@@ -313,11 +320,24 @@ def _student(
     return with_overrides(student, settings | files | splitting)
 
 
-def _parsers(
-    recipe: Recipe, folder: Path, options: FocusOptions
-) -> tuple[TextRecipe, dict[Path, Recipe], dict[str, Path], list[list[int]]]:
-    """Return the recipe, limited by its share of the minutes, the recipes of the parsers to train, by folder, the
-    folders of all parsers, by name, and the indices of the parsers of each recipe or variant.
+class _ParserPlan(NamedTuple):
+    """What is trained and averaged.
+
+    Attributes:
+        recipe: the recipe, limited by its share of the minutes.
+        runs: the recipes of the parsers to train, by their folders.
+        folders: the folders of all parsers, by name.
+        groups: the indices of the parsers of each recipe or variant.
+    """
+
+    recipe: TextRecipe
+    runs: dict[Path, Recipe]
+    folders: dict[str, Path]
+    groups: list[list[int]]
+
+
+def _plan_parsers(recipe: Recipe, folder: Path, options: FocusOptions) -> _ParserPlan:
+    """Return the parsers to train and to average.
 
     Raises:
         InputError: for a recipe without text, fewer than two parsers, one twice, and models that do not parse.
@@ -334,8 +354,8 @@ def _parsers(
         )
     if options.variant_seeds is not None and not options.variants:
         raise InputError("--variant-seeds: found without --variant; expected both, or neither")
-    variant_recipes = options.seeds if options.variant_seeds is None else options.variant_seeds
-    count = options.seeds + variant_recipes * len(options.variants)
+    seeds_per_variant = options.seeds if options.variant_seeds is None else options.variant_seeds
+    count = options.seeds + seeds_per_variant * len(options.variants)
     if count + len(options.also) < 2:
         raise InputError(
             f"found {amount(count + len(options.also), 'parser')}; expected two or more. Use --seeds 2 or more, or"
@@ -346,19 +366,21 @@ def _parsers(
         rounds = math.ceil(count / options.jobs) + math.ceil(learners / options.jobs)
         schedule = replace(recipe.schedule, minutes=options.minutes * _TRAINING / rounds)
         recipe = replace(recipe, schedule=schedule)
-    kinds: dict[str, Recipe] = {"": recipe}
+    recipe_by_prefix: dict[str, Recipe] = {"": recipe}
     first_seed = {"run.seed": recipe.run.seed}
     for number, overrides in enumerate(options.variants, 1):
         variant = with_overrides(recipe, overrides)
         if changed := [name for name in ("text.train", "text.valid") if name in dict(overrides)]:
             raise InputError(f"--variant: found {changed[0]}; variants have the texts of the recipe")
-        if with_overrides(variant, first_seed) in [with_overrides(one, first_seed) for one in kinds.values()]:
+        if with_overrides(variant, first_seed) in [
+            with_overrides(earlier, first_seed) for earlier in recipe_by_prefix.values()
+        ]:
             raise InputError(f"--variant: variant {number} trains the same as the recipe or another variant")
-        kinds[f"variant-{number}-"] = variant
+        recipe_by_prefix[f"variant-{number}-"] = variant
     runs: dict[Path, Recipe] = {
         folder / "parsers" / f"{kind}{name}": seed_recipe
-        for kind, same_kind in kinds.items()
-        for name, seed_recipe in seeded(same_kind, variant_recipes if kind else options.seeds).items()
+        for kind, same_kind in recipe_by_prefix.items()
+        for name, seed_recipe in seeded(same_kind, seeds_per_variant if kind else options.seeds).items()
     }
     paths = [*runs, *map(Path, options.also)]
     folders = [Path(os.path.abspath(path)) for path in paths]
@@ -371,11 +393,13 @@ def _parsers(
     ]
     for path in options.also:
         read_model(path).require(ParsesSentences, f"focusing on the trees of {path}")
-    firsts = [0, *range(options.seeds, count + 1, variant_recipes or 1)]
-    groups = [list(range(first, after)) for first, after in pairwise(firsts) if first < after]
+
+    # The runs are in order: first the seeds of the recipe, then those of each variant.
+    sizes = [options.seeds, *[seeds_per_variant] * len(options.variants)]
+    groups = [list(range(end - size, end)) for size, end in zip(sizes, accumulate(sizes), strict=True) if size]
     if not options.variants:  # other models are compared with the seeds
         groups = [list(range(len(paths)))]
-    return recipe, runs, dict(zip(names, paths, strict=True)), groups
+    return _ParserPlan(recipe, runs, dict(zip(names, paths, strict=True)), groups)
 
 
 def _write_average(bundles: Sequence[ModelBundle], folder: Path, say: Callable[[str], None]) -> Path | None:

@@ -38,10 +38,11 @@ def check_separator(table: InputTable, cells: Sequence[str], sign: str, is_given
         is_given: whether the user chose it.
     """
     if any(sign in cell for cell in cells):
-        doubled = [cell for cell in cells if sign in cell and not cell.replace(sign * 2, "").count(sign)]
+        with_sign = [cell for cell in cells if sign in cell]
+        is_always_doubled = all(sign not in cell.replace(sign * 2, "") for cell in with_sign)
         rests = [cell.replace(sign, "") for cell in cells]
         marked = [(row, mark) for row, rest in enumerate(rests) for mark in REGION_MARKS if mark in rest]
-        if len(doubled) == sum(sign in cell for cell in cells):
+        if is_always_doubled:
             raise InputError(
                 f"{table.source}: found {sign * 2!r} between regions; expected {sign!r}. Choose it with --separator"
                 f" '{sign * 2}'"
@@ -112,7 +113,7 @@ def check_fragments(
     """Raise InputError if the rows are the regions, or words, of sentences, instead of sentences.
 
     Evidence: most pairs of item and condition have several rows with different texts. Either only the last of these
-    ends like a sentence, and only the first starts like one; or they are short, and a column numbers or names them in
+    ends like a sentence, or only the first starts like one; or they are short, and a column numbers or names them in
     the same way in each pair.
 
     Args:
@@ -127,7 +128,7 @@ def check_fragments(
         return
     names = _numbering(table, several, used)
     lengths = [len(texts[row].split()) for rows in several for row in rows]
-    shaped = sum(map(_is_one_sentence, ([texts[row] for row in rows] for rows in several)))
+    shaped = sum(map(_look_like_parts_of_one_sentence, ([texts[row] for row in rows] for rows in several)))
     if not (2 * shaped > len(several) or (names and sum(lengths) < 4 * len(lengths))):
         return
     rows = several[0]
@@ -155,8 +156,8 @@ def _numbering(table: InputTable, cells: Sequence[Sequence[int]], used: Sequence
     return result
 
 
-def _is_one_sentence(texts: Sequence[str]) -> bool:
-    """Return whether only the last of several texts ends like a sentence, and no other starts like the first."""
+def _look_like_parts_of_one_sentence(texts: Sequence[str]) -> bool:
+    """Return whether texts look like the parts of one sentence: only the last ends like one, or only the first starts so."""
     ends = [bool(_FINAL.search(text)) for text in texts]
     starts = [text[:1].isupper() and text.split()[0].rstrip(",.") != "I" for text in texts if text.strip()]
     return (ends[-1] and not any(ends[:-1])) or (bool(starts) and starts[0] and not any(starts[1:]))
@@ -260,7 +261,8 @@ def check_columns(table: InputTable, regions: Sequence[str], used: Sequence[str]
     if not places:
         return
     in_table = [table.names[place] for place in sorted(places)]
-    if list(regions) != in_table != sorted(in_table):  # tables that were reshaped have columns in alphabetical order
+    is_alphabetical = in_table == sorted(in_table)  # as in tables that were reshaped: no evidence of an order
+    if list(regions) != in_table and not is_alphabetical:
         _warn(
             f"{table.source}: reads the regions in the order {', '.join(regions)}; the table has the columns in the"
             f" order {', '.join(in_table)}. Expected the order of reading"
@@ -273,8 +275,10 @@ def check_columns(table: InputTable, regions: Sequence[str], used: Sequence[str]
             continue
         lacks_start = not any(one[:1].isupper() for one in written) and all(cell.strip()[0].isupper() for cell in cells)
         lacks_end = not any(map(_FINAL.search, written)) and all(map(_FINAL.search, cells))
-        is_whole = all(map(_contains, table.rows, [place] * len(written), written))
-        if (min(places) < place < max(places) or lacks_start or lacks_end) and not is_whole:
+        holds_sentences = all(
+            _contains(row, place, sentence) for row, sentence in zip(table.rows, written, strict=True)
+        )
+        if (min(places) < place < max(places) or lacks_start or lacks_end) and not holds_sentences:
             _warn(
                 f"{table.source}: the column {name}, such as {shortened(cells[0], _WIDTH)!r}, is not read, so the first"
                 f" sentence is {shortened(written[0], _WIDTH)!r}. If it has a region, add it with --region"

@@ -483,6 +483,7 @@ def list_concordance(bundle: ModelBundle, text: str | Path, rule: str, lines: in
         symbol_at = {(first, last): symbol for first, last, symbol in sentence.spans}
         symbol_at |= {(place, place): symbol for place, symbol in enumerate(sentence.word_labels)}
         for first, last, parent in sorted(sentence.spans):
+            # The trees are binary: exactly one split has a constituent or a word on each side.
             middle = next(k for k in range(first, last) if (first, k) in symbol_at and (k + 1, last) in symbol_at)
             found = [labels[symbol] for symbol in (parent, symbol_at[first, middle], symbol_at[middle + 1, last])]
             if all(symbol in (ANY, name) for symbol, name in zip(wanted, found, strict=True)):

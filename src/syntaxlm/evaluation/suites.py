@@ -52,7 +52,7 @@ SUITE_ACCURACIES = Columns(
         "chance": Column("number", "accuracy with independent, equally distributed surprisals of all regions", PERCENT),
     },
 )
-_ITEMS = {"all": "all items", "words_known": "items with all words known"}  # sets of words
+_ITEM_SETS = {"all": "all items", "words_known": "items with all words known"}  # that accuracies are of
 _MEANS = {"accuracy": "mean over suites", "mean_over_predictions": "mean over suites and predictions"}
 SOURCES_NAMED = 3  # files that the report names
 FORMULA_CHARACTERS = 80  # characters of a formula in a table
@@ -74,8 +74,8 @@ class SuiteScores:
     """One model's results on a suite.
 
     Attributes:
-        regions: the regions of each item, the surprisals by condition and number of the region.
-        holds: (predictions, items).
+        regions: for each item, the region surprisals by condition and region number.
+        holds: whether each prediction is true for each item, (predictions, items).
         known: (predictions, items), whether all words of the prediction's regions are known.
     """
 
@@ -225,7 +225,7 @@ class SuitesReport(HasReport):
             ],
             self._tables(models),
             [
-                f"{name} compared with {self.models[0].name}, {_ITEMS[words]}: {result}"
+                f"{name} compared with {self.models[0].name}, {_ITEM_SETS[words]}: {result}"
                 for name, results in self.against_first.items()
                 for words, result in results.items()
             ],
@@ -266,16 +266,18 @@ class SuitesReport(HasReport):
                 *(format_value(model[words][key], PERCENT) for model in models),
             ]
             for key, title in _MEANS.items()
-            for words in _ITEMS
+            for words in _ITEM_SETS
         ]
-        totals = [[Accuracy(model[words]["correct"], model[words]["items"]) for model in models] for words in _ITEMS]
-        rows += [[title, *map(str, accuracies)] for title, accuracies in zip(_ITEMS.values(), totals, strict=True)]
+        totals = [
+            [Accuracy(model[words]["correct"], model[words]["items"]) for model in models] for words in _ITEM_SETS
+        ]
+        rows += [[title, *map(str, accuracies)] for title, accuracies in zip(_ITEM_SETS.values(), totals, strict=True)]
         rows.append(["mean over suites, by chance", *(format_value(model["chance"], PERCENT) for model in models)])
         tables = [ReportTable({"accuracy (number of items)": "", **{model["model"]: RIGHT for model in models}}, rows)]
         headings = {f"{model['model']}\n{title}": PERCENT for model in models for title in ("all", "known")}
 
         def row(title: str, figures: Sequence[Mapping[str, Any]]) -> list[Any]:
-            accuracies = (figure[words]["accuracy"] for figure in figures for words in _ITEMS)
+            accuracies = (figure[words]["accuracy"] for figure in figures for words in _ITEM_SETS)
             return [title, figures[0]["all"]["items"], figures[0]["chance"], *accuracies]
 
         by_level: dict[str, list[list[Any]]] = {"circuit": [], "suite": [], "prediction": []}
@@ -321,12 +323,14 @@ class SuitesReport(HasReport):
 def _by_words(suites: Sequence[SuiteScores]) -> dict[str, Any]:
     """Return the figures of one or more suites for both sets of items: the accuracies are means over suites."""
     figures: dict[str, Any] = {"chance": _mean(scores.suite.chance for scores in suites)}
-    for words in _ITEMS:
+    for words in _ITEM_SETS:
         accuracies = [scores.accuracy(words) for scores in suites]
         prediction_means = [
             _mean(prediction.accuracy(words).fraction for prediction in scores.predictions) for scores in suites
         ]
-        low, high = accuracies[0].interval or (None, None) if len(suites) == 1 else (None, None)
+        # The accuracy of several suites is a mean, so it has no binomial interval.
+        interval = accuracies[0].interval if len(suites) == 1 else None
+        low, high = interval or (None, None)
         figures[words] = {
             "accuracy": _mean(accuracy.fraction for accuracy in accuracies),
             "low": low,
@@ -352,7 +356,7 @@ def _rows(figures: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         places.append(("suite", suite["circuit"], name, None, suite))
         places += [("prediction", suite["circuit"], name, n, one) for n, one in enumerate(suite["predictions"], 1)]
     for level, circuit, suite, number, one in places:
-        for words in _ITEMS:
+        for words in _ITEM_SETS:
             place = {"level": level, "circuit": circuit, "suite": suite, "prediction": number, "words": words}
             yield {"model": figures["model"], **place, **one[words], "chance": one["chance"]}
 
@@ -437,5 +441,7 @@ def region_surprisals(condition: Condition, words: Iterable[WordSurprisal]) -> d
             number = numbers[bisect_right(starts, word.begin) - 1]
             bits[number] += word.surprisal
             are_known[number].append(word.in_vocabulary)
+    # A region with text but without scored words was dropped by the normaliser: unknown. An empty one has nothing
+    # that is unknown.
     known = {number: bool(flags) and all(flags) for number, flags in are_known.items()}
     return {number: RegionSurprisal(value, known.get(number, True)) for number, value in bits.items()}

@@ -28,7 +28,7 @@ from syntaxlm.reports.writers import write_parquet
 LINES_PER_SHARD = 20_000
 LONGEST_LINE = 1 << 16  # bytes
 ATTEMPTS = 3  # the last one without other workers
-MOST_ENDED = 10  # workers that may end without a shard that is done
+FAILURES_BEFORE_GIVING_UP = 10  # failed shards, if no shard was done
 
 LINES_NAMED = 5  # bad lines and failed shards in a message
 
@@ -381,7 +381,7 @@ def _do_shards(
             if outcome.status != "done":
                 failures[shard.number] = f"the worker {outcome.reason}" if outcome.status == "ended" else outcome.reason
                 again.append(shard)
-                if len(again) >= max(MOST_ENDED, 2 * together) and not work.done:
+                if len(again) >= max(FAILURES_BEFORE_GIVING_UP, 2 * together) and not work.done:
                     raise InputError(
                         f"the first {len(again)} shards failed; the last one: {failures[shard.number]}. Use fewer"
                         " workers or shorter lines (--max-line-bytes)."

@@ -310,13 +310,13 @@ def _read_weights(folder: Path, config: Path, vocabulary: Vocabulary, build: Cal
     return model.eval()
 
 
-_MISFIT = "the weights do not fit the settings and the vocabulary ({size} words)"
+_WEIGHTS_DO_NOT_FIT = "the weights do not fit the settings and the vocabulary ({size} words)"
 
 
 def load_weights(model: Model, tensors: Mapping[str, Tensor], source: str) -> None:
     """Load named tensors into a model. Raises InputError if they do not fit or have NaN or impossible values."""
     faults = model.resize_buffers(tensors)
-    put_tensors(model, tensors, source, _MISFIT.format(size=model.vocabulary_size), faults)
+    put_tensors(model, tensors, source, _WEIGHTS_DO_NOT_FIT.format(size=model.vocabulary_size), faults)
 
 
 def put_tensors(

@@ -144,7 +144,9 @@ class LanguageModelTask(Task):
         if without_scores:
             limits.append((self.valid, batches.maximum_words))
             if self.test is not None:
-                _warn(f"{self.recipe.data.test}: not read, because {self.recipe.model.name} models have no perplexity")
+                _warn(
+                    f"{self.recipe.data.test}: not evaluated, because {self.recipe.model.name} models have no perplexity"
+                )
         else:
             limits += [(self.valid, None), (self.test, None)]
         for corpus, limit in limits:
@@ -304,11 +306,11 @@ class TextTask(LanguageModelTask):
             self.supervision.append(
                 read(text.trees, text.trees_preprocessing, self.train, keep_whole=whole, share=share)
             )
-        of_valid = [read(path, "none", self.valid).spans for path in text.focus_valid if self.valid is not None]
-        self.valid_spans = union(of_valid) if of_valid else None
+        valid_trees = [read(path, "none", self.valid).spans for path in text.focus_valid if self.valid is not None]
+        self.valid_spans = union(valid_trees) if valid_trees else None
 
     def _copy_embeddings(self, model: Model) -> None:
-        """Replace the embeddings of the words that another model knows, scaled to the mean size of fresh ones.
+        """Copy the embeddings of the words that another model knows, scaled to the size of the new embeddings.
 
         Raises:
             InputError: if a model has no embeddings of words, and for another size.
@@ -318,30 +320,37 @@ class TextTask(LanguageModelTask):
             return
         source = read_model(find_model(path))
         weights: list[torch.Tensor] = []
-        for name, of_name in ((self.recipe.model.name, model), (path, source.model)):
-            embedding: Any = getattr(of_name, "embedding", None)
+        for name, candidate in ((self.recipe.model.name, model), (path, source.model)):
+            embedding: Any = getattr(candidate, "embedding", None)
             if not hasattr(embedding, "weight"):
                 raise InputError(f"text.embeddings: {name} has no embeddings of words; expected an lstm, for example")
             weights.append(embedding.weight.detach())
-        own, theirs = weights
-        if own.shape[1] != theirs.shape[1]:
-            found = f"found {own.shape[1]}; expected {theirs.shape[1]}, as in text.embeddings, {path}"
+        target, source_weights = weights
+        if target.shape[1] != source_weights.shape[1]:
+            found = f"found {target.shape[1]}; expected {source_weights.shape[1]}, as in text.embeddings, {path}"
             raise InputError(f"model.embedding_size: {found}")
         words = [word for word in self.vocabulary.tokens if source.vocabulary.knows(word)]
-        scale = own.square().mean().sqrt() / theirs.square().mean().sqrt()
-        own[self.vocabulary.encode(words)] = theirs[source.vocabulary.encode(words)] * scale
+        scale = target.square().mean().sqrt() / source_weights.square().mean().sqrt()
+        target[self.vocabulary.encode(words)] = source_weights[source.vocabulary.encode(words)] * scale
 
     def _counts(self) -> TextCounts:
         """Count all words, first and last words, and one-word sentences."""
         ids = np.asarray(self.train.ids)
         offsets = np.asarray(self.train.offsets)
-        last, several = ids[offsets[1:] - 1], self.train.lengths > 1
-        counted = ids, ids[offsets[:-1][several]], last[several], last[self.train.lengths == 1]
-        words, starts, ends, alone = (
-            torch.from_numpy(np.bincount(part, minlength=len(self.vocabulary))) for part in counted
+        lengths = self.train.lengths
+        first_places = offsets[:-1]
+        last_places = offsets[1:] - 1
+
+        def count(word_ids: np.ndarray[Any, Any]) -> torch.Tensor:
+            return torch.from_numpy(np.bincount(word_ids, minlength=len(self.vocabulary)))
+
+        return TextCounts(
+            count(ids),
+            first_words=count(ids[first_places[lengths > 1]]),
+            final_words=count(ids[last_places[lengths > 1]]),
+            one_word_sentences=count(ids[last_places[lengths == 1]]),
+            parsers=len(self.recipe.text.focus),
         )
-        parsers = len(self.recipe.text.focus)
-        return TextCounts(words, first_words=starts, final_words=ends, one_word_sentences=alone, parsers=parsers)
 
     def batches(self, rank: int, ranks: int) -> Batches:
         text = self.recipe.text

@@ -72,10 +72,17 @@ def build_optimiser(model: nn.Module, settings: OptimiserSettings) -> torch.opti
     embeddings = {
         id(weight) for part in model.modules() if isinstance(part, nn.Embedding) for weight in part.parameters()
     }
-    groups: dict[bool, list[nn.Parameter]] = {True: [], False: []}
+
+    # Weight decay applies to matrices only, not to embeddings, biases and other vectors.
+    decayed: list[nn.Parameter] = []
+    undecayed: list[nn.Parameter] = []
     for weight in model.parameters():
-        groups[weight.ndim > 1 and id(weight) not in embeddings].append(weight)
-    parts = [{"params": weights, "weight_decay": decay * decays} for decays, weights in groups.items() if weights]
+        (decayed if weight.ndim > 1 and id(weight) not in embeddings else undecayed).append(weight)
+    parts = [
+        {"params": weights, "weight_decay": weight_decay}
+        for weights, weight_decay in ((decayed, decay), (undecayed, 0.0))
+        if weights
+    ]
     return torch.optim.AdamW(parts, lr=rate, betas=betas, eps=settings.epsilon, fused=True)
 
 
@@ -151,7 +158,7 @@ class Loop:
         self.schedule = recipe.schedule
         self.run = recipe.run
         self.stop_requested = False
-        self._earlier = 0.0  # seconds of earlier parts of the run
+        self._seconds_before = 0.0  # seconds of earlier parts of the run
 
     def request_stop(self) -> None:
         """Stop after the present batch or round, with a checkpoint."""
@@ -161,7 +168,9 @@ class Loop:
         """Return the share of the time for training that has passed, of all parts of the run; 0 without a limit."""
         if self.schedule.minutes is None:
             return 0.0
-        return (self._earlier + time.monotonic() - self.log.began) / (60 * self.schedule.minutes * TRAINING_SHARE)
+        return (self._seconds_before + time.monotonic() - self.log.began) / (
+            60 * self.schedule.minutes * TRAINING_SHARE
+        )
 
     def _record(self, cost: float, step: int, epochs: float) -> bool:
         """Record a validation after a step, and keep the weights if they are the best or the recipe keeps the last.
@@ -191,8 +200,11 @@ class GradientLoop(Loop):
         super().__init__(task, recipe, processes, log)
         self.state: State = None
         self.gradient_norm = torch.zeros(())
-        self._estimated, self._first = False, 0  # whether the duration has been estimated; steps of earlier parts
-        self._counted = 0  # items since the start, of all epochs
+        self._estimated, self._steps_before = (
+            False,
+            0,
+        )  # whether the duration has been estimated; steps of earlier parts
+        self._items_since_start = 0  # items since the start, of all epochs
         self.optimiser = build_optimiser(task.model, recipe.optimiser)
         self.loss = processes.parallel(LossModule(task.model, processes))
         self.average = WeightAverage(task.model)
@@ -217,7 +229,7 @@ class GradientLoop(Loop):
         place = (self.processes.rank, self.processes.count)
         self.state, trainer, self.average.means = read_checkpoint(folder, self.task.model, self.optimiser, *place)
         self.log.trainer, self.epoch_batches = trainer, self.batches.count(trainer.epoch)
-        self._earlier = trainer.seconds
+        self._seconds_before = trainer.seconds
         if trainer.valid_words is not None:
             self.task.limit_evaluation(trainer.valid_words)
         batch = next(iter(self.batches.iterate(trainer.epoch, trainer.batch)), None)
@@ -242,7 +254,7 @@ class GradientLoop(Loop):
     def _train(self) -> None:
         trainer, processes = self.log.trainer, self.processes
         self._started = time.monotonic() - trainer.seconds
-        self._saved, self._first = time.monotonic(), trainer.steps
+        self._saved, self._steps_before = time.monotonic(), trainer.steps
         while trainer.epoch < self.schedule.epochs and not trainer.finished:
             # An epoch is validated several times, at equal distances; the last time after its last batch.
             self.epoch_batches = self.batches.count(trainer.epoch)
@@ -313,10 +325,10 @@ class GradientLoop(Loop):
         trainer.batch += 1
         counted = round(mean_count * processes.count)
         trainer.loss_count += counted
-        self._counted += counted
+        self._items_since_start += counted
         trainer.loss_sum += mean_total * processes.count
         trainer.seconds = time.monotonic() - self._started
-        if not self._estimated and trainer.seconds - self._earlier > _ESTIMATE_AFTER:
+        if not self._estimated and trainer.seconds - self._seconds_before > _ESTIMATE_AFTER:
             self._estimate()
         if trainer.steps % self.run.log_steps == 0:
             self._log("step", train_loss=trainer.loss_sum / max(1, trainer.loss_count))
@@ -334,7 +346,7 @@ class GradientLoop(Loop):
     def _report_slow(self) -> None:
         """Report that the first step takes long, unless it is done. Called in another thread."""
         trainer = self.log.trainer
-        if trainer.steps == self._first:
+        if trainer.steps == self._steps_before:
             steps = self.epoch_batches * (self.schedule.epochs - trainer.epoch) - trainer.batch
             parameters = sum(weight.numel() for weight in self.task.model.parameters())
             self.log.report("slow", self.epoch_batches, {"steps": steps, "parameters": parameters})
@@ -342,15 +354,17 @@ class GradientLoop(Loop):
     def _estimate(self) -> None:
         """Report once how many steps, tokens and minutes the run is expected to take."""
         trainer, self._estimated = self.log.trainer, True
-        done = trainer.steps - self._first
+        done = trainer.steps - self._steps_before
         steps = sum(self.batches.count(epoch) for epoch in range(trainer.epoch, self.schedule.epochs)) - trainer.batch
-        minutes = steps * (trainer.seconds - self._earlier) / done / 60
+        minutes = steps * (trainer.seconds - self._seconds_before) / done / 60
         if self.schedule.minutes is not None:
-            left = self.schedule.minutes * TRAINING_SHARE * (1 - self._time_used())
-            steps = round(steps * min(1.0, left / minutes)) if minutes else 0
-            minutes = min(minutes, left)
+            minutes_left = self.schedule.minutes * TRAINING_SHARE * (1 - self._time_used())
+            steps = round(steps * min(1.0, minutes_left / minutes)) if minutes else 0
+            minutes = min(minutes, minutes_left)
         self.log.report(
-            "plan", self.epoch_batches, {"steps": steps, "count": steps * self._counted // done, "minutes": minutes}
+            "plan",
+            self.epoch_batches,
+            {"steps": steps, "count": steps * self._items_since_start // done, "minutes": minutes},
         )
 
     def _set_rate(self, factor: float = 1.0) -> None:
@@ -367,6 +381,7 @@ class GradientLoop(Loop):
         if schedule.decay != "none":
             left = 1 - min(1.0, max(self.epochs / schedule.epochs, self._time_used()))
             left = min(1.0, left / (1 - schedule.decay_from))
+            # The cosine falls from 1 to 0.1, so the last learning rate is a tenth of the first.
             rate *= left if schedule.decay == "linear" else 0.55 - 0.45 * math.cos(math.pi * left)
         for group in self.optimiser.param_groups:
             group["lr"] = rate * factor
@@ -498,7 +513,7 @@ class CountingLoop(Loop):
         """Restore the state of the checkpoint, if there is one. It is written after every round."""
         if self.log.has_checkpoint:
             _, self.log.trainer, _ = read_checkpoint(self.log.folder, self.task.model, None)
-            self._earlier = self.log.trainer.seconds
+            self._seconds_before = self.log.trainer.seconds
 
     def train(self) -> None:
         """Train in the first process, while the others wait."""
