@@ -17,10 +17,10 @@ from syntaxlm.storage.model_index import (
     PARSING,
     PERPLEXITY,
     DataSet,
+    EvaluatedTask,
     Facts,
     Metric,
     Result,
-    Task,
 )
 
 DESCRIPTIONS = {
@@ -137,7 +137,7 @@ def tree_results(model: str) -> list[Result]:
         ]
         facts = {"sentences": runs.first["sentences"], "right branching": float(percent(runs.right_branching))}
         data = DataSet(type=treebank, name=title, args=facts)
-        results.append(Result(task=Task(type=PARSING), dataset=data, metrics=metrics))
+        results.append(Result(task=EvaluatedTask(type=PARSING), dataset=data, metrics=metrics))
     return results
 
 
@@ -153,7 +153,7 @@ def perplexity_results(model: str) -> list[Result]:
             protocol: Facts = {"read": read, "predicted": predicted}
             value = round(run.report["perplexity"], 1)
             metric = Metric(type=PERPLEXITY, value=value, name="perplexity", args=protocol)
-            results.append(Result(task=Task(type=LANGUAGE_MODELLING), dataset=data, metrics=[metric]))
+            results.append(Result(task=EvaluatedTask(type=LANGUAGE_MODELLING), dataset=data, metrics=[metric]))
     return results
 
 

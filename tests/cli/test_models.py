@@ -12,7 +12,7 @@ import pytest
 from syntaxlm.core.yaml_files import read_yaml
 from syntaxlm.storage.folder import read_model
 from syntaxlm.storage.hub import CardFacts, write_card
-from syntaxlm.storage.model_index import DataSet, Metric, Result, Task
+from syntaxlm.storage.model_index import DataSet, EvaluatedTask, Metric, Result
 from syntaxlm.training.recipe_files import RECIPE_GROUPS, bundled_recipes, recipe_names
 
 STORED = Path(__file__).parents[1] / "stored_models" / "models"
@@ -85,7 +85,7 @@ def carded(trained, tmp_path):
         Metric(type="f1", value=64.25, name="F1 with marks"),
     ]
     data = DataSet(type="wsj", name="WSJ", args={"sentences": 1500})
-    results = [Result(task=Task(type="constituency-parsing"), dataset=data, metrics=metrics)]
+    results = [Result(task=EvaluatedTask(type="constituency-parsing"), dataset=data, metrics=metrics)]
     facts = CardFacts("mit", ["en", "no"], "Novels.\n\n| a |\n|---|", "Small.\n\n## Limits\n\nMany.", results)
     write_card(folder, read_model(folder), "mine", facts)
     return folder

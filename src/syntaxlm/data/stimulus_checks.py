@@ -157,7 +157,7 @@ def _numbering(table: InputTable, cells: Sequence[Sequence[int]], used: Sequence
 
 
 def _look_like_parts_of_one_sentence(texts: Sequence[str]) -> bool:
-    """Return whether texts look like the parts of one sentence: only the last ends like one, or only the first starts so."""
+    """Return whether only the last of several texts ends like a sentence, or only the first starts like one."""
     ends = [bool(_FINAL.search(text)) for text in texts]
     starts = [text[:1].isupper() and text.split()[0].rstrip(",.") != "I" for text in texts if text.strip()]
     return (ends[-1] and not any(ends[:-1])) or (bool(starts) and starts[0] and not any(starts[1:]))

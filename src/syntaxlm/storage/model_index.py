@@ -23,7 +23,7 @@ Text = Annotated[str, AfterValidator(printable)]
 Facts = dict[Text, Text | int | float]
 
 
-class Task(pydantic.BaseModel):
+class EvaluatedTask(pydantic.BaseModel):
     """What the model was evaluated on."""
 
     type: Text
@@ -66,7 +66,7 @@ class Metric(pydantic.BaseModel):
 class Result(pydantic.BaseModel):
     """The metrics of a model on a data set."""
 
-    task: Task
+    task: EvaluatedTask
     dataset: DataSet
     metrics: list[Metric]
 

@@ -144,9 +144,8 @@ class LanguageModelTask(Task):
         if without_scores:
             limits.append((self.valid, batches.maximum_words))
             if self.test is not None:
-                _warn(
-                    f"{self.recipe.data.test}: not evaluated, because {self.recipe.model.name} models have no perplexity"
-                )
+                name = self.recipe.model.name
+                _warn(f"{self.recipe.data.test}: not evaluated, because {name} models have no perplexity")
         else:
             limits += [(self.valid, None), (self.test, None)]
         for corpus, limit in limits:
