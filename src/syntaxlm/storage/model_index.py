@@ -82,19 +82,19 @@ class Result(pydantic.BaseModel):
         return {"data": self.dataset.name} | texts
 
 
-class _Entry(pydantic.BaseModel):
+class _IndexEntry(pydantic.BaseModel):
     """The results of a model."""
 
     name: Text
     results: list[Result]
 
 
-_INDEX = pydantic.TypeAdapter(list[_Entry])
+_INDEX = pydantic.TypeAdapter(list[_IndexEntry])
 
 
 def index_of(name: str, results: Sequence[Result]) -> list[dict[str, Any]]:
     """Return the entry `model-index` of a front matter."""
-    index: list[dict[str, Any]] = _INDEX.dump_python([_Entry(name=name, results=list(results))], exclude_defaults=True)
+    index: list[dict[str, Any]] = _INDEX.dump_python([_IndexEntry(name=name, results=list(results))], exclude_defaults=True)
     return index
 
 
