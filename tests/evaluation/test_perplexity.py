@@ -36,7 +36,7 @@ def test_the_score_is_that_of_reading_token_by_token(stored, toy, tmp_path, mode
 @pytest.mark.parametrize("size", [1, 37, 200, 100_000])
 def test_the_size_of_a_batch_changes_no_score(stored, toy, monkeypatch, size, mode):
     expected = evaluate_text(stored, toy / "test.txt", reading(mode)).nats
-    monkeypatch.setattr(engine, "STEPS" if mode.carry_state else "TOKEN_BUDGET", size)
+    monkeypatch.setattr(engine, "SUM_STEPS" if mode.carry_state else "TOKEN_BUDGET", size)
     assert evaluate_text(stored, toy / "test.txt", reading(mode)).nats == pytest.approx(expected, rel=1e-9)
 
 

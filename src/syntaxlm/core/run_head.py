@@ -83,7 +83,8 @@ class Invocation:
     Attributes:
         command: as in `RunHead`.
         began: the time of `time.time` at its start.
-        recipe, overrides: as in `RunHead`.
+        recipe: as in `RunHead`.
+        overrides: as in `RunHead`.
     """
 
     command: str | None = None

@@ -54,10 +54,10 @@ class Level(nn.Module):
     """The n-grams of one order, numbered by their sorted keys.
 
     Args:
-        keys: as in `Grams`, but the last two as logarithms to base 10, as in ARPA files, so that values read from a
+        keys: as in `Grams`.
+        log_probs: the probabilities of `Grams` as logarithms to base 10, as in ARPA files, so that values read from a
             file are written back digit by digit.
-        log_probs: see `keys`.
-        back_offs: see `keys`.
+        back_offs: the back-off weights of `Grams`, likewise.
     """
 
     value_ranges: ClassVar = {"log_probs": LOG_PROBS, "back_offs": (-math.inf, 99.0)}

@@ -94,7 +94,9 @@ _INDEX = pydantic.TypeAdapter(list[_IndexEntry])
 
 def index_of(name: str, results: Sequence[Result]) -> list[dict[str, Any]]:
     """Return the entry `model-index` of a front matter."""
-    index: list[dict[str, Any]] = _INDEX.dump_python([_IndexEntry(name=name, results=list(results))], exclude_defaults=True)
+    index: list[dict[str, Any]] = _INDEX.dump_python(
+        [_IndexEntry(name=name, results=list(results))], exclude_defaults=True
+    )
     return index
 
 

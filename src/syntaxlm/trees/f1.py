@@ -130,7 +130,11 @@ class ParsingScores:
     gold_shape: BranchingStatistics | None = None
 
     def to_dict(self, by_sentence: bool = False) -> dict[str, Any]:
-        """Return all results for JSON, fractions from 0 to 1; by_sentence: also lists with one entry per sentence."""
+        """Return all results for JSON, as fractions from 0 to 1.
+
+        Args:
+            by_sentence: also lists with one entry per sentence.
+        """
         result: dict[str, Any] = {
             "protocol": asdict(self.protocol),
             **{name: getattr(self, name) for name in ("sentences", "precision", "recall", "f1")},

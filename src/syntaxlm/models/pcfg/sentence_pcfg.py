@@ -433,15 +433,15 @@ class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBe
 def edge_scores(words: Tensor, edge_words: Tensor) -> Tensor:
     """(V,) float64 log-weights, at most 0, of constituents that end in each word but not at the sentence's end.
 
+    The log-weight is min(0, log(p(end | w) / p(end))), estimated from plain text: words that rarely end sentences, such
+    as articles, prepositions and auxiliaries, rarely end constituents. As a bias in the first part of training, it
+    makes grammars attach such words to what follows them, whatever the random seed. The bias falls to 0, so the final
+    grammar is trained on the likelihood alone. The same with first words in place of last ones is for languages such as
+    Japanese, whose particles rarely start sentences and follow what they belong to.
+
     Args:
-        words: (V,) number of occurrences of each word in sentences of two or more words, and as their last word. The
-            log-weight is min(0, log(p(end | w) / p(end))), estimated from plain text: words that rarely end sentences,
-            such as articles, prepositions and auxiliaries, rarely end constituents. As a bias in the first part of
-            training, it makes grammars attach such words to what follows them, whatever the random seed. The bias falls
-            to 0, so the final grammar is trained on the likelihood alone. The same with first words in place of last
-            ones is for languages such as Japanese, whose particles rarely start sentences and follow what they belong
-            to.
-        edge_words: see `words`.
+        words: (V,) number of occurrences of each word in sentences of two or more words.
+        edge_words: (V,) number of occurrences as the last word of such sentences.
     """
     counts, edges = words.double(), edge_words.double()
     rate = edges.sum() / counts.sum()
