@@ -381,22 +381,22 @@ def _steps_in_c(
     befores = torch.empty(total, size, dtype=input_gates.dtype)
     cells = new(columns + total, size)
     befores[: counts[0]], cells[:columns] = hidden[: counts[0]], cell
+    states, distances, input_distances = new(total, size), new(total), new(total)
     saved = _SavedSteps(befores, cells, new(total, width))
-    steps = _Steps(new(total, size), new(total), new(total), saved)
-    tensors = {"input_gates": input_gates, "states": steps.states, **saved._asdict()}
-    tensors |= {"distances": steps.distances, "input_distances": steps.input_distances}
+    tensors = {"input_gates": input_gates, "states": states, **saved._asdict()}
+    tensors |= {"distances": distances, "input_distances": input_distances}
     layer = _layer(chunk, counts, tensors)
     for t, now in enumerate(slices(counts)):
         call(library.on_lstm_forward, layer, t, len(counts), product(befores[now]))
-    return steps
+    return _Steps(states, distances, input_distances, saved)
 
 
 def _backward_in_c(
     ctx: Any, saved: _SavedSteps, state_grads: _StateGradients, product: RepeatedProduct
 ) -> _StepsGradients:
     """Return the same as `_backward_in_torch`."""
-    counts, cell_grads = ctx.counts, state_grads.last_cell.clone()
-    logit_grads = torch.empty_like(saved.gates, dtype=saved.befores.dtype)
+    counts, logit_grads = ctx.counts, torch.empty_like(saved.gates, dtype=saved.befores.dtype)
+    cell_grads = state_grads.last_cell.clone()
     tensors = {**saved._asdict(), "output_grads": state_grads.outputs, "last_hidden_grads": state_grads.last_hidden}
     tensors |= {"cell_grads": cell_grads, "gate_grads": logit_grads}
     layer, through = _layer(ctx.chunk, counts, tensors), None
