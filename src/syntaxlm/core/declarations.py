@@ -269,7 +269,7 @@ class Options:
 def options_of(declared: Any) -> Mapping[str, Option]:
     """Return the options of a dataclass, or of the parameters of a function, by name, with the help of its docstring.
 
-    Those of dataclasses inside it are among them; the outer docstring may describe these for its purpose.
+    Fields whose type is a dataclass are replaced by its options. The outer docstring may override their help.
     """
     texts = help_texts(declared)
     options: dict[str, Option] = {}
@@ -376,7 +376,7 @@ def members_of(hint: Any) -> list[Any]:
 
 
 def limits_of(hint: Any) -> dict[str, Any]:
-    """Return the limits of a setting, {"ge": 1, "le": 65536}; for a union, those of all its members."""
+    """Return the limits of a setting, {"ge": 1, "le": 65536}; in a union, later members overwrite."""
     limits: dict[str, Any] = {}
     for part in typing.get_args(hint):
         if isinstance(part, Bounds):
@@ -391,7 +391,8 @@ def expected_number(hint: Any, found: Any = None) -> str:
 
     Args:
         hint: the type with its limits.
-        found: the value instead, for which a limit far above useful values is worth mentioning.
+        found: the wrong value. LARGEST_COUNT is far above useful values, so it is mentioned only if `found` exceeds
+            it.
     """
     if int not in members_of(hint):
         return range_of(hint) or "a number"

@@ -60,7 +60,7 @@ class CorpusStructure(ABC):
     Attributes:
         name: the name of the structure, for people.
         decoders: names of the decoding algorithms, the default first.
-        compares_spans: whether all spans of a sentence are compared, which takes time as the cube of its length.
+        compares_spans: whether parsing takes time cubic in the number of words; False for distances.
     """
 
     name: ClassVar[str]
@@ -120,7 +120,7 @@ class CorpusStructure(ABC):
         return {}
 
     def values_of_spans(self, sentences: Integers, starts: AnyIntegers, ends: AnyIntegers) -> dict[str, Scores]:
-        """Return the same values of spans [start, end) of sentences: (k,).
+        """Return the values that `span_values` has, for k spans [start, end) of any sentences: (k,) each.
 
         Args:
             sentences: (k,), the sentence of each span.
@@ -229,7 +229,8 @@ class CorpusMarginals(CorpusStructure):
     Attributes:
         table: the probabilities.
         codes: in the order of `table`, indices into `labels`, -1 for no label; empty without labels.
-        find_best_trees: computes the most probable trees, labelled, on first use of the decoder `viterbi`.
+        find_best_trees: computes the most probable trees, labelled, on first use of the decoder `viterbi`. It needs
+            the model, so `parsing.structure` sets it.
     """
 
     name = "span probabilities"

@@ -33,10 +33,11 @@ MAXIMUM_SLOTS = 64  # as in kernels/gated_memory.c
 class GateComparison:
     """alpha, how much larger one distance is than another, in [0, 1]: equation (6).
 
-    An infinite scale is the limit: 0 or 1 by the sign of the difference; for equal distances, that of the shift.
+    If the scale is infinite, alpha is 0 or 1 by the sign of the difference. For equal distances it depends only on the
+    shift: sigmoid(shift), for example.
 
     Attributes:
-        hard: (hardtanh(scale * difference + shift) + 1) / 2; soft: sigmoid(scale * difference + shift).
+        hard: whether alpha is (hardtanh(x) + 1) / 2 instead of sigmoid(x), with x = scale * difference + shift.
     """
 
     scale: float
@@ -126,7 +127,7 @@ def attend_reference(
 def attend(keys: Tensor, gates: Tensor, states: Tensor, tape: Tensor, counts: Sequence[int]) -> tuple[Tensor, Tensor]:
     """Return the predict network's attention over the hidden states before each step, for all steps at once.
 
-    Rows as in `read`.
+    Rows are real tokens, time-major, as in `memory_reader.read`: step t has the first counts[t] columns.
 
     Args:
         keys: (n, H).
@@ -170,7 +171,7 @@ def attend(keys: Tensor, gates: Tensor, states: Tensor, tape: Tensor, counts: Se
 
 
 class _PredictAttention(torch.autograd.Function):
-    """Each column in turn, with the attention of the reader (kernels/gated_memory.c)."""
+    """`attend` in C: one column at a time, with the same attention code as `memory_reader` (kernels/gated_memory.c)."""
 
     @staticmethod
     def forward(

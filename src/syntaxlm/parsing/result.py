@@ -85,12 +85,13 @@ class Parse(HasRows):
         tree: the tree over `words`. For a model that reads tags, the tags are the part-of-speech tags of the tree. If
             induced labels were requested, the label of a word is its tag or, if the word already has a tag, a
             constituent above it.
-        word_values: values of the words by name, from which the tree was decoded: distances or heads.
+        word_values: values of the words by name: distances, heights or heads, if the model computes them.
         span_values: (n, n), values of the spans by name, by first and last word: scores or marginals.
         word_labels: the induced label of each word, "" for none; None if the tree has no induced labels.
         offsets: start and end of each word in the line, in code points.
         known: whether each word is in the model's vocabulary.
-        not_read: parts of the line that the model does not read, such as punctuation, with their start and end.
+        not_read: parts of the line that the model does not read, such as punctuation, with their start and end; empty
+            if the sentence has no words.
         alternatives: the best trees, the best first, if several were requested; or samples of trees.
 
     Examples:
@@ -139,7 +140,8 @@ class Parse(HasRows):
     def confidence(self) -> float | None:
         """The mean probability of the constituents of the tree without the whole sentence, 1 if there are none.
 
-        It is the expected share of them that is correct. None if the model does not compute probabilities of spans.
+        It is the expected share of correct constituents. Without probabilities of spans, it is the confidence of the
+        first alternative, or None if there are no alternatives.
         """
         if self.marginals is None:
             return self.alternatives[0].confidence if self.alternatives else None
@@ -275,7 +277,7 @@ class ParseBatch:
         return self.read.by_line(cast(Sequence[str], self.read.tokens))
 
     def corpus(self) -> EncodedCorpus:
-        """Return the lines with words as token ids."""
+        """Return the token ids of all lines that have words."""
         is_full = np.diff(self.read.places) > 0
         offsets = np.append(self.read.places[:-1][is_full], self.read.places[-1])
         return EncodedCorpus(

@@ -27,7 +27,7 @@ RowFormat = Literal["tsv", "csv", "json", "parquet"]
 
 ROWS_PER_GROUP = 1 << 16  # of a Parquet file: readers skip or read them at once
 ROWS_IN_MEMORY = 1 << 20  # of a Parquet file: more rows wait in temporary files
-SMALLEST_DECIMAL = 1e-3  # smaller numbers are written with an exponent, so that they keep their digits
+SMALLEST_DECIMAL = 1e-3  # smaller numbers are written with six significant digits instead of six decimals
 
 
 def plain(value: Any) -> Any:
@@ -91,17 +91,17 @@ def write_lines(lines: Iterable[str], path: str | Path | None) -> None:
 
 
 def format_rows(rows: Iterable[Row], columns: Columns, format: Literal["tsv", "csv", "json"]) -> Iterator[str]:
-    """Yield the line of each row with its end: JSON, or as `format_blocks` does."""
+    """Yield the line of each row with its end, in JSON, or as `format_blocks` does, with a header in the first."""
     if format == "json":
         return (to_json(row) + "\n" for row in rows)
     return format_blocks(blocks_of(rows, columns, 1), columns, format)
 
 
 def format_blocks(blocks: Iterable[Block], columns: Columns, format: Literal["tsv", "csv"]) -> Iterator[str]:
-    """Yield lines with their ends: a header, then one line for each row.
+    """Yield one string per block, with a line for each row; the first string starts with the header.
 
     The header comes with the first block, so that an error before it leaves no output. Missing values are empty cells,
-    numbers have six decimals, and the values of a list are separated by spaces.
+    floats have six decimals (see `SMALLEST_DECIMAL`), and the values of a list are separated by spaces.
     """
     separator = "\t" if format == "tsv" else ","
     head = separator.join(_quoted(list(columns), separator)) + "\n"
@@ -222,7 +222,7 @@ def _schema(columns: Columns) -> dict[str, polars.DataType]:
     return {name: types[column.type] for name, column in columns.items()}
 
 
-# Types of pandas for columns whose values may all be missing, or that may be empty.
+# Types of pandas, also for empty columns; only numbers may have missing values (see `dataframe`).
 _PANDAS = {"integer": "int64", "number": "float64", "text": "str", "boolean": "bool"}
 
 

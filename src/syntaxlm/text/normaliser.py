@@ -143,7 +143,7 @@ class Normaliser:
     @classmethod
     @lru_cache(maxsize=REMEMBERED_NORMALISERS)
     def of(cls, settings: NormaliserSettings) -> Normaliser:
-        """Return the normaliser with these settings that all models share, with the pieces that it remembers."""
+        """Return the normaliser with these settings, which is cached so that models share its caches of pieces."""
         return cls(settings)
 
     def __eq__(self, other: object) -> bool:
@@ -193,9 +193,9 @@ class Normaliser:
         """Return every token of a line with its position, in order. Dropped text has the token None.
 
         `tokens(line)` are the tokens that are not None. A tag is aligned with its word, or with itself if the word is
-        empty. In character units white space is a token, too, or dropped next to a dropped piece. Characters that the
-        Unicode form composes, decomposes or removes are aligned with the smallest span that it treats by itself, so the
-        tokens of one decomposed character have the same start and end.
+        empty. In character units, white space between two tokens is one token: the last before the next piece that is
+        read. Characters that the Unicode form composes, decomposes or removes are aligned with the smallest span that
+        it treats by itself, so the tokens of one decomposed character have the same start and end.
 
         Args:
             line: the text. Positions are character offsets in it.
@@ -214,7 +214,7 @@ class Normaliser:
                 continue
             parts = self._aligned[text]
 
-            # White space between two pieces that are read is a token of a character-level model.
+            # In character units, white space is a token if a token precedes it and the next piece is read.
             if self.units == "characters":
                 is_read = any(part.token is not None for part in parts)
                 if is_after_piece:
@@ -304,7 +304,7 @@ class Normaliser:
         """Return the characters that a segment of a word becomes."""
         return self._without_dropped(self._normal_form(segment, is_segment=True))
 
-    # ---- the rules of `NormaliserSettings`
+    # ---- the rules, numbered as in the docstring of `NormaliserSettings`
 
     def _spans(self, piece: str) -> list[TokenSpan]:
         """Return the spans of a piece; without gaps except for tags."""
@@ -380,13 +380,13 @@ class Normaliser:
         """Apply rule 5, and rule 4 to characters that equal `space`."""
         kept = [token for token in tokens if token and token not in self._dropped_words]
         if self.settings.drop_punctuation:
-            kept = [token for token in kept if token.isalnum() or any(map(_is_of_words, token))]
+            kept = [token for token in kept if token.isalnum() or any(map(_is_word_character, token))]
         if self.units == "characters":
             kept = ["\\" + token if token == self.space else token for token in kept]
         return tuple(kept)
 
 
-def _is_of_words(sign: str) -> bool:
+def _is_word_character(sign: str) -> bool:
     """Return whether a character is a letter, digit or combining mark, as many vowel signs are."""
     return sign.isalnum() or unicodedata.category(sign)[0] == "M"
 

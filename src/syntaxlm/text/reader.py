@@ -1,6 +1,6 @@
 """Reads a user's text for a model: splits words as the vocabulary requires, then applies the stored normaliser.
 
-A line passes these steps, each in a file of its own:
+A line passes these steps, named by file and class:
 
 1. `lines.WrittenLines`: words, between white space.
 2. `treebank_style.TreebankStyle`: punctuation and contractions are split off, where the vocabulary has them as words.
@@ -128,9 +128,9 @@ class TextReader:
         """Return the reader of a model.
 
         If the options have `auto`, the vocabulary decides:
-        - Punctuation is split off if the normaliser splits it off. Otherwise it is kept if the vocabulary contains
-          words with marks (`said,`), even if some marks, such as dashes, are words; split off if marks are words; and
-          dropped if there is neither, because the training text had none.
+        - Punctuation is split off if the normaliser splits it off. Otherwise it is kept if more than 0.5% of the
+          vocabulary are words with a mark (`said,`), even if some marks, such as dashes, are words; split off if marks
+          are words; and dropped if there is neither, because the training text had none.
         - Contractions are split if the vocabulary contains n't, 's or another ending as a word.
         - Words that are in the vocabulary as written are not split: `Mr.`, `cannot`. A full stop is also split off
           inside a line, if the vocabulary contains the word only without it.
@@ -293,7 +293,7 @@ class TextReader:
             opens: whether it opens a quotation.
         """
         pieces = self.style.pieces(word, is_last, self._rank, quoted)
-        opens = opens or len(pieces) > 1
+        opens = opens or len(pieces) > 1  # a quotation mark before other pieces opens
         spelled = []
         for start, end, text in pieces:
             spelled.append(
@@ -303,9 +303,9 @@ class TextReader:
         return spelled
 
     def _find_rank(self, word: str) -> list[int] | None:
-        """Return the ids of a word that the vocabulary contains in any spelling; they rise with decreasing frequency.
+        """Return the ids of a word in the spelling of the vocabulary, to rank words: frequent words have lower ids.
 
-        None for other words. A mark after a number is not part of the word.
+        None for unknown and very long words, and for numbers with a mark (`5,`), whose mark is not part of the word.
         """
         if len(word) > _LONGEST_LOOKED_UP or _NUMBER_AND_MARK.fullmatch(word):
             return None

@@ -88,7 +88,7 @@ def best(
         (B,), the weights of the trees, and (n(n + 1)/2, B), whether each tree has each span.
 
     Raises:
-        ValueError: for wrong shapes, for weights of NaN or infinity, and for integers that overflow 64 bits.
+        ValueError: for wrong shapes, for weights of NaN or +infinity, and for integers that overflow 64 bits.
     """
     length = checked_length(weights)
     number_type: np.dtype[Any] = np.dtype(np.float64)
@@ -325,7 +325,7 @@ def parts(
     """Yield the left and right parts of all spans of one width, one split at a time: two views (n - width + 1, ...).
 
     Args:
-        lefts: for each narrower width, (spans of that width, ...): values of spans as left parts.
+        lefts: lefts[w], (n - w + 1, ...), has the values of the spans of w words as left parts; lefts[0] is not used.
         rights: the same as right parts.
         splits: lengths of the left part, by default all.
     """

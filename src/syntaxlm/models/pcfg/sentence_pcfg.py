@@ -150,7 +150,7 @@ class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBe
         self._bias = max(0.0, 1 - epochs / self.config.end_bias_epochs)
 
     def loss(self, batch: TokenBatch, state: State = None) -> Loss:
-        """Return negative log-likelihood; in training, with derivations weighted by end bias and focus."""
+        """Return the negative log-likelihood; in training, with derivations weighted by biases and penalties."""
         sentences = self._sentences(batch)
         weights = self._span_weights(sentences, batch) if self.training else None
         total = -self._log_probs(sentences, weights).sum()
@@ -267,7 +267,7 @@ class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBe
             return SpanMarginals(marginals, labels)
 
     def labelled_structure(self, batch: TokenBatch) -> SpanMarginals:
-        """Like `structure`, with the most probable symbol of every span: nonterminals, then preterminals."""
+        """Return `structure` with the most probable symbol of every span, as an index into `labels`."""
         return self.structure(batch, labelled=True)
 
     @torch.no_grad()
@@ -400,7 +400,7 @@ class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBe
     def _groups(
         self, sentences: Sentences, most: int, shortest: int = 2, longest: int | None = None
     ) -> Iterator[tuple[Tensor, Sentences]]:
-        """Yield sentences of `shortest` to `longest` words, with their indices, in groups whose charts fit in memory.
+        """Yield sentences of `shortest` to `longest` words, with their indices, in groups of limited size.
 
         Args:
             most: limit of a group's inside probabilities.

@@ -88,7 +88,9 @@ def _binary(rules: Rules, left: Tensor, right: Tensor, add: Addition) -> Tensor:
 def log_partition(
     rules: Rules, emissions: Tensor, words: Tensor, layout: Layout, weights: Tensor | None = None
 ) -> Tensor:
-    """Return log P(sentence) of each sentence: (B,) natural logarithms, in the order given to `layout`.
+    """Return log Z of each sentence, (B,) natural logarithms, in the order given to `layout`.
+
+    Without weights, log Z is log P(sentence).
 
     Factored rules: products in autocast's dtype, sums at least in float32. Tables: in the dtype of `emissions`.
 
@@ -97,8 +99,8 @@ def log_partition(
             rules, one row for every word of the batch. The gradient is the expected number of times that T emits the
             word.
         words: (N,) int64, rows of `emissions`, for the words of all sentences, concatenated.
-        weights: (B, n, n) log-weights by which derivations are multiplied, of spans by first and last word, both
-            inclusive; they get no gradient, and those of single words are ignored. None: no weights.
+        weights: (B, n, n) log-weights, added to log-probabilities of derivations, of spans by first and last word,
+            both inclusive; they get no gradient, and those of single words are ignored. None: no weights.
     """
     if isinstance(rules, TableRules):
         result = emissions.new_empty(len(layout))
@@ -217,7 +219,8 @@ class InsideCharts:
         left: rules of left children, (R, R + t).
         right: rules of right children, (R, R + t).
         dtype: the dtype of the products.
-        weights: (rows,) float64, of spans, included in the scales, or None.
+        weights: (B, n, n) log-weights of spans, see `log_partition`, or None; stored as (rows,) and added to the
+            scales.
 
     Attributes:
         values: (rows, R) beta / exp(scale).
@@ -495,7 +498,7 @@ class TableGroup:
     def _part(self, left: slice, right: slice) -> Tensor:
         """Return the probabilities of pairs of these children: (pairs, m) or (S, pairs, m).
 
-        A part is cut out once per chart, because backward fills a whole table for every cut.
+        The group keeps each part, because backward fills a whole table for every cut.
         """
         count = self.rules.binary.shape[-1]
         key = *left.indices(count)[:2], *right.indices(count)[:2]
