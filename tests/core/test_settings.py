@@ -86,7 +86,7 @@ def test_a_key_of_another_model_is_not_a_setting_of_this_model():
     [
         ("model.dropout", "lots", '"lots"', "number"),
         ("model.hidden_size", 3.5, "3.5", "integer"),
-        ("model.tied", "yes", '"yes"', "boolean"),
+        ("model.tied", "yes", '"yes"', "true or false"),
         ("model.layers", True, "true", "integer"),
         ("model.form", "printed", '"printed"', "'released' or 'paper'"),
         ("model", [1, 2], "[1, 2]", "section"),

@@ -284,7 +284,6 @@ ODS = archive("mimetype", content="application/vnd.oasis.opendocument.spreadshee
         ),
         ("stimuli.ods", ODS, "a sheet of LibreOffice (.ods)"),
         ("stimuli.numbers", archive("Index/Document.iwa"), "a document of Numbers or Pages"),
-        ("text.zip", archive("a.txt"), "found a zip archive; expected plain text or"),
         ("old.xls", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(99), "a file of Excel or Word before 2007"),
         (
             "data.rds",

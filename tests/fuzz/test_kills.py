@@ -40,7 +40,7 @@ pytestmark = [
 LONG = pytest.mark.long
 KILLS_OF_A_RUN = 3  # then it ends
 MOST_LIVES = 20
-TIMES = ("seconds", "minutes", "tokens_per_second", "folder", "metrics_bytes")
+TIMES = ("seconds", "minutes", "tokens_per_second", "folder", "metrics_bytes", "run")
 
 
 @pytest.fixture(scope="module", autouse=True)

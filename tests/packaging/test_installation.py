@@ -151,8 +151,8 @@ def test_the_quickstart_writes_its_report_from_the_files_of_the_wheel(run, tmp_p
 
 
 def test_an_extra_that_is_not_installed_is_named(run):
-    error = run("syntaxlm", "recipes", "list", "-o", "recipes.parquet", code=2)
-    assert "pip install 'syntaxlm[parquet]'" in error
+    error = run("syntaxlm", "parse", "en-fast", "The cat sleeps.", "-o", "tree.png", code=2)
+    assert "pip install 'syntaxlm[draw]'" in error
 
 
 @pytest.mark.skipif(not BUNDLED.is_dir(), reason="no bundled model yet")

@@ -44,7 +44,7 @@ def test_extras_that_the_package_names_exist_and_are_tested():
     extras = PROJECT["optional-dependencies"]
     sources = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "src" / "syntaxlm").rglob("*.py"))
     named = set(re.findall(r"syntaxlm\[(\w+)\]", sources))
-    assert {"dataframe", "parquet", "draw"} <= named <= set(extras)
+    assert {"draw", "plot"} <= named <= set(extras)
     tested = {re.split(r"[<>=\[]", one)[0] for one in extras["test"]}
-    for name in ("dataframe", "parquet", "draw"):
+    for name in ("dataframe", "draw", "plot"):
         assert {re.split(r"[<>=\[]", one)[0] for one in extras[name]} <= tested

@@ -155,12 +155,12 @@ def test_a_name_takes_precedence_over_a_file_and_empty_rules_raise_an_error():
         ("drop_tgs: [PU]", "mine.yaml: drop_tgs: no such setting. Did you mean drop_tags?"),
         ("punctuation: unicod", "mine.yaml: punctuation: found \"unicod\"; expected 'by tag' or 'unicode'"),
         ("drop_tags: PU", 'mine.yaml: drop_tags: found "PU"; expected a list'),
-        ("drop_tags: [PU, NO]", "mine.yaml: drop_tags.1: found false; expected a valid string; put it in quotes"),
+        ("drop_tags: [PU, false]", "mine.yaml: drop_tags.1: found false; expected a valid string; put it in quotes"),
         ("drop_tags: [7]", "mine.yaml: drop_tags.0: found 7; expected a valid string; put it in quotes"),
         ("", "mine.yaml: found no settings; expected some of name, keep_tags"),
         ("[PU]", "mine.yaml: found no settings"),
         ("drop_tags: [., ,]", "mine.yaml, line 1: not YAML"),
-        ("drop_tags: [a]\ndrop_tags: [b]", "mine.yaml, line 2: not YAML: drop_tags: given twice"),
+        ("drop_tags: [a]\ndrop_tags: [b]", "mine.yaml, line 2: not YAML: found duplicate key"),
     ],
 )
 def test_errors_in_a_file_have_file_and_key(rules, text, message):
