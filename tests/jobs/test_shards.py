@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.progress import Progress
+from syntaxlm.core.work import Progress
 from syntaxlm.jobs import inputs
 from syntaxlm.jobs.inputs import (
     CompressedText,

@@ -12,7 +12,7 @@ from rich.progress import BarColumn, Task, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
 from syntaxlm.core.errors import escaped
-from syntaxlm.core.progress import Progress
+from syntaxlm.core.work import Progress
 
 _SPEED_PERIOD = 600.0  # seconds; long, because work may be done in large portions
 

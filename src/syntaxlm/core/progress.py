@@ -8,13 +8,12 @@ from __future__ import annotations
 import os
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterable, Iterator, Sized
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
 from syntaxlm.core.threads import hold_in_forks
+from syntaxlm.core.work import Progress
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -69,38 +68,6 @@ def print_above_bars(line: str) -> None:
             display.console.print(line, markup=False, soft_wrap=True)
         elif sys.stderr is not None:
             print(line, file=sys.stderr)
-
-
-@dataclass
-class Progress:
-    """How far some work is, for display.
-
-    Attributes:
-        what: description of the work.
-        total: amount of work; None if it is unknown.
-        percent: show the finished amount in percent instead of a number.
-        done: finished amount.
-        note: additional text.
-        counted: show the finished amount.
-        started: when the work started, by `time.monotonic`.
-    """
-
-    what: str
-    total: float | None = None
-    percent: bool = False
-    done: float = 0.0
-    note: str = ""
-    counted: bool = True
-    started: float = field(default_factory=time.monotonic)
-
-    @property
-    def amount(self) -> str:
-        """The finished amount: "1,200/5,000", "1,200" without a total, or "24%"."""
-        if not self.counted or (self.percent and not self.total):
-            return ""
-        if self.percent:
-            return f"{100 * min(1, self.done / (self.total or 1)):.0f}%"
-        return f"{self.done:,.0f}" + ("" if self.total is None else f"/{self.total:,.0f}")
 
 
 def status(what: str) -> AbstractContextManager[Progress]:

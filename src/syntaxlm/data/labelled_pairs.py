@@ -26,10 +26,11 @@ from typing import Any
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import make_folder, write_text
-from syntaxlm.core.progress import Progress, working
+from syntaxlm.core.progress import working
 from syntaxlm.core.reading import ReadingReport, announce
 from syntaxlm.core.settings import LARGEST_SEED, check_number
 from syntaxlm.core.text_files import read_lines, source_name
+from syntaxlm.core.work import Progress
 from syntaxlm.text.normaliser import Normaliser
 
 PAIR_COLUMNS = ("sentence1", "sentence2", "label")

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, BinaryIO, Literal, NamedTuple
 
 from syntaxlm.core.errors import LONGEST_NAME, InputError, listed, shortened
 from syntaxlm.core.files import check_name, system_error
-from syntaxlm.core.progress import Progress
 from syntaxlm.core.remote_files import address_of
 from syntaxlm.core.text_files import STANDARD_INPUT, has_cr_line_ends, is_compressed, open_bytes
+from syntaxlm.core.work import Progress
 
 if TYPE_CHECKING:
     import polars

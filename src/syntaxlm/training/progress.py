@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from syntaxlm.core.progress import Progress, working
+from syntaxlm.core.progress import working
+from syntaxlm.core.work import Progress
 from syntaxlm.evaluation.perplexity import perplexity_text
 from syntaxlm.training.checkpoint import TrainerState
 
