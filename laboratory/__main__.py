@@ -7,6 +7,7 @@ python -m laboratory run EXPERIMENT [--dry-run] [--only RUN] [--seed N] [--outpu
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 from collections.abc import Sequence
 from functools import partial
@@ -19,6 +20,7 @@ from syntaxlm.core.errors import InputError
 
 def main(arguments: list[str] | None = None) -> int:
     """List or run experiments, and return the exit code."""
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # the reader of a pipe may stop reading
     options = _parser().parse_args(arguments)
     try:
         if options.action == "list":

@@ -235,9 +235,8 @@ def perplexity_section(run: StoredRun, floor: float | None = None) -> Section:
     """
     heading = "Perplexity"
     if run.result is None:
-        why = (
-            f"The folder has no {RESULT}, written at the end of training. `syntaxlm evaluate perplexity` scores a text."
-        )
+        command = "syntaxlm evaluate perplexity"
+        why = f"The folder has no {RESULT}, written at the end of training. The command {command} scores a text."
         return Section(heading, (Paragraph(why, missing=True),))
     texts = [(name, scores) for name in ("valid", "test") if (scores := getattr(run.result, name)) is not None]
     headings = {

@@ -66,7 +66,7 @@ def list_models(output: ReportOutput, folder: Annotated[Path, Argument("FOLDER")
 def describe_model(
     model: ModelFolder,
     output: OutputFile | None = None,
-    format: Annotated[Literal["text", "json"], Shown(use="format")] = "text",
+    format: Annotated[Literal["text", "json"], Shown(use="format", help="output format")] = "text",
 ) -> None:
     """Describe a model.
 

@@ -30,6 +30,7 @@ def parse_yaml(text: str, path: str | Path) -> Any:
     Raises:
         InputError: with path and line, for text that is not YAML or has too many values.
     """
+    from ruamel.yaml.constructor import DuplicateKeyError
     from ruamel.yaml.error import YAMLError
     from ruamel.yaml.reader import ReaderError
 
@@ -45,7 +46,10 @@ def parse_yaml(text: str, path: str | Path) -> Any:
         mark = getattr(error, "problem_mark", None)
         # Not mark.line: in YAML, U+2028 also ends a line, but editors do not count it.
         place = f", line {text.count(chr(10), 0, mark.index) + 1}" if mark else ""
-        raise InputError(f"{path}{place}: not YAML: {getattr(error, 'problem', None) or error}") from None
+        problem = getattr(error, "problem", None) or str(error)
+        if isinstance(error, DuplicateKeyError):  # whose values may be shown wrong
+            problem = problem.partition(" with value ")[0]
+        raise InputError(f"{path}{place}: not YAML: {problem}") from None
     except (OverflowError, ValueError) as error:  # an escape of a character that does not exist
         raise InputError(f"{path}: not YAML: {error}") from None
 

@@ -76,6 +76,10 @@ def new_plot(
 
 
 def _figure_of(ax: Axes) -> Figure:
+    from matplotlib.axes import Axes as MatplotlibAxes
+
+    if not isinstance(ax, MatplotlibAxes):
+        raise TypeError(f"ax: found {ax!r}; expected axes of matplotlib. To write a file: .plot().save('plot.pdf')")
     figure = ax.get_figure(root=True)
     assert figure is not None
     return figure

@@ -12,7 +12,7 @@ import json
 import os
 import stat
 import warnings
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,7 @@ from syntaxlm.core.files import (
 )
 from syntaxlm.core.reading import keeps_readings
 from syntaxlm.core.remote_files import address_of
-from syntaxlm.core.run_head import RunHead, run_head
+from syntaxlm.core.run_head import RunHead, invocation, run_head, training_recipe
 from syntaxlm.core.text_files import STANDARD_INPUT, open_raw
 from syntaxlm.core.yaml_files import parse_yaml, yaml_text
 from syntaxlm.data.treebank_files import treebank_files
@@ -96,10 +96,23 @@ def resume(folder: str | Path, callback: ProgressCallback | None = None) -> Trai
         InputError: if the folder holds no run, or if its files have changed.
     """
     recipe = read_run_recipe(folder)
-    with process_group():
+    name, overrides = _recipe_of_start(Path(folder))
+    with process_group(), training_recipe(name, overrides):
         run = Run(recipe, named_path(folder), callback)
         with run.resume():
             return run.train()
+
+
+def _recipe_of_start(folder: Path) -> tuple[str | None, Iterable[tuple[str, Any]] | None]:
+    """Return the name of the recipe with which a run was started, and its overrides; None where they are not stored."""
+    try:
+        content = parse_json(read_stored(folder / INPUTS), INPUTS)
+    except InputError:  # reported when the hashes are checked
+        return None, None
+    if not isinstance(content, dict) or not isinstance(content.get("overrides"), dict):
+        return None, None
+    recipe = content.get("recipe")
+    return (recipe if isinstance(recipe, str) else None), content["overrides"].items()
 
 
 def read_run_recipe(folder: str | Path) -> Recipe:
@@ -315,7 +328,9 @@ def write_fingerprints(folder: Path, fingerprints: Fingerprints) -> None:
     """Store the hashes of a new run in its folder. Warns if the run cannot be resumed: it reads standard input."""
     for setting in _read_once(fingerprints):
         warnings.warn(f"{setting} is standard input or a pipe: this run cannot be resumed", InputWarning, stacklevel=2)
-    write_text(to_json({"format": 1, "sha256": fingerprints}, indent=2) + "\n", folder / INPUTS, stored=True)
+    start = invocation()
+    content = {"format": 1, "sha256": fingerprints, "recipe": start.recipe, "overrides": start.overrides}
+    write_text(to_json(content, indent=2) + "\n", folder / INPUTS, stored=True)
 
 
 def check_fingerprints(folder: Path, fingerprints: Fingerprints) -> None:
