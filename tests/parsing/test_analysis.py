@@ -139,7 +139,7 @@ def test_a_page_lists_unknown_words(penn):
     gold = read_gold(GOLD)
     drawing = Drawing(analyse(penn, gold.words), gold)
     page = drawing.page()
-    assert "Underlined words are not in the model&#x27;s vocabulary: $" in page
+    assert "Underlined words are not in the model&#39;s vocabulary: $" in page
     assert "(NP (DT The) (NN cat))" in page
     assert "vocabulary" not in Drawing(analyse(penn, "the cat")).page()
 
