@@ -10,10 +10,11 @@ import argparse
 import signal
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from laboratory.experiment import Places, Step, experiment_names, read_experiment, run_experiment, steps_of
+from laboratory.experiment import Experiment, Places, Step, experiment_names, read_experiment, run_experiment, steps_of
 from laboratory.results.store import RESULTS, add, stored_runs
 from syntaxlm.core.errors import InputError
 
@@ -29,7 +30,9 @@ def main(arguments: list[str] | None = None) -> int:
             return 0
 
         experiment = read_experiment(options.experiment)
-        steps = steps_of(experiment, Places(options.output, dict(options.data)), options.only, options.seed)
+        places = Places(options.output, dict(options.data))
+        _refuse_unused(experiment, places)
+        steps = steps_of(experiment, places, options.only, options.seed)
         if options.dry_run:
             print("\n".join(map(str, steps)))
             return 0
@@ -42,6 +45,15 @@ def main(arguments: list[str] | None = None) -> int:
     except (InputError, ValueError) as error:
         print(f"laboratory: error: {error}", file=sys.stderr)
         return 1
+
+
+def _refuse_unused(experiment: Experiment, places: Places) -> None:
+    """Raise InputError for data that no command of an experiment reads, such as a misspelt name."""
+    commands = list(map(str, steps_of(experiment, places)))
+    for name in places.data:
+        others = {other_name: folder for other_name, folder in places.data.items() if other_name != name}
+        if commands == list(map(str, steps_of(experiment, replace(places, data=others)))):
+            raise InputError(f"--data {name}: no command of the experiment reads data/{name}/; see --dry-run")
 
 
 def _refuse_stored(name: str, steps: Sequence[Step]) -> None:

@@ -56,6 +56,7 @@ def test_runs_inherit_and_files_of_data_can_be_elsewhere(tmp_path):
     ]
     assert len(steps_of(experiment, Places())) == 8
     assert len(steps_of(experiment, Places(), seed=9)) == 5
+    assert main(["run", str(tmp_path / "mine.yaml"), "--data", "toi=x", "--dry-run"]) != 0
     with pytest.raises(InputError, match=r"mine: no run wid\. Did you mean wide\?"):
         steps_of(experiment, Places(), only="wid")
     with pytest.raises(InputError, match=r"tooy: no such experiment\. Did you mean toy\?"):

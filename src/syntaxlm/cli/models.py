@@ -301,7 +301,7 @@ def average(
         result = average_files(predictions, protocol.find(), weights_of(weights), decoding.ties, has_labels(brackets))
     with text_output(output) as file:
         file.writelines(line + "\n" for line in result.brackets())
-    print_summary(result, format, output)
+    print_summary(result, format, output, is_evaluation=True)
 
 
 def combine(

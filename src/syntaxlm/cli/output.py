@@ -90,14 +90,15 @@ def output_path(path: Path | None, suffix: str = ".txt") -> Iterator[Path]:
             shutil.copyfileobj(file, output)
 
 
-def print_summary(result: Any, format: str, output: Path | None, head: str = "") -> None:
+def print_summary(result: Any, format: str, output: Path | None, head: str = "", is_evaluation: bool = False) -> None:
     """Print figures that accompany data: on standard output if the data went to a file, otherwise on stderr.
 
     Args:
         output: where the data went.
         head: put before the figures if they are text.
+        is_evaluation: whether the figures measure something, so that their JSON has the head of the run.
     """
-    text = (head if format == "text" else "") + formatted(result, format)
+    text = (head if format == "text" else "") + formatted(result, format, is_evaluation)
     if output is not None:
         print(text)
     elif not is_quiet():

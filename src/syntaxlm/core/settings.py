@@ -55,7 +55,6 @@ T = TypeVar("T")
 Overrides: TypeAlias = Mapping[str, Any] | Sequence[tuple[str, str]]
 """Settings that override those of a file: dicts, or pairs such as ("model.layers", "3") with values in YAML."""
 
-_STRICT = pydantic.ConfigDict(strict=True)  # no conversion of types, such as "yes" to true
 _MOST_FAULTS = 10  # shown in a message
 _LONGEST_VALUE = 60  # characters shown of a wrong value
 

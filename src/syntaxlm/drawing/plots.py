@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 MARKERS = ("o", "s", "D", "^", "v", "P", "X")
 DASHES = ("-", (0, (5, 2)), (0, (1.5, 1.5)), (0, (6, 2, 1.5, 2)), (0, (3, 1.5)), (0, (9, 3)), (0, (1, 1)))
-HATCHES = ("", "///", "\\\\", "xx", "--", "||", "++")  # of bars, so that grey print tells them apart
+HATCHES = ("", "///", "\\\\", "xx", "--", "||", "++")  # of bars, which differ in grey print, too
 
 LONGEST_MARKED = 40  # points: longer lines have no markers
 LONGEST_NAME = 28  # characters of a bar's name; longer ones are shortened in the middle
