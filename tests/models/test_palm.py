@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from syntaxlm.models import palm
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.layers import Rows
 from syntaxlm.models.palm import PaLMConfig, SpanAttention
@@ -56,21 +57,51 @@ def normalised(scores):
 
 
 @pytest.mark.parametrize("form", ["released", "paper"])
-def test_the_attended_mean_is_mixed_into_the_state_by_a_gate(form):
-    """Equation (6), written out for each form."""
+def test_the_attended_mean_is_mixed_into_the_state_by_a_gate_with_dropout_of_all_but_the_state(form, monkeypatch):
+    """Equation (6), written out for each form, with masks that double or treble what they are applied to."""
+    monkeypatch.setattr(palm, "locked_dropout", lambda values, rate, rows, training: 2 * values)
+    monkeypatch.setattr(palm, "dropout_mask", lambda shape, rate, like: like.new_full(shape, 3.0))
     torch.manual_seed(2)
-    layer = SpanAttention(8, 4, 5, 3, form).double()
+    layer = SpanAttention(8, 4, 5, 3, form, dropout=0.5).double().train()
     rows = Rows(8, 3, BATCH.lengths, torch.device("cpu"))
     states = torch.randn(15, 8, dtype=torch.float64)
-    mixed, _, spans = layer(states, rows, None)
-    for h, a, found in zip(states, spans.context, mixed, strict=True):
-        both = torch.cat([h, a])
+    mixed, carried, spans = layer(states, rows, None)
+    masked = layer.spans(2 * states, rows, None, 3, torch.full((3, 4), 3.0, dtype=torch.float64))
+    torch.testing.assert_close(spans.context, masked.context)
+    torch.testing.assert_close(carried[:, :1], padded(2 * states)[-3:, :1])
+    for h, a, found in zip(states, 2 * spans.context, mixed, strict=True):
+        both = torch.cat([2 * h, a])
         gate = torch.sigmoid(layer.gate.weight @ both + layer.gate.bias)
-        if form == "released":
-            expected = gate * h + (1 - gate) * torch.tanh(layer.mixture.weight @ a + layer.mixture.bias)
-        else:
-            expected = gate * torch.tanh(layer.mixture.weight @ both + layer.mixture.bias) + (1 - gate) * h
+        mixture = 2 * torch.tanh(layer.mixture.weight @ (both if form == "paper" else a) + layer.mixture.bias)
+        expected = gate * h + (1 - gate) * mixture if form == "released" else gate * mixture + (1 - gate) * h
         torch.testing.assert_close(found, expected)
+
+
+def test_initial_weights_are_those_of_the_released_program():
+    """Orthogonal gates of the LSTM layers, Xavier's limits for the rest, biases 0."""
+    torch.manual_seed(3)
+    model = build_model(PaLMConfig(embedding_size=60, layer_sizes=(80, 80, 60), span_size=40, scorer_size=30), 200)
+    attention = model.backbone.attention
+    for layer in (*model.backbone.below.layers, *model.backbone.above.layers):
+        for gate in (*layer.input_weight.chunk(4), *layer.recurrent_weight.chunk(4)):
+            products = gate @ gate.T if len(gate) <= gate.shape[1] else gate.T @ gate
+            torch.testing.assert_close(products, torch.eye(len(products)), rtol=0, atol=1e-5)
+    limits = {
+        "update and forget gate": (attention.input_weight[:80], 5 / 3 * (6 / (80 + 20)) ** 0.5),
+        "gate of the attending token": (attention.input_weight[80:120], (6 / (80 + 20)) ** 0.5),
+        "attending token's side of the scorer": (attention.input_weight[120:], (6 / (120 + 30)) ** 0.5),
+        "span's side of the scorer": (attention.span_weight, (6 / (120 + 30)) ** 0.5),
+        "scorer": (attention.score_weight, (6 / 31) ** 0.5),
+        "gate of the mixture": (attention.gate.weight, (6 / (120 + 80)) ** 0.5),
+        "mixture": (attention.mixture.weight, (6 / (40 + 80)) ** 0.5),
+        "embedding": (model.embedding.weight, 0.1225),
+    }
+    for name, (weight, limit) in limits.items():
+        largest = weight.abs().max().item()
+        assert 0.85 * limit < largest <= limit, name
+    biases = [weight for name, weight in model.named_parameters() if "bias" in name]
+    assert len(biases) == 10
+    assert not any(bias.any() for bias in biases)
 
 
 @pytest.mark.parametrize("scores", ["learned", "right-branching"])
@@ -143,11 +174,13 @@ def test_supervision_alone_moves_attention_onto_gold_spans():
 
 def test_right_branching_attends_most_to_the_longest_span_whatever_the_words():
     model = built(scores="right-branching").eval()
-    expected = torch.softmax(torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64), 0)
+    lengths = torch.tensor([0.1, 0.2, 0.3], dtype=torch.float64)
     attention = model.maps(BATCH).earlier_tokens["span attention"]
-    torch.testing.assert_close(attention[BATCH.mask()], expected.expand(15, 3))
+    torch.testing.assert_close(attention[BATCH.mask()], torch.softmax(lengths, 0).expand(15, 3))
     scores, _ = scores_in_reading(model, BATCH)
-    assert torch.equal(scores[BATCH.mask()], torch.tensor([1.0, 2.0, 3.0]).double().expand(15, 3))
+    torch.testing.assert_close(scores[BATCH.mask()], lengths.expand(15, 3))
+    scores, _ = scores_in_reading(built(scores="right-branching", form="paper").eval(), BATCH)
+    torch.testing.assert_close(scores[BATCH.mask()], 10 * lengths.expand(15, 3))
     lengths = torch.arange(1.0, 8.0).double().expand(8, 3, -1)
     torch.testing.assert_close(model.structure(BATCH).values, normalised(lengths), rtol=0, atol=1e-12)
     assert not any("score" in name for name in model.state_dict())
@@ -200,9 +233,9 @@ def test_contradictory_settings_are_reported_together():
 def test_the_published_sizes_add_3_million_parameters_to_awd_lstm():
     sizes = {"embedding_size": 400, "layer_sizes": (1020, 1020, 400)}
     with torch.device("meta"):
-        palm = build_model(PaLMConfig(**sizes, span_size=400, scorer_size=100), 10_000)
+        model = build_model(PaLMConfig(**sizes, span_size=400, scorer_size=100), 10_000)
     counts = {
-        name: sum(weight.numel() for weight in part.parameters()) for name, part in palm.backbone.named_children()
+        name: sum(weight.numel() for weight in part.parameters()) for name, part in model.backbone.named_children()
     }
     lstm = sum(4 * after * (before + after + 2) for before, after in ((400, 1020), (1020, 1020), (1020, 400)))
     assert counts["below"] + counts["above"] == lstm

@@ -25,6 +25,16 @@ class Case:
     scorer: int = 4
     form: Form = "released"
     carried: int | None = None  # number of carried columns; None: nothing is carried
+    masked: bool = False
+
+    @property
+    def mask(self) -> torch.Tensor | None:
+        """Multipliers of the runs of each column; some are 0."""
+        if not self.masked:
+            return None
+        columns = self.carried or self.counts[0]
+        values = torch.randn(columns, self.size, generator=torch.Generator().manual_seed(4), dtype=torch.float64)
+        return values.clamp(min=0)
 
     def tensors(self) -> dict[str, torch.Tensor | None]:
         """Leaf tensors in the order of NAMES, in float64; None for missing ones."""
@@ -49,6 +59,9 @@ CASES = {
     "spans longer than the text": Case([2, 2, 1], 9),
     "wide": Case([4, 4, 3, 1], 4, size=150, scorer=70, carried=4),
     "paper": Case([3, 3, 2, 1], 4, form="paper", carried=3),
+    "masked": Case([3, 3, 2, 1], 4, carried=4, masked=True),
+    "masked, nothing before it": Case([3, 3, 2, 1], 4, masked=True),
+    "masked, paper": Case([3, 3, 2, 1], 4, form="paper", carried=3, masked=True),
     "right-branching": Case([3, 3, 2, 1], 4, scorer=0, carried=3),
     "right-branching, paper": Case([3, 3, 2, 1], 4, scorer=0, form="paper"),
 }
@@ -56,7 +69,8 @@ CASES = {
 
 def run(op, case, given):
     inputs, carried, *weights = (given[name] for name in NAMES)
-    return op(inputs, carried, SpanWeights(*weights, case.form), case.maximum, case.counts)
+    mask = None if case.mask is None else case.mask.to(inputs)
+    return op(inputs, carried, SpanWeights(*weights, case.form), case.maximum, case.counts, mask)
 
 
 def present(tensors):
@@ -187,6 +201,15 @@ def test_a_run_over_a_span_equals_the_difference_in_the_paper():
                 torch.cat([(forward[step] - forward[start] * kept)[:3], (backward[start] - backward[step] * kept)[3:]])
             )
         torch.testing.assert_close(context[step], attention @ torch.stack(spans), rtol=0, atol=1e-13)
+
+
+def test_a_mask_multiplies_the_runs_of_its_column():
+    """Without a gate and a tanh, the context is linear in the runs."""
+    case = CASES["right-branching, paper"]
+    tensors = case.tensors()
+    masked = replace(case, masked=True)
+    expected = run(span_attention, case, tensors).context * masked.mask[torch.tensor([0, 1, 2, 0, 1, 2, 0, 1, 0])]
+    torch.testing.assert_close(run(span_attention, masked, tensors).context, expected, rtol=0, atol=1e-13)
 
 
 def test_tensors_without_gradients_get_none_and_do_not_affect_other_gradients():

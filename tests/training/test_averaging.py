@@ -156,8 +156,8 @@ def test_adam_gives_way_to_sgd_with_its_own_rate_and_a_fresh_plateau(toy, tmp_pa
     optimiser = {"average_from_epoch": 1, "average_learning_rate": 0.5, "weight_decay": 0.0, "gradient_clip": 1e9}
     recipe = toy.recipe("lstm", optimiser=optimiser, schedule=schedule)
     run, weights, _ = watched(recipe, tmp_path / "run")
-    assert isinstance(run.loop.optimiser, torch.optim.SGD)
-    assert not run.loop.optimiser.state
+    assert isinstance(run.loop.optimisers[0], torch.optim.SGD)
+    assert not run.loop.optimisers[0].state
     rates = [line["learning_rate"] for line in metrics(tmp_path / "run", "valid")]
     assert rates[0] == 0.5
     assert rates[-1] in (0.5, 0.25, 0.125)
@@ -210,7 +210,7 @@ def test_each_random_length_has_its_own_rate(toy, tmp_path, monkeypatch):
     def telling(loop, batch):
         step(loop, batch)
         lengths.append(batch.targets.shape[0])
-        rates.append(loop.optimiser.param_groups[0]["lr"])
+        rates.append(loop.optimisers[0].param_groups[0]["lr"])
 
     monkeypatch.setattr(GradientLoop, "_step", telling)
     batches = {"context": "carry", "batch_size": 4, "variable_bptt": True}

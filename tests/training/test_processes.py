@@ -15,7 +15,7 @@ from syntaxlm.core.errors import InputError
 from syntaxlm.models.registry import build_model
 from syntaxlm.storage.folder import WEIGHTS
 from syntaxlm.training.checkpoint import TrainerState, read_checkpoint, tensors_of_process, write_checkpoint
-from syntaxlm.training.loop import build_optimiser
+from syntaxlm.training.loop import build_optimisers
 from syntaxlm.training.processes import Processes
 from syntaxlm.training.recipe import read_recipe
 from syntaxlm.training.result import CHECKPOINT
@@ -129,13 +129,13 @@ def test_two_processes_average_and_fine_tune_in_step_with_the_same_random_length
 def test_a_checkpoint_of_two_processes_is_refused_by_one(toy, tmp_path):
     recipe = toy.recipe("lstm")
     model = build_model(recipe.model, 10)
-    optimiser = build_optimiser(model, recipe.optimiser)
+    optimisers = build_optimisers(model, recipe.optimiser)
     states = [{"hidden": torch.full((1, columns), float(columns))} for columns in (2, 3)]
-    write_checkpoint(tmp_path, model, optimiser, [tensors_of_process(state) for state in states], TrainerState())
+    write_checkpoint(tmp_path, model, optimisers, [tensors_of_process(state) for state in states], TrainerState())
     with pytest.raises(InputError, match="found the checkpoint of a run with 2 processes; expected 1"):
-        read_checkpoint(tmp_path, model, optimiser)
+        read_checkpoint(tmp_path, model, optimisers)
     for rank, state in enumerate(states):
-        assert torch.equal(read_checkpoint(tmp_path, model, optimiser, rank, 2)[0]["hidden"], state["hidden"])
+        assert torch.equal(read_checkpoint(tmp_path, model, optimisers, rank, 2)[0]["hidden"], state["hidden"])
 
 
 @pytest.mark.parametrize(

@@ -96,9 +96,38 @@ def test_in_text_never_seen_the_most_attended_span_is_a_constituent(larger_toy, 
     ids=str,
 )
 def test_an_interrupted_run_with_trees_ends_bit_for_bit_as_one_that_was_not(toy, tmp_path, batches):
-    recipe = recipe_of(toy, batches=batches)
+    recipe = recipe_of(toy, batches=batches, optimiser={"parser_learning_rate": 0.001})
     finished = train(recipe, tmp_path / "whole")
     assert_resumes(finished, recipe, 4, finished.steps // 2 + 3)
+
+
+def test_weights_that_only_score_spans_have_an_adam_of_their_own_until_weights_are_averaged(toy, tmp_path):
+    """In its first step, Adam moves every weight by the learning rate, whatever the gradient."""
+    optimiser = {"kind": "sgd", "learning_rate": 0.5, "weight_decay": 0.0, "gradient_clip": 1e-9}
+    averaged = {"parser_learning_rate": 0.01, "average_from_epoch": 1}
+    steps = []
+
+    def watch(event: Event) -> None:
+        if event.kind == "step":
+            steps.append({name: weight.detach().clone() for name, weight in run.task.model.named_parameters()})
+
+    run = Run(recipe_of(toy, batches=STREAM, optimiser=optimiser | averaged, schedule={"epochs": 2}), tmp_path, watch)
+    with run.start():
+        before = {name: weight.detach().clone() for name, weight in run.task.model.named_parameters()}
+        run.train()
+    ends = run.loop.epoch_batches - 1
+    for name in before:
+        first, later = (steps[0][name] - before[name]).abs(), (steps[-1][name] - steps[ends][name]).abs()
+        expected = 0.01 if name.startswith("backbone.attention.") and name.count(".") == 2 else 0.0
+        assert float(first.max()) == pytest.approx(expected, rel=1e-3, abs=1e-6), name
+        assert float(later.max()) < 1e-6, name
+
+
+def test_a_second_optimiser_needs_weights_that_only_score_spans(toy, tmp_path):
+    with pytest.raises(
+        InputError, match=r"parser_learning_rate: found 0\.01; expected null: this model has no weights"
+    ):
+        train(toy.recipe("lstm", optimiser={"parser_learning_rate": 0.01}), tmp_path / "run")
 
 
 def test_the_run_reports_how_many_sentences_have_trees_and_which_differ(toy, tmp_path):

@@ -24,7 +24,7 @@ from syntaxlm.evaluation.perplexity import evaluate_text
 from syntaxlm.storage.folder import read_model
 from syntaxlm.training import language_model, loop, task
 from syntaxlm.training.checkpoint import Plateau, TrainerState, read_trainer_state
-from syntaxlm.training.loop import build_optimiser
+from syntaxlm.training.loop import build_optimisers
 from syntaxlm.training.progress import Event, ProgressDisplay
 from syntaxlm.training.recipe import OptimiserSettings, ScheduleSettings, recipe_from
 from syntaxlm.training.result import CHECKPOINT, RESULT
@@ -94,7 +94,7 @@ def test_adamw_decays_matrices_alone_and_apart_from_the_gradient():
     """With a gradient of 0, a weight is multiplied by 1 - rate * decay, or stays."""
     model = nn.ModuleDict({"embedding": nn.Embedding(3, 2), "linear": nn.Linear(2, 2)})
     before = {name: weight.detach().clone() for name, weight in model.named_parameters()}
-    optimiser = build_optimiser(model, OptimiserSettings(kind="adamw", learning_rate=0.1, weight_decay=0.5))
+    (optimiser,) = build_optimisers(model, OptimiserSettings(kind="adamw", learning_rate=0.1, weight_decay=0.5))
     for weight in model.parameters():
         weight.grad = torch.zeros_like(weight)
     optimiser.step()

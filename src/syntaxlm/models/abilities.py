@@ -126,6 +126,10 @@ ACTIVATION_COPIES = 2.5  # of each layer's inputs and outputs, kept for backward
 class TrainsByGradient(HasLoss):
     """Has a loss that gradient descent minimises."""
 
+    def parser_weights(self) -> list[nn.Parameter]:
+        """Return the weights that do nothing but score spans, which can have an optimiser of their own; usually none."""
+        return []
+
     def step_size(self, tokens: int, longest: int) -> int:
         """Estimate how many numbers a training step has in memory beside weights and gradients, within a factor of two.
 

@@ -160,6 +160,10 @@ class Backbone(nn.Module, ABC):
         embedded: Tensor = embedding(tokens)
         return embedded
 
+    def parser_weights(self) -> list[nn.Parameter]:
+        """See `TrainsByGradient.parser_weights`."""
+        return []
+
     def structure(self, batch: TokenBatch, embedding: Embedding) -> Structure:
         """Return the structure of whole sentences; by default from a full forward pass."""
         output = self(self.embed(embedding, batch.tokens), batch, None)
@@ -239,6 +243,9 @@ class NeuralModel(NeuralEncoder, TrainsByGradient, HasHiddenStates, PredictsNext
             self.decoder = Decoder(backbone.output_size, vocabulary_size, tied_to)
         if not config.tied:
             self.decoder.initialise(config.init_range)
+
+    def parser_weights(self) -> list[nn.Parameter]:
+        return self.backbone.parser_weights()
 
     def loss(self, batch: TokenBatch, state: State = None) -> Loss:
         output = self.read(batch, state)

@@ -12,26 +12,28 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import partial
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import Annotated, Literal
 
 import torch
 from torch import Tensor, nn
 
-from syntaxlm.core.settings import Bounds, Layers, NonNegative, Size
+from syntaxlm.core.settings import Bounds, Layers, NonNegative, Positive, Size
 from syntaxlm.models.abilities import Maps
 from syntaxlm.models.backbone import AWDBackbone, AWDConfig, BackboneOutput, Embedding, neural_model
 from syntaxlm.models.batches import State, TokenBatch
 from syntaxlm.models.layers import Rows, locked_dropout
 from syntaxlm.models.recurrent import LSTMLayer, RecurrentStack
 from syntaxlm.models.structures import SpanScores
+from syntaxlm.ops.dropout import dropout_mask
 from syntaxlm.ops.span_attention import Form, SpanReading, SpanWeights, span_attention
 
 
 class SpanAttention(nn.Module):
     """Representations of spans of 1 to `maximum` tokens, their scorer, and the gate that mixes them into the state.
 
-    Initial weights and biases of the mixture are uniform in (-1/sqrt(fan-in), 1/sqrt(fan-in)), other biases 0.
+    Initial weights are those of the released program: uniform, by Xavier's rule, with the fans that it gives to each
+    part; biases are 0.
 
     Args:
         size: H.
@@ -39,11 +41,16 @@ class SpanAttention(nn.Module):
         scorer_size: A; None if a span's score is its length.
         maximum: m, the longest span attended to.
         form: the paper's equations, or those of the released program.
+        dropout: rate on the states that spans are made of, on the spans' runs, their mean, and what is mixed in.
     """
 
-    def __init__(self, size: int, span_size: int, scorer_size: int | None, maximum: int, form: Form) -> None:
+    def __init__(
+        self, size: int, span_size: int, scorer_size: int | None, maximum: int, form: Form, dropout: float = 0.0
+    ) -> None:
         super().__init__()
-        self.maximum, self.form = maximum, form
+        self.maximum = maximum
+        self.form = form
+        self.dropout = dropout
         biases = (2 if form == "released" else 1) * span_size + (scorer_size or 0)
         self.input_weight = nn.Parameter(torch.empty(span_size + biases, size))
         self.input_bias = nn.Parameter(torch.zeros(biases))
@@ -51,36 +58,69 @@ class SpanAttention(nn.Module):
         if scorer_size is not None:
             self.span_weight = nn.Parameter(torch.empty(scorer_size, span_size))
             self.score_weight = nn.Parameter(torch.empty(scorer_size))
-        for weight in self.parameters(recurse=False):
-            if weight is not self.input_bias:
-                nn.init.uniform_(weight, -1 / math.sqrt(weight.shape[-1]), 1 / math.sqrt(weight.shape[-1]))
         self.gate = nn.Linear(size + span_size, size)
         self.mixture = nn.Linear(span_size if form == "released" else size + span_size, size)
+        self._initialise()
+
+    def _initialise(self) -> None:
+        size, span_size = self.input_weight.shape[1], len(self.input_weight) - len(self.input_bias)
+        _xavier(self.input_weight[: 2 * span_size], size, span_size // 2, gain=5 / 3)  # a tanh's, which is not there
+        if self.form == "released":
+            _xavier(self.input_weight[2 * span_size : 3 * span_size], size, span_size // 2)
+        if self.span_weight is not None and self.score_weight is not None:
+            scorer_size = len(self.score_weight)
+            _xavier(self.span_weight, span_size + size, scorer_size)
+            _xavier(self.input_weight[-scorer_size:], span_size + size, scorer_size)
+            _xavier(self.score_weight, scorer_size, 1)
+        for layer in (self.gate, self.mixture):
+            _xavier(layer.weight, layer.in_features, layer.out_features)
+            nn.init.zeros_(layer.bias)
 
     def forward(self, states: Tensor, rows: Rows, carried: Tensor | None) -> tuple[Tensor, Tensor, SpanReading]:
         """Return the mixed states, (n, H), earlier states for the next chunk, (m, B, H), and the output of the op.
+
+        Dropout is that of the released program: the spans, the gate and the mixture read dropped states; the state
+        itself is mixed without dropout.
 
         Args:
             states: (n, H), real tokens in the order of `rows`.
             carried: earlier states; None at the start of a text, for zeros. Those of columns that have ended are
                 undefined.
         """
-        spans = self.spans(states, rows, carried, self.maximum)
-        states_and_spans = torch.cat([states, spans.context], dim=-1)  # equation (6)
+        drop = partial(locked_dropout, rate=self.dropout, rows=rows, training=self.training)
+        dropped = drop(states)
+        mask = None
+        if self.training and self.dropout:
+            span_size = len(self.input_weight) - len(self.input_bias)
+            mask = dropout_mask((rows.columns, span_size), self.dropout, self.input_bias)
+        spans = self.spans(dropped, rows, carried, self.maximum, mask)
+
+        # Equation (6). In the paper's form the gate is the weight of the mixture, in the released form of the state.
+        context = drop(spans.context)
+        states_and_spans = torch.cat([dropped, context], dim=-1)
         gate = torch.sigmoid(self.gate(states_and_spans).to(states.dtype))
-        if self.form == "paper":  # the gate is the weight of the mixture
-            mixed = torch.lerp(states, torch.tanh(self.mixture(states_and_spans).to(states.dtype)), gate)
-        else:  # the gate is the weight of the state
-            mixed = torch.lerp(torch.tanh(self.mixture(spans.context).to(states.dtype)), states, gate)
-        steps = rows.padded(states.detach())
+        mixture = self.mixture(states_and_spans if self.form == "paper" else context)
+        mixture = drop(torch.tanh(mixture.to(states.dtype)))
+        mixed = torch.lerp(states, mixture, gate if self.form == "paper" else 1 - gate)
+
+        # Spans of the next chunk can start in this one.
+        steps = rows.padded(dropped.detach())
         if carried is None:
             carried = steps.new_zeros(self.maximum, *steps.shape[1:])
         return mixed, torch.cat([carried, steps])[-self.maximum :], spans
 
-    def spans(self, states: Tensor, rows: Rows, carried: Tensor | None, maximum: int) -> SpanReading:
+    def spans(
+        self, states: Tensor, rows: Rows, carried: Tensor | None, maximum: int, mask: Tensor | None = None
+    ) -> SpanReading:
         """Return the spans of 1 to `maximum` tokens, without the mixing: their attended mean, scores and attention."""
         weights = SpanWeights(self.input_weight, self.input_bias, self.span_weight, self.score_weight, self.form)
-        return span_attention(states, carried, weights, maximum, rows.counts)
+        return span_attention(states, carried, weights, maximum, rows.counts, mask)
+
+
+def _xavier(weight: Tensor, inputs: int, outputs: int, gain: float = 1.0) -> None:
+    """Draw a weight by Xavier's rule: uniform in +-gain sqrt(6 / (inputs + outputs))."""
+    limit = gain * math.sqrt(6 / (inputs + outputs))
+    nn.init.uniform_(weight, -limit, limit)
 
 
 def supervision_loss(scores: Tensor, spans: Tensor, rows: Rows) -> Tensor:
@@ -111,7 +151,9 @@ class PaLMConfig(AWDConfig):
         maximum_span: longest span attended to, in words; no limit in parsing
         scores: right-branching: a span's score is its length (PaLM-RB)
         supervision: lambda: weight of the cross-entropy of gold spans, with text.trees
-        form: of span updates, span gates, and the mixing of attention into the state
+        form: of span updates, span gates, scores of PaLM-RB, and the mixing of attention into the state
+        init_range: initial weights of embedding and decoder: uniform in (-init_range, init_range); released:
+            sqrt(3 / embedding_size)
     """
 
     name: Literal["palm"] = "palm"
@@ -122,6 +164,7 @@ class PaLMConfig(AWDConfig):
     scores: Literal["learned", "right-branching"] = "learned"
     supervision: NonNegative = 0.0
     form: Form = "released"
+    init_range: Positive = 0.1225
 
     def contradictions(self) -> list[str]:
         faults = super().contradictions()
@@ -151,7 +194,17 @@ class PaLMBackbone(AWDBackbone):
         self.below = RecurrentStack(config.embedding_size, below, layer, config.layer_dropout)
         self.above = RecurrentStack(below[-1], above, layer, config.layer_dropout)
         scorer_size = config.scorer_size if config.scores == "learned" else None
-        self.attention = SpanAttention(below[-1], config.span_size, scorer_size, config.maximum_span, config.form)
+        self.attention = SpanAttention(
+            below[-1], config.span_size, scorer_size, config.maximum_span, config.form, config.layer_dropout
+        )
+
+        # The released program starts each gate of an LSTM from an orthogonal matrix.
+        for recurrent_layer in chain(self.below.layers, self.above.layers):
+            for weight in (recurrent_layer.input_weight, recurrent_layer.recurrent_weight):
+                for gate in weight.detach().chunk(4):
+                    nn.init.orthogonal_(gate)
+            nn.init.zeros_(recurrent_layer.input_bias)
+            nn.init.zeros_(recurrent_layer.recurrent_bias)
 
     def read_layers(self, inputs: Tensor, rows: Rows, batch: TokenBatch, state: State) -> BackboneOutput:
         rate = self.config.layer_dropout
@@ -162,8 +215,8 @@ class PaLMBackbone(AWDBackbone):
 
         # LSTM layers, span attention, LSTM layers.
         layers, after_below = self.below(inputs, rows, part_of_state("below."))
-        attended = locked_dropout(layers[-1].hidden, rate, rows, self.training)
-        states, carried, spans = self.attention(attended, rows, None if state is None else state["carried.spans"])
+        carried_before = None if state is None else state["carried.spans"]
+        states, carried, spans = self.attention(layers[-1].hidden, rows, carried_before)
         after = {f"below.{name}": part for name, part in after_below.items()} | {"carried.spans": carried}
         if self.above.layers:
             inputs_above = locked_dropout(states, rate, rows, self.training)
@@ -178,6 +231,9 @@ class PaLMBackbone(AWDBackbone):
             penalties["spans"] = self.config.supervision * supervision_loss(spans.scores, batch.spans, rows)
         return BackboneOutput(states, after, penalties, maps=maps)
 
+    def parser_weights(self) -> list[nn.Parameter]:
+        return list(self.attention.parameters(recurse=False))
+
     def structure(self, batch: TokenBatch, embedding: Embedding) -> SpanScores:
         """Score of spans of all lengths up to the longest sentence. The layers above the attention are not run."""
         steps, columns = batch.tokens.shape
@@ -187,8 +243,7 @@ class PaLMBackbone(AWDBackbone):
             return _normalised(lengths.to(embedding.weight).expand(steps, columns, -1))
         rows, inputs = self.enter(self.embed(embedding, batch.tokens), batch)
         layers, _ = self.below(inputs, rows, None)
-        states = locked_dropout(layers[-1].hidden, self.config.layer_dropout, rows, self.training)
-        return _normalised(rows.padded(self.attention.spans(states, rows, None, longest).scores))
+        return _normalised(rows.padded(self.attention.spans(layers[-1].hidden, rows, None, longest).scores))
 
 
 def _normalised(scores: Tensor) -> SpanScores:

@@ -48,8 +48,8 @@ class SpanWeights:
             the released form the gate of the attending token (R), then the attending token's side of the scorer (A).
         bias: (F - R,), for all rows except the update, which has no bias.
         span: (A, R), the span's side of the scorer.
-        score: (A,), its last layer. None if scores are not learned: then the score of a span is its length, and `input`
-            and `bias` have no rows for the scorer.
+        score: (A,), its last layer. None if scores are not learned: then the score of a span is its length, in the
+            released form a tenth of it, and `input` and `bias` have no rows for the scorer.
         form: released: spans are tanh(gate * runs), the update is linear; paper: spans are the runs, the update has a
             tanh.
     """
@@ -75,6 +75,11 @@ class SpanWeights:
         """R, the features of a span."""
         return len(self.input) - len(self.bias)
 
+    def length_scores(self, maximum: int) -> Tensor:
+        """Return the scores of spans of lengths 1 to `maximum` that are not learned: (maximum,)."""
+        lengths = torch.arange(1, maximum + 1, device=self.input.device).to(self.bias)
+        return 0.1 * lengths if self.form == "released" else lengths
+
 
 class SpanReading(NamedTuple):
     """Output of span attention for n real tokens; m the longest span. Index k of m is the span of length k + 1.
@@ -91,7 +96,12 @@ class SpanReading(NamedTuple):
 
 
 def span_attention_reference(
-    inputs: Tensor, carried: Tensor | None, weights: SpanWeights, maximum: int, counts: Sequence[int]
+    inputs: Tensor,
+    carried: Tensor | None,
+    weights: SpanWeights,
+    maximum: int,
+    counts: Sequence[int],
+    mask: Tensor | None = None,
 ) -> SpanReading:
     """Return `span_attention` as its equations, differentiated by autograd."""
     size = weights.size
@@ -101,6 +111,8 @@ def span_attention_reference(
     steps = linear(inputs, weights.input, bias).split(list(counts))
     before = linear(carried, weights.input[: 2 * size], bias[: 2 * size])
     tokens = [_token(features[:, : 2 * size], weights) for features in (*before, *steps)]
+    if mask is not None:
+        tokens = [(mask[: len(update)] * update, forget) for update, forget in tokens]
     contexts = []
     all_scores = []
     attentions = []
@@ -116,7 +128,7 @@ def span_attention_reference(
             gate = torch.sigmoid(features[:, 2 * size : 3 * size])
             spans = torch.tanh(gate[:, None] * spans)
         if weights.span is None or weights.score is None:
-            scores = torch.arange(1, maximum + 1).to(spans).expand(len(features), -1)
+            scores = weights.length_scores(maximum).expand(len(features), -1)
         else:
             token = features[:, -len(weights.score) :]
             scores = torch.tanh(linear(spans, weights.span) + token[:, None]) @ weights.score
@@ -151,7 +163,12 @@ def _span(tokens: Sequence[tuple[Tensor, Tensor]], columns: int) -> Tensor:
 
 @with_reference(span_attention_reference)
 def span_attention(
-    inputs: Tensor, carried: Tensor | None, weights: SpanWeights, maximum: int, counts: Sequence[int]
+    inputs: Tensor,
+    carried: Tensor | None,
+    weights: SpanWeights,
+    maximum: int,
+    counts: Sequence[int],
+    mask: Tensor | None = None,
 ) -> SpanReading:
     """Let every step attend to the spans that end at the step before, of lengths 1 to m = `maximum`.
 
@@ -160,6 +177,7 @@ def span_attention(
     Args:
         inputs: (n, H).
         carried: (m, B, H), the inputs before the first step, oldest first; None for zeros.
+        mask: (B, R), multiplied with the runs of a column's spans, such as a mask of dropout; None for ones.
     """
     if sum(counts) != len(inputs) or (carried is not None and len(carried) != maximum):
         before = "" if carried is None else f" after {len(carried)} steps"
@@ -169,11 +187,11 @@ def span_attention(
     library = kernels("span_attention", dtype, weights.input, weights.bias, weights.span, weights.score)
     with torch.autocast(inputs.device.type, enabled=False):  # the products that use `dtype` are chosen individually
         if library is None:
-            return _in_torch(inputs, carried, weights, maximum, layout, dtype)
+            return _in_torch(inputs, carried, weights, maximum, layout, dtype, mask)
         return SpanReading(
             *applied(
-                _InC, inputs, carried, weights.input, weights.bias, weights.span, weights.score, maximum, layout,
-                weights.form == "released", dtype, library,
+                _InC, inputs, carried, weights.input, weights.bias, weights.span, weights.score, weights, maximum,
+                layout, mask, dtype, library,
             )
         )  # fmt: skip
 
@@ -188,6 +206,8 @@ class _TapeLayout(NamedTuple):
         rows: (n,) int64, row of each query.
         of_rows: (n,), the position of each row.
         of_carried: (m * B,), of each carried token.
+        columns_of_rows: (n,), the column of each row.
+        columns_of_carried: (m * B,), of each carried token.
         length: N.
     """
 
@@ -195,6 +215,8 @@ class _TapeLayout(NamedTuple):
     rows: Tensor
     of_rows: Tensor
     of_carried: Tensor
+    columns_of_rows: Tensor
+    columns_of_carried: Tensor
     length: int
 
 
@@ -211,8 +233,8 @@ def _tape_layout(counts: Sequence[int], columns: int, maximum: int, device: torc
     of_rows = begins[column] + maximum + steps
     of_carried = (begins + torch.arange(maximum)[:, None]).flatten()
     rows = of_rows.argsort()
-    places, rows, of_rows, of_carried = (part.to(device) for part in (of_rows[rows], rows, of_rows, of_carried))
-    return _TapeLayout(places, rows, of_rows, of_carried, int(lengths.sum()))
+    parts = of_rows[rows], rows, of_rows, of_carried, column, torch.arange(columns).repeat(maximum)
+    return _TapeLayout(*(part.to(device) for part in parts), int(lengths.sum()))
 
 
 def _groups(total: int, elements: int, device: torch.device) -> list[slice]:
@@ -222,7 +244,13 @@ def _groups(total: int, elements: int, device: torch.device) -> list[slice]:
 
 
 def _in_torch(
-    inputs: Tensor, carried: Tensor | None, weights: SpanWeights, maximum: int, layout: _TapeLayout, dtype: torch.dtype
+    inputs: Tensor,
+    carried: Tensor | None,
+    weights: SpanWeights,
+    maximum: int,
+    layout: _TapeLayout,
+    dtype: torch.dtype,
+    mask: Tensor | None,
 ) -> SpanReading:
     """Return the reading in torch, differentiated by autograd; the spans of some queries at a time are recomputed."""
     wide = weights.bias.dtype
@@ -236,7 +264,10 @@ def _in_torch(
     else:
         before = linear(carried.flatten(0, 1).to(dtype), weight[gates], bias[gates])
     tokens = torch.cat([before, features[:, gates]]).to(wide)
-    update, forget = _token(tokens[torch.cat([layout.of_carried, layout.of_rows]).argsort()], weights)
+    order = torch.cat([layout.of_carried, layout.of_rows]).argsort()
+    update, forget = _token(tokens[order], weights)
+    if mask is not None:
+        update = update * mask[torch.cat([layout.columns_of_carried, layout.columns_of_rows])[order]]
     span_weight = None if weights.span is None else weights.span.to(dtype)
 
     def attend(part: slice, update: Tensor, forget: Tensor, features: Tensor) -> tuple[Tensor, ...]:
@@ -246,7 +277,7 @@ def _in_torch(
             spans = torch.tanh(torch.sigmoid(features[rows, 2 * size : 3 * size].to(wide))[:, None] * spans)
         spans = spans.to(dtype)
         if span_weight is None or weights.score is None:
-            scores = torch.arange(1, maximum + 1).to(update).expand(len(rows), -1)
+            scores = weights.length_scores(maximum).expand(len(rows), -1)
         else:
             token = features[rows, -len(weights.score) :].to(wide)
             scores = torch.tanh(linear(spans, span_weight).to(wide) + token[:, None]) @ weights.score
@@ -290,7 +321,8 @@ class _InC(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, inputs: Tensor, carried: Tensor | None, *arguments: Any) -> tuple[Tensor, Tensor, Tensor]:
-        input_weight, bias, span_weight, score_weight, maximum, layout, released, dtype, library = arguments
+        input_weight, bias, span_weight, score_weight, weights, maximum, layout, mask, dtype, library = arguments
+        released = weights.form == "released"
         size = len(input_weight) - len(bias)
         gates = slice(2 * size)
         low_inputs, low_weight, low_bias = (
@@ -303,7 +335,7 @@ class _InC(torch.autograd.Function):
             carried_features = low_bias[gates].repeat(len(layout.of_carried), 1)
         else:
             carried_features = large_product(low_carried, low_weight[gates], low_bias[gates])
-        scores = torch.arange(1, maximum + 1).to(bias).repeat(len(inputs), 1)
+        scores = weights.length_scores(maximum).repeat(len(inputs), 1)
         tensors: dict[str, Any] = {
             "features": features,
             "score_weight": None if score_weight is None else score_weight.contiguous(),
@@ -315,6 +347,11 @@ class _InC(torch.autograd.Function):
         layer = _layer(layout, released, tensors)
         for rows, places in (features, layout.of_rows), (carried_features, layout.of_carried):
             call(library.span_tape, layer, rows, rows.shape[1], places, len(places))
+        row_masks = carried_masks = None
+        if mask is not None:  # runs are linear in the updates, so a mask of updates is one of runs
+            row_masks, carried_masks = mask[layout.columns_of_rows], mask[layout.columns_of_carried]
+            tensors["tape"][layout.of_rows, :size] *= row_masks
+            tensors["tape"][layout.of_carried, :size] *= carried_masks
         groups = _groups(len(inputs), maximum * size, inputs.device)
         product = None if low_span is None else RepeatedProduct(low_span, groups[0].stop * maximum)
         neurons, hidden = [], None  # of the scorer, for backward
@@ -327,7 +364,7 @@ class _InC(torch.autograd.Function):
                 neurons.clear()
         ctx.save_for_backward(
             low_inputs, low_carried, low_weight, low_span, tensors["score_weight"], carried_features, features,
-            tensors["attentions"], tensors["tape"], *neurons,
+            tensors["attentions"], tensors["tape"], row_masks, carried_masks, *neurons,
         )  # fmt: skip
         ctx.layout = layout
         ctx.library = library
@@ -343,7 +380,7 @@ class _InC(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
         inputs, carried, input_weight, span_weight, score_weight, *rest = ctx.saved_tensors
-        carried_features, features, attentions, tape, *neurons = rest
+        carried_features, features, attentions, tape, row_masks, carried_masks, *neurons = rest
         library, layout = ctx.library, ctx.layout
         (total, maximum) = attentions.shape
         size = tape.shape[1] // 2
@@ -387,10 +424,13 @@ class _InC(torch.autograd.Function):
             call(library.span_represent_backward, layer, part.start, part.stop, spans, through)
 
         # The tokens on the tape, and the product of the inputs.
-        for rows, row_grads, places in (
-            (features, feature_grads, layout.of_rows), (carried_features, carried_grads, layout.of_carried)
-        ):  # fmt: skip
+        for rows, row_grads, places, masks in (
+            (features, feature_grads, layout.of_rows, row_masks),
+            (carried_features, carried_grads, layout.of_carried, carried_masks),
+        ):
             call(library.span_tape_backward, layer, rows, row_grads, rows.shape[1], places, len(places))
+            if masks is not None:
+                row_grads[:, :size] *= masks
         input_grad = large_product(feature_grads.T, inputs.T).to(attentions.dtype)
         bias_grad = feature_grads[:, size:].sum(0, dtype=attentions.dtype)
         bias_grad[:size] += carried_grads[:, size:].sum(0, dtype=attentions.dtype)
@@ -407,7 +447,7 @@ class _InC(torch.autograd.Function):
             bias_grad,
             span_grad,
             score_grad,
-            *(None,) * 5,
+            *(None,) * 6,
         )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -181,7 +181,7 @@ def tensors_of_process(state: State) -> dict[str, Tensor]:
 def write_checkpoint(
     folder: Path,
     model: Model,
-    optimiser: torch.optim.Optimizer | None,
+    optimisers: Sequence[torch.optim.Optimizer],
     processes: Sequence[dict[str, Tensor]],
     progress: TrainerState,
     average: Mapping[str, Tensor] = MappingProxyType({}),
@@ -189,7 +189,7 @@ def write_checkpoint(
     """Write the state of a run.
 
     Args:
-        optimiser: None for a model that is trained by counting. Its settings are those of the recipe.
+        optimisers: none for a model that is trained by counting. Their settings are those of the recipe.
         processes: `tensors_of_process` of every process, by rank.
         average: averages of the parameters by name, if any.
 
@@ -197,12 +197,25 @@ def write_checkpoint(
         InputError: if the file cannot be written.
     """
     tensors = {f"model/{name}": tensor for name, tensor in distinct_tensors(model).items()}
-    for index, values in (optimiser.state_dict()["state"] if optimiser else {}).items():
-        tensors |= {f"optimiser/{index}/{name}": value for name, value in values.items()}
+    for first, optimiser in _with_first_index(optimisers):
+        for index, values in optimiser.state_dict()["state"].items():
+            tensors |= {f"optimiser/{first + index}/{name}": value for name, value in values.items()}
     tensors |= {f"average/{name}": mean for name, mean in average.items()}
     for rank, process_tensors in enumerate(processes):
         tensors |= {_prefix(rank) + name: tensor for name, tensor in process_tensors.items()}
     write_tensors(folder / CHECKPOINT, tensors, {"progress": to_json(dataclasses.asdict(progress))})
+
+
+def _weights(optimiser: torch.optim.Optimizer) -> list[Tensor]:
+    return [weight for group in optimiser.param_groups for weight in group["params"]]
+
+
+def _with_first_index(optimisers: Sequence[torch.optim.Optimizer]) -> Iterator[tuple[int, torch.optim.Optimizer]]:
+    """Yield each optimiser with the index of its first weight among the weights of all."""
+    first = 0
+    for optimiser in optimisers:
+        yield first, optimiser
+        first += len(_weights(optimiser))
 
 
 def _prefix(rank: int) -> str:
@@ -240,11 +253,11 @@ def _trainer_state(metadata: Mapping[str, str], path: Path) -> TrainerState:
 def read_checkpoint(
     folder: Path,
     model: Model,
-    optimiser: torch.optim.Optimizer | None,
+    optimisers: Sequence[torch.optim.Optimizer] = (),
     rank: int = 0,
     ranks: int = 1,
 ) -> tuple[State, TrainerState, dict[str, Tensor]]:
-    """Restore model, optimiser and random number generators from a checkpoint.
+    """Restore model, optimisers and random number generators from a checkpoint.
 
     In that case nothing is changed.
 
@@ -270,7 +283,7 @@ def read_checkpoint(
             f" {written} processes"
         )
     parts = _parts(tensors, rank)
-    refuse(path, "the checkpoint does not fit the recipe", _misfits(parts, model, optimiser))
+    refuse(path, "the checkpoint does not fit the recipe", _misfits(parts, model, optimisers))
     if bool(parts["average"]) != (progress.averaging.count(progress.steps) > 0):
         raise InputError(f"{path}: the averaged weights do not fit the progress (averaging)")
     for name in ("optimiser", "average"):
@@ -279,12 +292,13 @@ def read_checkpoint(
     if nan := [name for name, tensor in parts["state"].items() if bool(tensor.isnan().any())]:
         raise InputError(f"{path}: the carried state {nan[0]} contains NaN")
     load_weights(model, parts["model"], str(path))
-    if optimiser is not None:
-        moments: dict[int, dict[str, Any]] = {}
-        for name, tensor in parts["optimiser"].items():
-            index, _, field_name = name.partition("/")
-            moments.setdefault(int(index), {})[field_name] = tensor
-        optimiser.load_state_dict(optimiser.state_dict() | {"state": moments})
+    moments: dict[int, dict[str, Any]] = {}
+    for name, tensor in parts["optimiser"].items():
+        index, _, field_name = name.partition("/")
+        moments.setdefault(int(index), {})[field_name] = tensor
+    for first, optimiser in _with_first_index(optimisers):
+        own = {place: moments[first + place] for place in range(len(_weights(optimiser))) if first + place in moments}
+        optimiser.load_state_dict(optimiser.state_dict() | {"state": own})
     try:
         torch.set_rng_state(parts["random"][""])
         if "cuda" in parts["random"] and torch.cuda.is_available():
@@ -309,9 +323,9 @@ def _parts(tensors: Mapping[str, Tensor], rank: int) -> dict[str, dict[str, Tens
 
 
 def _misfits(
-    parts: Mapping[str, Mapping[str, Tensor]], model: Model, optimiser: torch.optim.Optimizer | None
+    parts: Mapping[str, Mapping[str, Tensor]], model: Model, optimisers: Sequence[torch.optim.Optimizer]
 ) -> list[str]:
-    """Return a message for each tensor that does not fit model or optimiser."""
+    """Return a message for each tensor that does not fit model or optimisers."""
     parameters = {name: parameter.detach() for name, parameter in model.named_parameters()}
     # Sizes of buffers may depend on the text; `load_weights` checks them.
     faults = tensor_faults(parameters, {name: part for name, part in parts["model"].items() if name in parameters})
@@ -320,7 +334,8 @@ def _misfits(
     random, usual = parts["random"].get(""), torch.get_rng_state()
     if random is None or random.dtype != usual.dtype or random.shape != usual.shape:
         faults.append(f"random: expected {len(usual):,} bytes")
-    weights = [weight for group in optimiser.param_groups for weight in group["params"]] if optimiser else []
+    weights = [weight for optimiser in optimisers for weight in _weights(optimiser)]
+    of_adam = [isinstance(optimiser, torch.optim.Adam) for optimiser in optimisers for _ in _weights(optimiser)]
     fields: dict[str, set[str]] = {}
     for name, tensor in parts["optimiser"].items():
         index, _, field_name = name.partition("/")
@@ -334,5 +349,8 @@ def _misfits(
             shape = weights[place].shape
         if tensor.shape != shape or not tensor.is_floating_point():
             faults.append(f"optimiser/{name} does not fit any weight of this model")
-    expected = _ADAM if isinstance(optimiser, torch.optim.Adam) else set()
-    return faults + [f"optimiser/{index} lacks its state" for index, names in fields.items() if not names >= expected]
+    return faults + [
+        f"optimiser/{index} lacks its state"
+        for index, names in fields.items()
+        if not (index.isdigit() and int(index) < len(weights) and not of_adam[int(index)]) and not names >= _ADAM
+    ]

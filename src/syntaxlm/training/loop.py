@@ -16,7 +16,7 @@ from torch.optim import swa_utils
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import keep_freed_memory
 from syntaxlm.core.progress import progress_bar, status
-from syntaxlm.models.abilities import ConstrainsWeights, Loss, TrainsByCounting
+from syntaxlm.models.abilities import ConstrainsWeights, Loss, TrainsByCounting, TrainsByGradient
 from syntaxlm.models.batches import Batch, State
 from syntaxlm.training.checkpoint import (
     Plateau,
@@ -33,6 +33,7 @@ from syntaxlm.training.task import RunLog, Task, if_slow
 TRAINING_SHARE = 0.8  # of schedule.minutes; the rest is for reading, validation and the final evaluation
 _VALID_WORDS_PER_TRAINED = 0.2  # with schedule.minutes: some 3% of the time per validation
 _ESTIMATE_AFTER = 5.0  # seconds of training after which its duration is estimated
+PARSER_GRADIENT_CLIP = 1.0  # of the second optimiser, as in the released program of PaLM
 EXPLODED = 100.0  # a run has diverged if its loss exceeds this many times the first loss, and this many nats
 
 
@@ -59,15 +60,39 @@ class LossModule(nn.Module):
         return total, penalties, state, (loss.count, loss.items)
 
 
-def build_optimiser(model: nn.Module, settings: OptimiserSettings) -> torch.optim.Optimizer:
-    """Return the optimiser of a recipe: fused Adam or AdamW, or plain SGD."""
+def build_optimisers(model: nn.Module, settings: OptimiserSettings) -> list[torch.optim.Optimizer]:
+    """Return the optimisers of a recipe: fused Adam or AdamW, or plain SGD; then Adam for a parser's weights, if asked.
+
+    Raises:
+        InputError: if the recipe has a second optimiser, and the model no weights for it.
+    """
+    weights = list(model.parameters())
+    if settings.parser_learning_rate is None:
+        return [_build_optimiser(model, weights, settings)]
+    parser_weights = model.parser_weights() if isinstance(model, TrainsByGradient) else []
+    if not parser_weights:
+        raise InputError(
+            f"optimiser.parser_learning_rate: found {settings.parser_learning_rate:g}; expected null: this model has no"
+            " weights that only score spans"
+        )
+    of_parser = set(map(id, parser_weights))
+    others = [weight for weight in weights if id(weight) not in of_parser]
+    parser = torch.optim.Adam(
+        parser_weights, lr=settings.parser_learning_rate, weight_decay=settings.weight_decay, fused=True
+    )
+    return [_build_optimiser(model, others, settings), parser]
+
+
+def _build_optimiser(
+    model: nn.Module, parameters: list[nn.Parameter], settings: OptimiserSettings
+) -> torch.optim.Optimizer:
+    """Return the optimiser of some of a model's parameters."""
     rate = settings.learning_rate
     decay = settings.weight_decay
     betas = (settings.beta1, settings.beta2)
     if settings.kind == "sgd":
-        return torch.optim.SGD(model.parameters(), lr=rate, weight_decay=decay)
+        return torch.optim.SGD(parameters, lr=rate, weight_decay=decay)
     if settings.kind == "adam":
-        parameters = model.parameters()
         return torch.optim.Adam(parameters, lr=rate, betas=betas, eps=settings.epsilon, weight_decay=decay, fused=True)
     embeddings = {
         id(weight) for part in model.modules() if isinstance(part, nn.Embedding) for weight in part.parameters()
@@ -76,7 +101,7 @@ def build_optimiser(model: nn.Module, settings: OptimiserSettings) -> torch.opti
     # Weight decay applies to matrices only, not to embeddings, biases and other vectors.
     decayed: list[nn.Parameter] = []
     undecayed: list[nn.Parameter] = []
-    for weight in model.parameters():
+    for weight in parameters:
         (decayed if weight.ndim > 1 and id(weight) not in embeddings else undecayed).append(weight)
     parts = [
         {"params": weights, "weight_decay": weight_decay}
@@ -205,7 +230,7 @@ class GradientLoop(Loop):
             0,
         )  # whether the duration has been estimated; steps of earlier parts
         self._items_since_start = 0  # items since the start, of all epochs
-        self.optimiser = build_optimiser(task.model, recipe.optimiser)
+        self.optimisers = build_optimisers(task.model, recipe.optimiser)
         self.loss = processes.parallel(LossModule(task.model, processes))
         self.average = WeightAverage(task.model)
         # Processes have the same initial weights, but must draw different dropout masks.
@@ -227,7 +252,7 @@ class GradientLoop(Loop):
             self._change_to_sgd()
         device = self.processes.device
         place = (self.processes.rank, self.processes.count)
-        self.state, trainer, self.average.means = read_checkpoint(folder, self.task.model, self.optimiser, *place)
+        self.state, trainer, self.average.means = read_checkpoint(folder, self.task.model, self.optimisers, *place)
         self.log.trainer, self.epoch_batches = trainer, self.batches.count(trainer.epoch)
         self._seconds_before = trainer.seconds
         if trainer.valid_words is not None:
@@ -337,10 +362,16 @@ class GradientLoop(Loop):
 
     def _update(self, loss: Tensor) -> None:
         """Compute the gradient of a loss and update the weights."""
-        self.optimiser.zero_grad()
+        for optimiser in self.optimisers:
+            optimiser.zero_grad()
         loss.backward()
-        self.gradient_norm = nn.utils.clip_grad_norm_(self.task.model.parameters(), self.settings.gradient_clip)
-        self.optimiser.step()
+        limits = self.settings.gradient_clip, PARSER_GRADIENT_CLIP
+        norms = []
+        for optimiser, limit in zip(self.optimisers, limits, strict=False):
+            weights = [weight for group in optimiser.param_groups for weight in group["params"]]
+            norms.append(nn.utils.clip_grad_norm_(weights, limit))
+            optimiser.step()
+        self.gradient_norm = torch.stack(norms).norm()
         project(self.task.model)
 
     def _report_slow(self) -> None:
@@ -383,7 +414,7 @@ class GradientLoop(Loop):
             left = min(1.0, left / (1 - schedule.decay_from))
             # The cosine falls from 1 to 0.1, so the last learning rate is a tenth of the first.
             rate *= left if schedule.decay == "linear" else 0.55 - 0.45 * math.cos(math.pi * left)
-        for group in self.optimiser.param_groups:
+        for group in self.optimisers[0].param_groups:  # the rate of a parser's weights is constant
             group["lr"] = rate * factor
 
     def _validate(self) -> None:
@@ -431,8 +462,9 @@ class GradientLoop(Loop):
         self.task.limit_evaluation(trainer.valid_words)
 
     def _change_to_sgd(self) -> None:
-        """Replace the optimiser by plain SGD, which averaged SGD uses."""
-        self.optimiser = build_optimiser(self.task.model, dataclasses.replace(self.settings, kind="sgd"))
+        """Replace all optimisers by plain SGD of all weights, which averaged SGD uses."""
+        settings = dataclasses.replace(self.settings, kind="sgd", parser_learning_rate=None)
+        self.optimisers = build_optimisers(self.task.model, settings)
 
     def _check_gradient(self) -> None:
         """Raise InputError if the norm of the last gradient is not finite; the weights must not be kept then.
@@ -470,12 +502,12 @@ class GradientLoop(Loop):
             )
         return InputError(
             f"{log.folder}: training diverged at step {trainer.steps} (epoch {trainer.epoch + 1}, learning"
-            f" rate {self.optimiser.param_groups[0]['lr']:g}): {what} is {value:.4g}; expected {expected}.\n{advice}"
+            f" rate {self.optimisers[0].param_groups[0]['lr']:g}): {what} is {value:.4g}; expected {expected}.\n{advice}"
         )
 
     def _log(self, kind: str, **values: Any) -> None:
         place = {"step": self.log.trainer.steps, "epoch": round(self.epochs, 4)}
-        rate = {"learning_rate": self.optimiser.param_groups[0]["lr"]}
+        rate = {"learning_rate": self.optimisers[0].param_groups[0]["lr"]}
         self.log.write(kind, self.epoch_batches, place | values | rate)
 
     def _save(self) -> None:
@@ -485,7 +517,7 @@ class GradientLoop(Loop):
         self._check_gradient()
         processes = self.processes.gathered(tensors_of_process(self.state))
         if self.processes.is_first and log.resumable:
-            write_checkpoint(log.folder, self.task.model, self.optimiser, processes, trainer, self.average.means)
+            write_checkpoint(log.folder, self.task.model, self.optimisers, processes, trainer, self.average.means)
 
 
 class CountingLoop(Loop):
@@ -512,7 +544,7 @@ class CountingLoop(Loop):
     def restore(self) -> None:
         """Restore the state of the checkpoint, if there is one. It is written after every round."""
         if self.log.has_checkpoint:
-            _, self.log.trainer, _ = read_checkpoint(self.log.folder, self.task.model, None)
+            _, self.log.trainer, _ = read_checkpoint(self.log.folder, self.task.model)
             self._seconds_before = self.log.trainer.seconds
 
     def train(self) -> None:
@@ -539,7 +571,7 @@ class CountingLoop(Loop):
             trainer.finished = trainer.epoch >= self.rounds or self._time_used() > 1
             self._validate()
             if self.rounds > 1:
-                write_checkpoint(log.folder, self.task.model, None, [tensors_of_process(None)], trainer)
+                write_checkpoint(log.folder, self.task.model, (), [tensors_of_process(None)], trainer)
 
     def _validate(self) -> None:
         trainer, log = self.log.trainer, self.log

@@ -251,6 +251,8 @@ class OptimiserSettings(Settings, section="optimiser"):
         weight_decay: L2, added to the gradient; adamw: apart from it, of matrices but not embeddings
         loss_normalisation: the loss is a mean per token, or per sentence
         gradient_clip: largest norm of the gradient; larger ones are scaled down to it
+        parser_learning_rate: palm: constant rate of a second optimiser, Adam with its gradient clipped at 1, of the
+            weights that only score spans, until averaging starts; null: all weights have one optimiser
         average_patience: averaging starts if the loss exceeds the best before the last n validations
         average_from_epoch: epochs after which averaging starts at the latest; null: by patience only
         average_learning_rate: learning rate after averaging has started; null: unchanged
@@ -266,6 +268,7 @@ class OptimiserSettings(Settings, section="optimiser"):
     weight_decay: NonNegative = 1e-6
     loss_normalisation: Literal["tokens", "sentences"] = "tokens"
     gradient_clip: Positive = 1.0
+    parser_learning_rate: Positive | None = None
     average_patience: Count | None = None
     average_from_epoch: Count | None = None
     average_learning_rate: Positive | None = None
