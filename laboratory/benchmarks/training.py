@@ -11,7 +11,7 @@ from syntaxlm.core.files import keep_freed_memory
 from syntaxlm.models.abilities import Loss, Model
 from syntaxlm.models.batches import State, TokenBatch
 from syntaxlm.ops.backend import Backend, using
-from syntaxlm.training.loop import build_optimiser
+from syntaxlm.training.loop import build_optimisers
 from syntaxlm.training.recipe import OptimiserSettings
 
 WORDS = 10_000  # vocabulary size
@@ -43,7 +43,7 @@ def contestant(
     tokens = tokens or [batch.token_count() for batch in batches]
     torch.manual_seed(0)
     model = build().train().to(device)
-    optimiser = build_optimiser(model, settings)
+    (optimiser,) = build_optimisers(model, settings)
     if device.type == "cuda":
         for group in optimiser.param_groups:
             group["capturable"] = True  # Adam needs this for CUDA graphs

@@ -127,7 +127,7 @@ class TrainsByGradient(HasLoss):
     """Has a loss that gradient descent minimises."""
 
     def parser_weights(self) -> list[nn.Parameter]:
-        """Return the weights that do nothing but score spans, which can have an optimiser of their own; usually none."""
+        """Return the weights that only score spans, which can have an optimiser of their own; usually none."""
         return []
 
     def step_size(self, tokens: int, longest: int) -> int:

@@ -12,8 +12,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import partial
-from itertools import accumulate, chain
-from typing import Annotated, Literal
+from itertools import accumulate
+from typing import Annotated, Literal, cast
 
 import torch
 from torch import Tensor, nn
@@ -123,6 +123,15 @@ def _xavier(weight: Tensor, inputs: int, outputs: int, gain: float = 1.0) -> Non
     nn.init.uniform_(weight, -limit, limit)
 
 
+def _start_from_orthogonal_gates(layer: LSTMLayer) -> None:
+    """Draw each gate's weights as an orthogonal matrix and set biases to 0, as the released program does."""
+    for weight in (layer.input_weight, layer.recurrent_weight):
+        for gate in weight.detach().chunk(4):
+            nn.init.orthogonal_(gate)
+    nn.init.zeros_(layer.input_bias)
+    nn.init.zeros_(layer.recurrent_bias)
+
+
 def supervision_loss(scores: Tensor, spans: Tensor, rows: Rows) -> Tensor:
     """Return cross-entropy of the attention relative to that of gold trees, averaged over all n tokens: equation (5).
 
@@ -198,13 +207,8 @@ class PaLMBackbone(AWDBackbone):
             below[-1], config.span_size, scorer_size, config.maximum_span, config.form, config.layer_dropout
         )
 
-        # The released program starts each gate of an LSTM from an orthogonal matrix.
-        for recurrent_layer in chain(self.below.layers, self.above.layers):
-            for weight in (recurrent_layer.input_weight, recurrent_layer.recurrent_weight):
-                for gate in weight.detach().chunk(4):
-                    nn.init.orthogonal_(gate)
-            nn.init.zeros_(recurrent_layer.input_bias)
-            nn.init.zeros_(recurrent_layer.recurrent_bias)
+        for module in (*self.below.layers, *self.above.layers):
+            _start_from_orthogonal_gates(cast(LSTMLayer, module))
 
     def read_layers(self, inputs: Tensor, rows: Rows, batch: TokenBatch, state: State) -> BackboneOutput:
         rate = self.config.layer_dropout

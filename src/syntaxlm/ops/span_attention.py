@@ -233,8 +233,15 @@ def _tape_layout(counts: Sequence[int], columns: int, maximum: int, device: torc
     of_rows = begins[column] + maximum + steps
     of_carried = (begins + torch.arange(maximum)[:, None]).flatten()
     rows = of_rows.argsort()
-    parts = of_rows[rows], rows, of_rows, of_carried, column, torch.arange(columns).repeat(maximum)
-    return _TapeLayout(*(part.to(device) for part in parts), int(lengths.sum()))
+    return _TapeLayout(
+        places=of_rows[rows].to(device),
+        rows=rows.to(device),
+        of_rows=of_rows.to(device),
+        of_carried=of_carried.to(device),
+        columns_of_rows=column.to(device),
+        columns_of_carried=torch.arange(columns).repeat(maximum).to(device),
+        length=int(lengths.sum()),
+    )
 
 
 def _groups(total: int, elements: int, device: torch.device) -> list[slice]:

@@ -500,9 +500,10 @@ class GradientLoop(Loop):
                 f"Earlier checkpoints are intact. To resume from step {last}, set {lower} in {log.folder / RECIPE} and"
                 " resume the run; or train again, into another folder."
             )
+        rate = self.optimisers[0].param_groups[0]["lr"]
         return InputError(
             f"{log.folder}: training diverged at step {trainer.steps} (epoch {trainer.epoch + 1}, learning"
-            f" rate {self.optimisers[0].param_groups[0]['lr']:g}): {what} is {value:.4g}; expected {expected}.\n{advice}"
+            f" rate {rate:g}): {what} is {value:.4g}; expected {expected}.\n{advice}"
         )
 
     def _log(self, kind: str, **values: Any) -> None:
