@@ -49,7 +49,7 @@ class RunHead:
     Attributes:
         command: the command line, quoted for a shell; None for a call from Python.
         version: version of syntaxlm.
-        commit: hash of its commit, and "-dirty" if files were changed; None for an installed package.
+        commit: hash of its commit, and "-dirty" if the code or the recipes were changed; None for an installed package.
         date: when the command ended, in UTC.
         machine: where it ran.
         minutes: how long it took.
@@ -187,9 +187,14 @@ def _commit() -> str | None:
         return None
     import subprocess
 
-    command = ["git", "-C", str(_ROOT), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
-    try:
+    def git(*words: str) -> str:
+        command = ["git", "-C", str(_ROOT), *words]
         return subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
+
+    # Stored results change with every run of an experiment, and no figure depends on them.
+    try:
+        changed = git("diff", "--name-only", "HEAD", "--", "src", "recipes")
+        return git("rev-parse", "HEAD") + ("-dirty" if changed else "")
     except (OSError, subprocess.SubprocessError):  # no git, or a repository of somebody else
         return None
 
