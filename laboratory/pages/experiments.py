@@ -261,7 +261,7 @@ def _section(row: Entry) -> str:
     elif "experiment" in row:
         text += f" At published size: `python -m laboratory run {row['experiment']}`."
     if ours:
-        text += "\n\n" + _table(row, lines[1:], ours)
+        text += "\n\n" + _table(row, lines[1:], ours) + also_published(row)
     stored = [line for one in ours if one for line in one.commands]
     made = dict.fromkeys(command for line in [*stored, *row.get("commands", ())] for command in present_commands(line))
     return text + ("\n```sh\n" + "\n".join(made) + "\n```\n" if made else "\n" * (not ours))
@@ -269,6 +269,14 @@ def _section(row: Entry) -> str:
 
 def _sentence(text: str) -> str:
     return f"{text[0].upper()}{text[1:]}" + "." * (text[-1] not in ".?")
+
+
+def also_published(row: Entry) -> str:
+    """The published values of a table that have no value of ours, with the reason, as one paragraph; "" for none."""
+    if "quoted" not in row:
+        return ""
+    values = "; ".join(f"{name}: {value}" for name, value in row["quoted"]["values"].items())
+    return f"\nAlso published: {values}. {_sentence(row['quoted']['why'])}\n"
 
 
 def _table(row: Entry, systems: Sequence[Entry], ours: Sequence[Measured | None]) -> str:

@@ -55,7 +55,7 @@ def comparison(name: str) -> str:
             one["system"],
             f"{one['f1']:.1f}" + (f" ± {one['std']:.1f}" if "std" in one else ""),
             one["data"],
-            chosen["data"],
+            one.get("sentences", chosen["data"]),
             "",
             "",
             one["source"],

@@ -31,6 +31,7 @@ EVALUATION_SETS = {
     "wsj": EvaluationSet("wsj"),
     "wsj-first-half": EvaluationSet("wsj-first-half"),
     "wsj-second-half": EvaluationSet("wsj-second-half"),
+    "prpn": EvaluationSet("wsj", "prpn"),
     "wsj10": EvaluationSet("wsj", max_words=10),
     "prpn10": EvaluationSet("wsj", "prpn", 10),
     "kleinmanning10": EvaluationSet("wsj", "wsj10", 10),

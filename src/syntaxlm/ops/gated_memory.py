@@ -102,7 +102,18 @@ def slot_gates(
 
 
 def attention_weights(scores: Tensor, gates: Tensor) -> Tensor:
-    """Return structured attention, equations (9) and (10): a softmax with a gate for each slot. (..., N) each."""
+    """Return structured attention, equations (10) and (11): a softmax with a gate for each slot.
+
+    Weights are divided by the sum of the gated softmax, not by the sum of the gates, as equation (11) is printed: its
+    weights do not sum to 1, although the paper calls them a distribution.
+
+    Args:
+        scores: (..., N).
+        gates: (..., N).
+
+    Returns:
+        (..., N).
+    """
     weights = torch.exp(scores - scores.max(dim=-1, keepdim=True).values) * gates
     return weights / (weights.sum(dim=-1, keepdim=True) + ATTENTION_EPSILON)
 

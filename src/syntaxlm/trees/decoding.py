@@ -39,7 +39,7 @@ _ROUNDS = 200  # of jumps of all positions; more than the words of nearly all se
 def decode(distances: Distances, lengths: Integers, rule: DecodingRule) -> SpanSets:
     """Return the binary trees for the distances of many sentences.
 
-    Shen et al. 2018 (PRPN), section 3; Dyer et al. 2019 on the bias.
+    Shen et al. 2018 (PRPN), section 4.2 and appendix A; Dyer et al. 2019 on the bias.
 
     Args:
         distances: (W,) one per word, all sentences concatenated; that of word i is between words i - 1 and i.
