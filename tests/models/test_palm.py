@@ -10,10 +10,12 @@ import pytest
 import torch
 
 from syntaxlm.models import palm
+from syntaxlm.models.abilities import AnnealsLoss
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.layers import Rows
 from syntaxlm.models.palm import PaLMConfig, SpanAttention
 from syntaxlm.models.registry import build_model
+from syntaxlm.models.structures import CorpusSpanScores
 from tests.models.checks import check_against_reference, check_dropout
 
 NONE = {"dropout": 0.0, "layer_dropout": 0.0, "input_dropout": 0.0, "embedding_dropout": 0.0, "weight_drop": 0.0}
@@ -172,6 +174,45 @@ def test_supervision_alone_moves_attention_onto_gold_spans():
     assert attention[4, 0].argmax() == attention[4, 1].argmax() == 2
 
 
+def test_supervision_can_train_the_attention_first_and_the_language_model_after_it():
+    """First no weight but those that score spans has a gradient, and then the loss is that of PaLM-U."""
+    model = built(supervision=0.5, supervision_epochs=1.5, dropout=0.0).train()
+    batch = dataclasses.replace(BATCH, spans=SPANS)
+    both, alone = built(supervision=0.5).train().loss(batch), built().train().loss(BATCH)
+    for epochs in (0.0, 1.49):
+        model.set_epoch(epochs)
+        loss = model.loss(batch)
+        assert list(loss.penalties) == ["spans"]
+        assert loss.penalties["spans"].item() == pytest.approx(both.penalties["spans"].item(), rel=1e-12)
+        assert loss.total.item() == pytest.approx(both.total.item(), rel=1e-12)
+        assert not loss.total.requires_grad
+    loss.penalties["spans"].backward()
+    learning = {name for name, weight in model.named_parameters() if weight.grad is not None}
+    assert {"embedding.weight", "backbone.attention.score_weight"} <= learning
+    assert not any(part in name for name in learning for part in (".above.", "decoder", "mixture", "attention.gate"))
+    model.set_epoch(1.5)
+    loss = model.loss(batch)
+    assert set(loss.penalties) == {"ar", "tar"}
+    assert loss.total.requires_grad
+    assert loss.total.item() == pytest.approx(alone.total.item(), rel=1e-12)
+    assert isinstance(model, AnnealsLoss)
+    assert not isinstance(built(supervision=0.5), AnnealsLoss)
+
+
+def test_left_branching_attends_most_to_the_shortest_span_and_parses_so():
+    model = built(scores="left-branching").eval()
+    attention = model.maps(BATCH).earlier_tokens["span attention"]
+    lengths = torch.tensor([-0.1, -0.2, -0.3], dtype=torch.float64)
+    torch.testing.assert_close(attention[BATCH.mask()], torch.softmax(lengths, 0).expand(15, 3))
+    whole = TokenBatch(TOKENS, TOKENS, lengths=torch.tensor([9, 6, 3]))  # 7, 4 and 1 words between BOS and EOS
+    words = np.array([7, 4, 1])
+    scores = CorpusSpanScores(words)
+    scores.add(model.structure(whole), words, np.arange(3))
+    trees = scores.decode("greedy-right")
+    assert trees.starts.tolist() == [0] * 9
+    assert sorted(trees.ends[trees.sentences() == 0]) == [2, 3, 4, 5, 6, 7]
+
+
 def test_right_branching_attends_most_to_the_longest_span_whatever_the_words():
     model = built(scores="right-branching").eval()
     lengths = torch.tensor([0.1, 0.2, 0.3], dtype=torch.float64)
@@ -182,7 +223,7 @@ def test_right_branching_attends_most_to_the_longest_span_whatever_the_words():
     scores, _ = scores_in_reading(built(scores="right-branching", form="paper").eval(), BATCH)
     torch.testing.assert_close(scores[BATCH.mask()], 10 * lengths.expand(15, 3))
     lengths = torch.arange(1.0, 8.0).double().expand(8, 3, -1)
-    torch.testing.assert_close(model.structure(BATCH).values, normalised(lengths), rtol=0, atol=1e-12)
+    torch.testing.assert_close(model.structure(BATCH).values, normalised(0.1 * lengths), rtol=0, atol=1e-12)
     assert not any("score" in name for name in model.state_dict())
 
 
@@ -228,6 +269,8 @@ def test_contradictory_settings_are_reported_together():
     assert "attention_after: found 3; expected at most 2, the LSTM layers" in str(caught.value)
     assert "span_size: found 5; expected an even number" in str(caught.value)
     assert "supervision: found 0.1; expected 0, or model.scores learned" in str(caught.value)
+    with pytest.raises(ValueError, match=r"supervision_epochs: found 2; expected 0, or model\.supervision above 0"):
+        dataclasses.replace(SMALL, supervision_epochs=2)
 
 
 def test_the_published_sizes_add_3_million_parameters_to_awd_lstm():

@@ -67,6 +67,7 @@ OTHERS = {
     ),
     **{f"{name} with a mixture": (name, {"mixture": 3}) for name in ("lstm", "palm", "prpn", "transformer")},
     "palm, right-branching": ("palm", {"scores": "right-branching"}),
+    "palm, gold spans first": ("palm", {"supervision": 1.0, "supervision_epochs": 1.0}),
     "palm, paper's form": ("palm", {"form": "paper"}),
     "palm, attention after the last layer": ("palm", {"attention_after": 2}),
 }

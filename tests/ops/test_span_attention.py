@@ -26,6 +26,18 @@ class Case:
     form: Form = "released"
     carried: int | None = None  # number of carried columns; None: nothing is carried
     masked: bool = False
+    by_step: bool = False  # whether given scores differ by step
+
+    @property
+    def scores(self) -> torch.Tensor | None:
+        """Given scores of spans; without a scorer."""
+        if self.scorer:
+            return None
+        if not self.by_step:
+            return torch.arange(1.0, self.maximum + 1, dtype=torch.float64)
+        shape = sum(self.counts), self.maximum
+        scores = torch.randn(shape, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
+        return scores.masked_fill((scores < 0) & (scores < scores.max(1, keepdim=True).values), -torch.inf)
 
     @property
     def mask(self) -> torch.Tensor | None:
@@ -62,15 +74,17 @@ CASES = {
     "masked": Case([3, 3, 2, 1], 4, carried=4, masked=True),
     "masked, nothing before it": Case([3, 3, 2, 1], 4, masked=True),
     "masked, paper": Case([3, 3, 2, 1], 4, form="paper", carried=3, masked=True),
-    "right-branching": Case([3, 3, 2, 1], 4, scorer=0, carried=3),
-    "right-branching, paper": Case([3, 3, 2, 1], 4, scorer=0, form="paper"),
+    "given scores": Case([3, 3, 2, 1], 4, scorer=0, carried=3),
+    "given scores, paper": Case([3, 3, 2, 1], 4, scorer=0, form="paper"),
+    "given scores of every step": Case([3, 3, 2, 1], 4, scorer=0, carried=3, by_step=True),
 }
 
 
 def run(op, case, given):
     inputs, carried, *weights = (given[name] for name in NAMES)
     mask = None if case.mask is None else case.mask.to(inputs)
-    return op(inputs, carried, SpanWeights(*weights, case.form), case.maximum, case.counts, mask)
+    scores = None if case.scores is None else case.scores.to(inputs)
+    return op(inputs, carried, SpanWeights(*weights, case.form), case.maximum, case.counts, mask, scores)
 
 
 def present(tensors):
@@ -104,13 +118,13 @@ def test_equals_the_released_program_in_scores_attention_and_context(path, op):
 @pytest.mark.parametrize("case", CASES)
 def test_every_form_equals_the_reference_in_value_and_every_gradient(case, form):
     case = CASES[case]
-    if form.low:  # scores of right branching are lengths, the same in any form
+    if form.low:  # given scores are the same in any form
         form = replace(form, value=0.1, gradient=0.1)
     ops = partial(run, span_attention, case), partial(run, span_attention_reference, case)
     check(*ops, case.tensors(), form, "span_attention")
 
 
-@pytest.mark.parametrize("case", ["63 steps, ragged", "wide", "right-branching"])
+@pytest.mark.parametrize("case", ["63 steps, ragged", "wide", "given scores of every step"])
 @compiled_or_not
 def test_steps_processed_in_parts_equal_steps_processed_together(case, form, monkeypatch):
     case = CASES[case]
@@ -205,7 +219,7 @@ def test_a_run_over_a_span_equals_the_difference_in_the_paper():
 
 def test_a_mask_multiplies_the_runs_of_its_column():
     """Without a gate and a tanh, the context is linear in the runs."""
-    case = CASES["right-branching, paper"]
+    case = CASES["given scores, paper"]
     tensors = case.tensors()
     masked = replace(case, masked=True)
     expected = run(span_attention, case, tensors).context * masked.mask[torch.tensor([0, 1, 2, 0, 1, 2, 0, 1, 0])]
@@ -235,3 +249,5 @@ def test_weights_and_rows_of_wrong_shapes_raise_an_error():
         span_attention(inputs, carried, fitting, 5, case.counts)
     with pytest.raises(ValueError, match="9 rows; expected 8"):
         span_attention(inputs, None, fitting, 4, [3, 3, 2])
+    with pytest.raises(ValueError, match="either given scores of spans, or weights of a scorer"):
+        span_attention(inputs, carried, fitting, 4, case.counts, scores=torch.ones(4))

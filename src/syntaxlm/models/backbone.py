@@ -16,6 +16,7 @@ from torch.nn.functional import pad, rms_norm
 
 from syntaxlm.core.settings import Bounds, Fraction, NonNegative, Positive, Size
 from syntaxlm.models.abilities import (
+    AnnealsLoss,
     EncodesSentences,
     Encoding,
     HasHiddenStates,
@@ -25,7 +26,6 @@ from syntaxlm.models.abilities import (
     ParsesSentences,
     PredictsNextToken,
     TokenScores,
-    TrainsByGradient,
 )
 from syntaxlm.models.batches import State, TokenBatch
 from syntaxlm.models.config import BaseConfig
@@ -55,6 +55,7 @@ class BackboneOutput:
         penalties: named scalars, already weighted, that training adds to the loss.
         distances: (layers, T, B), detached; None for a backbone without distances.
         tree_states: (T, B, S), the states that TreeReg regularises, by which it parses; None for a backbone without.
+        learns_words: whether training has the loss of the next words; otherwise only the penalties have a gradient.
     """
 
     hidden: Tensor
@@ -63,6 +64,7 @@ class BackboneOutput:
     distances: Tensor | None = None
     tree_states: Tensor | None = None
     maps: Maps = field(default_factory=Maps)
+    learns_words: bool = True
 
 
 _FEATURES_PER_TREE_FEATURE = 4  # the first quarter of the features of a state follows given trees
@@ -135,6 +137,7 @@ class Backbone(nn.Module, ABC):
         structure_type: type of the structure; None if the model does not parse.
         has_maps: whether there are gates or attention to draw. If both depend on the settings, the class has what some
             settings give, and its instances what theirs give.
+        changes_loss: whether the loss changes during training, as with `has_maps`.
         distance_layers: see `ParsesSentences`.
         default_layer: see `ParsesSentences`.
         mixes_lengths: see `Model`.
@@ -143,6 +146,7 @@ class Backbone(nn.Module, ABC):
     output_size: int
     structure_type: type[Distances | SpanScores] | None = None
     has_maps: bool = False
+    changes_loss: bool = False
     distance_layers: int = 0
     default_layer: int = 1
     mixes_lengths: bool = False
@@ -163,6 +167,9 @@ class Backbone(nn.Module, ABC):
     def parser_weights(self) -> list[nn.Parameter]:
         """See `TrainsByGradient.parser_weights`."""
         return []
+
+    def set_epoch(self, epochs: float) -> None:
+        """See `AnnealsLoss.set_epoch`."""
 
     def structure(self, batch: TokenBatch, embedding: Embedding) -> Structure:
         """Return the structure of whole sentences; by default from a full forward pass."""
@@ -225,7 +232,7 @@ class NeuralEncoder(EncodesSentences, ParsesSentences):
         return Distances(pad(distances.values, (0, 0, 1, 1)))
 
 
-class NeuralModel(NeuralEncoder, TrainsByGradient, HasHiddenStates, PredictsNextToken, HasMaps):
+class NeuralModel(NeuralEncoder, AnnealsLoss, HasHiddenStates, PredictsNextToken, HasMaps):
     """A language model: an encoder and a decoder. Whether it parses and has maps depends on the backbone."""
 
     def __init__(self, backbone: Backbone, config: NeuralConfig, vocabulary_size: int) -> None:
@@ -247,9 +254,14 @@ class NeuralModel(NeuralEncoder, TrainsByGradient, HasHiddenStates, PredictsNext
     def parser_weights(self) -> list[nn.Parameter]:
         return self.backbone.parser_weights()
 
+    def set_epoch(self, epochs: float) -> None:
+        self.backbone.set_epoch(epochs)
+
     def loss(self, batch: TokenBatch, state: State = None) -> Loss:
         output = self.read(batch, state)
         nats = -self._target_log_probs(output, batch).sum()
+        if self.training and not output.learns_words:
+            nats = nats.detach()
         penalties = output.penalties if self.training else {}
         return Loss(nats, batch.token_count(), batch.sentence_count(), penalties, output.state)
 
@@ -315,6 +327,8 @@ def _lacking(backbone: Backbone | type[Backbone]) -> list[type]:
         lacks.append(ParsesSentences)
     if not backbone.has_maps:
         lacks.append(HasMaps)
+    if not backbone.changes_loss:
+        lacks.append(AnnealsLoss)
     return lacks
 
 

@@ -10,7 +10,7 @@ n real tokens of a batch.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate
 from typing import Annotated, Literal, cast
@@ -28,6 +28,8 @@ from syntaxlm.models.structures import SpanScores
 from syntaxlm.ops.dropout import dropout_mask
 from syntaxlm.ops.span_attention import Form, SpanReading, SpanWeights, span_attention
 
+Scores = Literal["learned", "right-branching", "left-branching"]
+
 
 class SpanAttention(nn.Module):
     """Representations of spans of 1 to `maximum` tokens, their scorer, and the gate that mixes them into the state.
@@ -38,24 +40,34 @@ class SpanAttention(nn.Module):
     Args:
         size: H.
         span_size: R, even.
-        scorer_size: A; None if a span's score is its length.
+        scores: of spans: learned, or by length.
+        scorer_size: A, if scores are learned.
         maximum: m, the longest span attended to.
         form: the paper's equations, or those of the released program.
         dropout: rate on the states that spans are made of, on the spans' runs, their mean, and what is mixed in.
     """
 
     def __init__(
-        self, size: int, span_size: int, scorer_size: int | None, maximum: int, form: Form, dropout: float = 0.0
+        self,
+        size: int,
+        span_size: int,
+        scorer_size: int,
+        maximum: int,
+        form: Form,
+        scores: Scores = "learned",
+        dropout: float = 0.0,
     ) -> None:
         super().__init__()
+        self.scores = scores
         self.maximum = maximum
         self.form = form
         self.dropout = dropout
-        biases = (2 if form == "released" else 1) * span_size + (scorer_size or 0)
+        learned = scores == "learned"
+        biases = (2 if form == "released" else 1) * span_size + (scorer_size if learned else 0)
         self.input_weight = nn.Parameter(torch.empty(span_size + biases, size))
         self.input_bias = nn.Parameter(torch.zeros(biases))
         self.span_weight = self.score_weight = None
-        if scorer_size is not None:
+        if learned:
             self.span_weight = nn.Parameter(torch.empty(scorer_size, span_size))
             self.score_weight = nn.Parameter(torch.empty(scorer_size))
         self.gate = nn.Linear(size + span_size, size)
@@ -114,7 +126,18 @@ class SpanAttention(nn.Module):
     ) -> SpanReading:
         """Return the spans of 1 to `maximum` tokens, without the mixing: their attended mean, scores and attention."""
         weights = SpanWeights(self.input_weight, self.input_bias, self.span_weight, self.score_weight, self.form)
-        return span_attention(states, carried, weights, maximum, rows.counts, mask)
+        by_length = None if self.scores == "learned" else self.length_scores(maximum)
+        return span_attention(states, carried, weights, maximum, rows.counts, mask, by_length)
+
+    def length_scores(self, maximum: int) -> Tensor:
+        """Return the scores of spans of 1 to `maximum` tokens that are not learned, (maximum,).
+
+        Right branching prefers the longest span, left branching the shortest. The released program's scores are a tenth
+        of the paper's, so its attention is softer.
+        """
+        lengths = torch.arange(1, maximum + 1, device=self.input_bias.device).to(self.input_bias)
+        scale = 0.1 if self.form == "released" else 1.0
+        return scale * (lengths if self.scores == "right-branching" else -lengths)
 
 
 def _xavier(weight: Tensor, inputs: int, outputs: int, gain: float = 1.0) -> None:
@@ -158,9 +181,11 @@ class PaLMConfig(AWDConfig):
         span_size: features of a span, half for each direction; even
         scorer_size: hidden units of the network that scores a span for a word
         maximum_span: longest span attended to, in words; no limit in parsing
-        scores: right-branching: a span's score is its length (PaLM-RB)
+        scores: right-branching: a span's score is its length (PaLM-RB); left-branching: minus its length
         supervision: lambda: weight of the cross-entropy of gold spans, with text.trees
-        form: of span updates, span gates, scores of PaLM-RB, and the mixing of attention into the state
+        supervision_epochs: first epochs, which train the attention on gold spans and nothing else; the others train
+            the language model alone; 0: all epochs train both
+        form: of span updates, span gates, scores by length, and the mixing of attention into the state
         init_range: initial weights of embedding and decoder: uniform in (-init_range, init_range); released:
             sqrt(3 / embedding_size)
     """
@@ -170,8 +195,9 @@ class PaLMConfig(AWDConfig):
     span_size: Annotated[int, Bounds(ge=2, le=65_536)] = 200
     scorer_size: Size = 100
     maximum_span: Annotated[int, Bounds(ge=1, le=1024)] = 20
-    scores: Literal["learned", "right-branching"] = "learned"
+    scores: Scores = "learned"
     supervision: NonNegative = 0.0
+    supervision_epochs: NonNegative = 0.0
     form: Form = "released"
     init_range: Positive = 0.1225
 
@@ -184,6 +210,9 @@ class PaLMConfig(AWDConfig):
             faults.append(f"span_size: found {self.span_size}; expected an even number, half for each direction")
         if self.supervision and self.scores != "learned":
             faults.append(f"supervision: found {self.supervision}; expected 0, or model.scores learned")
+        if self.supervision_epochs and not self.supervision:
+            found = f"found {self.supervision_epochs}; expected 0, or model.supervision above 0"
+            faults.append(f"supervision_epochs: {found}")
         return faults
 
 
@@ -193,6 +222,7 @@ class PaLMBackbone(AWDBackbone):
 
     structure_type = SpanScores
     has_maps = True
+    changes_loss = True
 
     def __init__(self, config: PaLMConfig) -> None:
         super().__init__(config, ar_after_dropout=True)
@@ -202,13 +232,32 @@ class PaLMBackbone(AWDBackbone):
         layer = partial(LSTMLayer, chunk=None, weight_drop=config.weight_drop, rescaled=True)
         self.below = RecurrentStack(config.embedding_size, below, layer, config.layer_dropout)
         self.above = RecurrentStack(below[-1], above, layer, config.layer_dropout)
-        scorer_size = config.scorer_size if config.scores == "learned" else None
         self.attention = SpanAttention(
-            below[-1], config.span_size, scorer_size, config.maximum_span, config.form, config.layer_dropout
+            below[-1],
+            config.span_size,
+            config.scorer_size,
+            config.maximum_span,
+            config.form,
+            config.scores,
+            config.layer_dropout,
         )
+        self.changes_loss = config.supervision_epochs > 0
+        self._learns_spans, self._learns_words = config.supervision > 0, not self.changes_loss
 
         for module in (*self.below.layers, *self.above.layers):
             _start_from_orthogonal_gates(cast(LSTMLayer, module))
+
+    def set_epoch(self, epochs: float) -> None:
+        if self.changes_loss:
+            self._learns_spans = epochs < self.config.supervision_epochs
+            self._learns_words = not self._learns_spans
+
+    def forward(self, embedded: Tensor, batch: TokenBatch, state: State) -> BackboneOutput:
+        output = super().forward(embedded, batch, state)
+        if self._learns_words:
+            return output
+        spans = {name: penalty for name, penalty in output.penalties.items() if name == "spans"}
+        return replace(output, penalties=spans, learns_words=False)
 
     def read_layers(self, inputs: Tensor, rows: Rows, batch: TokenBatch, state: State) -> BackboneOutput:
         rate = self.config.layer_dropout
@@ -231,7 +280,7 @@ class PaLMBackbone(AWDBackbone):
         # Slot k of the attention at step t is the span of k + 1 words that starts at step t - 1 - k.
         maps = Maps({"span attention": rows.padded(spans.attention.detach())})
         penalties = {}
-        if self.training and batch.spans is not None and self.config.supervision:  # PaLM-S
+        if self.training and batch.spans is not None and self._learns_spans:  # PaLM-S
             penalties["spans"] = self.config.supervision * supervision_loss(spans.scores, batch.spans, rows)
         return BackboneOutput(states, after, penalties, maps=maps)
 
@@ -243,8 +292,7 @@ class PaLMBackbone(AWDBackbone):
         steps, columns = batch.tokens.shape
         longest = max(1, steps - 1)
         if self.config.scores != "learned":
-            lengths = torch.arange(1, longest + 1, device=batch.tokens.device)
-            return _normalised(lengths.to(embedding.weight).expand(steps, columns, -1))
+            return _normalised(self.attention.length_scores(longest).expand(steps, columns, -1))
         rows, inputs = self.enter(self.embed(embedding, batch.tokens), batch)
         layers, _ = self.below(inputs, rows, None)
         return _normalised(rows.padded(self.attention.spans(layers[-1].hidden, rows, None, longest).scores))

@@ -48,8 +48,8 @@ class SpanWeights:
             the released form the gate of the attending token (R), then the attending token's side of the scorer (A).
         bias: (F - R,), for all rows except the update, which has no bias.
         span: (A, R), the span's side of the scorer.
-        score: (A,), its last layer. None if scores are not learned: then the score of a span is its length, in the
-            released form a tenth of it, and `input` and `bias` have no rows for the scorer.
+        score: (A,), its last layer. None if scores are given, not learned: then `input` and `bias` have no rows for the
+            scorer.
         form: released: spans are tanh(gate * runs), the update is linear; paper: spans are the runs, the update has a
             tanh.
     """
@@ -75,11 +75,6 @@ class SpanWeights:
         """R, the features of a span."""
         return len(self.input) - len(self.bias)
 
-    def length_scores(self, maximum: int) -> Tensor:
-        """Return the scores of spans of lengths 1 to `maximum` that are not learned: (maximum,)."""
-        lengths = torch.arange(1, maximum + 1, device=self.input.device).to(self.bias)
-        return 0.1 * lengths if self.form == "released" else lengths
-
 
 class SpanReading(NamedTuple):
     """Output of span attention for n real tokens; m the longest span. Index k of m is the span of length k + 1.
@@ -102,9 +97,11 @@ def span_attention_reference(
     maximum: int,
     counts: Sequence[int],
     mask: Tensor | None = None,
+    scores: Tensor | None = None,
 ) -> SpanReading:
     """Return `span_attention` as its equations, differentiated by autograd."""
     size = weights.size
+    given_scores = None if scores is None else scores.expand(len(inputs), -1).split(list(counts))
     if carried is None:
         carried = inputs.new_zeros(maximum, counts[0], inputs.shape[1])
     bias = torch.cat([weights.bias.new_zeros(size), weights.bias])
@@ -127,14 +124,16 @@ def span_attention_reference(
         if weights.form == "released":
             gate = torch.sigmoid(features[:, 2 * size : 3 * size])
             spans = torch.tanh(gate[:, None] * spans)
-        if weights.span is None or weights.score is None:
-            scores = weights.length_scores(maximum).expand(len(features), -1)
+        if given_scores is not None:
+            step_scores = given_scores[step]
         else:
+            assert weights.span is not None
+            assert weights.score is not None
             token = features[:, -len(weights.score) :]
-            scores = torch.tanh(linear(spans, weights.span) + token[:, None]) @ weights.score
-        attention = torch.softmax(scores, dim=-1)
+            step_scores = torch.tanh(linear(spans, weights.span) + token[:, None]) @ weights.score
+        attention = torch.softmax(step_scores, dim=-1)
         contexts.append((attention[:, :, None] * spans).sum(1))
-        all_scores.append(scores)
+        all_scores.append(step_scores)
         attentions.append(attention)
     return SpanReading(torch.cat(contexts), torch.cat(all_scores), torch.cat(attentions))
 
@@ -169,6 +168,7 @@ def span_attention(
     maximum: int,
     counts: Sequence[int],
     mask: Tensor | None = None,
+    scores: Tensor | None = None,
 ) -> SpanReading:
     """Let every step attend to the spans that end at the step before, of lengths 1 to m = `maximum`.
 
@@ -178,7 +178,11 @@ def span_attention(
         inputs: (n, H).
         carried: (m, B, H), the inputs before the first step, oldest first; None for zeros.
         mask: (B, R), multiplied with the runs of a column's spans, such as a mask of dropout; None for ones.
+        scores: given scores of the spans of every step, (n, m), or of spans by length, (m,), if the weights have no
+            scorer; a step attends to no span whose score is -inf.
     """
+    if (scores is None) == (weights.score is None):
+        raise ValueError("expected either given scores of spans, or weights of a scorer")
     if sum(counts) != len(inputs) or (carried is not None and len(carried) != maximum):
         before = "" if carried is None else f" after {len(carried)} steps"
         raise ValueError(f"found {len(inputs)} rows{before}; expected {sum(counts)} rows after {maximum} steps or none")
@@ -187,11 +191,11 @@ def span_attention(
     library = kernels("span_attention", dtype, weights.input, weights.bias, weights.span, weights.score)
     with torch.autocast(inputs.device.type, enabled=False):  # the products that use `dtype` are chosen individually
         if library is None:
-            return _in_torch(inputs, carried, weights, maximum, layout, dtype, mask)
+            return _in_torch(inputs, carried, weights, maximum, layout, dtype, mask, scores)
         return SpanReading(
             *applied(
                 _InC, inputs, carried, weights.input, weights.bias, weights.span, weights.score, weights, maximum,
-                layout, mask, dtype, library,
+                layout, mask, scores, dtype, library,
             )
         )  # fmt: skip
 
@@ -258,6 +262,7 @@ def _in_torch(
     layout: _TapeLayout,
     dtype: torch.dtype,
     mask: Tensor | None,
+    given_scores: Tensor | None,
 ) -> SpanReading:
     """Return the reading in torch, differentiated by autograd; the spans of some queries at a time are recomputed."""
     wide = weights.bias.dtype
@@ -276,6 +281,8 @@ def _in_torch(
     if mask is not None:
         update = update * mask[torch.cat([layout.columns_of_carried, layout.columns_of_rows])[order]]
     span_weight = None if weights.span is None else weights.span.to(dtype)
+    if given_scores is not None:
+        given_scores = given_scores.to(wide).expand(len(inputs), -1)
 
     def attend(part: slice, update: Tensor, forget: Tensor, features: Tensor) -> tuple[Tensor, ...]:
         spans = _runs(update, forget, layout.places[part], maximum)
@@ -283,9 +290,11 @@ def _in_torch(
         if weights.form == "released":
             spans = torch.tanh(torch.sigmoid(features[rows, 2 * size : 3 * size].to(wide))[:, None] * spans)
         spans = spans.to(dtype)
-        if span_weight is None or weights.score is None:
-            scores = weights.length_scores(maximum).expand(len(rows), -1)
+        if given_scores is not None:
+            scores = given_scores[rows]
         else:
+            assert span_weight is not None
+            assert weights.score is not None
             token = features[rows, -len(weights.score) :].to(wide)
             scores = torch.tanh(linear(spans, span_weight).to(wide) + token[:, None]) @ weights.score
         attention = torch.softmax(scores, dim=-1)
@@ -328,7 +337,8 @@ class _InC(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, inputs: Tensor, carried: Tensor | None, *arguments: Any) -> tuple[Tensor, Tensor, Tensor]:
-        input_weight, bias, span_weight, score_weight, weights, maximum, layout, mask, dtype, library = arguments
+        input_weight, bias, span_weight, score_weight, weights, maximum, *others = arguments
+        layout, mask, given_scores, dtype, library = others
         released = weights.form == "released"
         size = len(input_weight) - len(bias)
         gates = slice(2 * size)
@@ -342,12 +352,17 @@ class _InC(torch.autograd.Function):
             carried_features = low_bias[gates].repeat(len(layout.of_carried), 1)
         else:
             carried_features = large_product(low_carried, low_weight[gates], low_bias[gates])
-        scores = weights.length_scores(maximum).repeat(len(inputs), 1)
+        if given_scores is None:
+            scores = bias.new_empty(len(inputs), maximum)
+            attentions = torch.empty_like(scores)
+        else:
+            scores = given_scores.to(bias).expand(len(inputs), -1).contiguous()
+            attentions = torch.softmax(scores, dim=-1)
         tensors: dict[str, Any] = {
             "features": features,
             "score_weight": None if score_weight is None else score_weight.contiguous(),
             "scores": scores,
-            "attentions": torch.softmax(scores, dim=-1),
+            "attentions": attentions,
             "contexts": bias.new_empty(len(inputs), size),
             "tape": bias.new_empty(layout.length, 2 * size),
         }
@@ -454,7 +469,7 @@ class _InC(torch.autograd.Function):
             bias_grad,
             span_grad,
             score_grad,
-            *(None,) * 6,
+            *(None,) * 7,
         )
 
 
