@@ -25,7 +25,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("treebank", type=Path)
     parser.add_argument("-o", "--output", type=Path, required=True)
-    parser.add_argument("--pipeline", default="en_core_web_sm", help="name of an installed spaCy pipeline with a parser")
+    parser.add_argument("--pipeline", default="en_core_web_sm", help="an installed spaCy pipeline with a parser")
     options = parser.parse_args()
 
     pipeline = spacy.load(options.pipeline, exclude=["ner", "lemmatizer", "senter"])
