@@ -3,7 +3,8 @@
     python -m laboratory.measurements.tree_rnn_parameters --words V --hidden-size R [--json]
 
 Zhang, Lu, Lapata 2015, appendix B. The recurrent network is an Elman network whose embeddings have the size of its
-states, TreeRNN's have min(100, R / 2) features. Both are models of this package, so they have the biases of its softmax.
+states; embeddings of TreeRNN have min(100, R / 2) features. Both are models of this package, with the biases of its
+softmax.
 """
 
 from __future__ import annotations
