@@ -27,7 +27,7 @@ ROOT = Path(__file__).parents[2]
 _NAMES = (
     "results.md", "papers.md", "figures.md", "guides/bundled-models.md",
     "guides/ordinary-sentences.md", "models/ccm.md",
-    "models/dmv.md", "reference/speed.md", "guides/very-large-jobs.md", "explanation/trees-as-signal.md",
+    "models/dmv.md", "models/tree-rnn.md", "reference/speed.md", "guides/very-large-jobs.md", "explanation/trees-as-signal.md",
 )  # fmt: skip
 PAGES = [ROOT / "README.md", *(ROOT / "docs" / name for name in _NAMES)]
 _BLOCK = re.compile(r"(<!-- results: (?P<name>\S+) -->\n).*?(<!-- end of results -->)", re.DOTALL)

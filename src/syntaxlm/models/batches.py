@@ -202,7 +202,7 @@ class TreeBatch:
 
     Attributes:
         words: (n,) int64, w'_t; the vocabulary's BOS for ROOT.
-        targets: (n,) int64, w_t.
+        targets: (n,) int64, w_t. Some are also read, as left dependents, if the model reads them.
         labels: (n,) int64, label of the edge between w'_t and its head; the label vocabulary's BOS for ROOT.
         trees: (n,) int64, index of each step's tree in the batch.
         positions: (n,) int64, position of the generated word in its sentence, from 0.
