@@ -275,7 +275,7 @@ class _TreeSampler:
             left = self._left_states(trees, level) if self.model.reads_left_dependents else None
             new_states = self.model.follow(self.model.inputs(sources, labels), levels, states, left)
             decided = self._step(trees, level, levels, new_states.hidden, len(states.hidden))
-            states = States(*(_joined(before, new) for before, new in zip(states, new_states, strict=True)))
+            states = _joined(states, new_states)
             level, waiting = self._ready(trees, waiting.with_others(decided))
 
     def _left_states(self, trees: list[_Growing], level: _Level) -> Tensor:
@@ -375,8 +375,10 @@ class _TreeSampler:
         return answers
 
 
-def _joined(before: Tensor | None, new: Tensor | None) -> Tensor | None:
-    return None if before is None or new is None else torch.cat([before, new])
+def _joined(before: States, new: States) -> States:
+    """Return the states of two groups of steps, one after the other."""
+    cells = None if before.cells is None or new.cells is None else torch.cat([before.cells, new.cells])
+    return States(torch.cat([before.hidden, new.hidden]), cells)
 
 
 def _counts(edges: Integers) -> tuple[int, ...]:

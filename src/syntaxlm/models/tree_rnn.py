@@ -308,7 +308,7 @@ class TreeRNN(GeneratesTrees, TrainsByGradient, NeedsTextCounts):
         return states.index_copy(0, columns, last.to(states.dtype))
 
     def follow(self, inputs: Tensor, levels: Levels, before: States, left: Tensor | None = None) -> States:
-        weight = self.input_weight
+        weight: Tensor = self.input_weight
         if self.left_weight is not None and left is not None:
             # Further features of the input, which are 0 except for the steps along RIGHT edges.
             is_right = levels.edges() == Edge.RIGHT
