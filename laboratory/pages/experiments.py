@@ -220,10 +220,18 @@ def _signal(one: Entry) -> Measured:
     return Measured(value, how, len(values), row["parameters"], text, tuple(commands))
 
 
+def _measurement(one: Entry) -> Measured:
+    """Values of a report of a program of the laboratory, in the format of the entry."""
+    run = stored_run(one["measurement"], run=one["run"])
+    shown = ", ".join(f"{run.report[name]:{one['format']}}" for name in one["values"])
+    return Measured(shown, commands=_commands(run))
+
+
 _READERS: dict[str, Callable[[Entry], Measured]] = {
     "reports": _trees, "training": _perplexity, "picture": _picture, "baselines": _baseline, "attachment": _attachment,
     "pairs": _pairs, "completion": _completion, "interpolated": _interpolated, "boundaries": _boundaries,
     "logic": _logic, "stops": _stops, "speed": _speed, "splits": _splits, "signal": _signal,
+    "measurement": _measurement,
 }  # fmt: skip
 
 

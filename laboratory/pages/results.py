@@ -26,7 +26,7 @@ from laboratory.pages.specified import specifications, specified_table
 ROOT = Path(__file__).parents[2]
 _NAMES = (
     "results.md", "papers.md", "figures.md", "guides/bundled-models.md",
-    "guides/ordinary-sentences.md", "models/ccm.md",
+    "guides/ordinary-sentences.md", "models/ccm.md", "models/tree-rnn.md",
     "models/dmv.md", "reference/speed.md", "guides/very-large-jobs.md", "explanation/trees-as-signal.md",
 )  # fmt: skip
 PAGES = [ROOT / "README.md", *(ROOT / "docs" / name for name in _NAMES)]

@@ -27,6 +27,7 @@ What = Literal[
     "training", "comparison", "trees", "untrained", "attachment", "agreement", "boundaries", "splits",
     "missed-constituents", "stops", "perplexity", "unknown-words", "pairs", "suites", "completion", "reading-times",
     "significance", "sentence-splitting", "speed", "training-speed", "command-speed", "growth", "job",
+    "dependency-range", "parameters",
 ]  # fmt: skip
 """What a report measures. "untrained": trees of models with random weights."""
 
@@ -190,6 +191,8 @@ def _line(run: StoredRun) -> str:
 _MEASURES: Mapping[str, What] = {
     "train": "training", "focus": "agreement", "compare": "comparison", "tune stops": "stops",
     "evaluate parse": "trees", "evaluate trees": "trees",
+    "-m laboratory.measurements.dependency_range": "dependency-range",
+    "-m laboratory.measurements.tree_rnn_parameters": "parameters",
     **{
         f"evaluate {measure}": measure
         for measure in (

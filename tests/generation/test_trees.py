@@ -71,9 +71,10 @@ def test_a_tree_depends_only_on_the_seed_and_its_number(monkeypatch):
     assert [one.tree for one in generate_trees(stored, stops, 3, TreeSamplingOptions(seed=2, max_words=20))] != few
 
 
+@pytest.mark.parametrize("name", ["tanh", "left dependents, lstm"])
 @pytest.mark.parametrize(("most", "depth"), [(1, None), (9, None), (None, 3), (25, 2)])
-def test_trees_that_would_never_end_are_cut_at_the_limits_and_marked(most, depth):
-    stored, stops = grown("tanh", bias=3.0)
+def test_trees_that_would_never_end_are_cut_at_the_limits_and_marked(name, most, depth):
+    stored, stops = grown(name, bias=3.0)
     for one in generate_trees(stored, stops, 6, TreeSamplingOptions(max_words=most, max_depth=depth)):
         assert len(one.tree) <= (most or 100)
         assert max(depth_of(one.tree, word) for word in range(1, len(one.tree) + 1)) <= (depth or 30)

@@ -15,6 +15,7 @@ from syntaxlm.models.registry import MODELS
 from syntaxlm.models.tree_rnn import TreeRNN
 from syntaxlm.storage.folder import ModelBundle, ModelSettings, read_model, write_model
 from syntaxlm.text.normaliser_settings import NormaliserSettings
+from syntaxlm.trees.dependencies import Edge
 from syntaxlm.trees.tree import DependencyTree
 from tests.models.checks import assert_gradients_agree
 from tests.models.tree_variants import (
@@ -43,6 +44,8 @@ def by_hand(model: TreeRNN, one: DependencyTree) -> list[float]:
             label = LABELS.id(one.labels[source - 1]) if source else LABELS.begin_id
             x = torch.cat([x, model.label_embedding.weight[label]])
         gates = model.input_weight[edge] @ x + model.recurrent_weight[edge] @ hidden[parent]
+        if model.left_weight is not None and edge == Edge.RIGHT:
+            gates = gates + model.left_weight @ left_state(model, one, source)
         if lstm:
             i, f, g, o = (gates + model.bias[edge]).chunk(4)
             cells.append(f.sigmoid() * cells[parent] + i.sigmoid() * g.tanh())
@@ -53,6 +56,18 @@ def by_hand(model: TreeRNN, one: DependencyTree) -> list[float]:
         log_probs = torch.log_softmax(decoder.weight @ hidden[-1] + decoder.bias, 0)
         found[word - 1] = log_probs[VOCABULARY.id(one.words[word - 1])].item()
     return found
+
+
+def left_state(model: TreeRNN, one: DependencyTree, head: int) -> torch.Tensor:
+    """The LSTM's state after it has read the left dependents of a word, from the farthest to the closest."""
+    hidden = cell = torch.zeros(model.config.hidden_size, dtype=torch.float64)
+    input_weight, recurrent_weight, *biases = model.left_lstm.parameters()
+    for word in (word for word in range(1, head) if one.heads[word - 1] == head):
+        x = model.embedding.weight[VOCABULARY.id(one.words[word - 1])]
+        i, f, g, o = (input_weight @ x + recurrent_weight @ hidden + sum(biases)).chunk(4)
+        cell = f.sigmoid() * cell + i.sigmoid() * g.tanh()
+        hidden = o.sigmoid() * cell.tanh()
+    return hidden
 
 
 @every_variant
@@ -75,16 +90,27 @@ def below(one: DependencyTree, word: int) -> set[int]:
     return found
 
 
+def right_of_head(one: DependencyTree, word: int) -> set[int]:
+    """The right dependents of a left dependent's head, and the words below them, from 0."""
+    head = one.heads[word] - 1
+    if word > head:
+        return set()
+    dependents = {place for place in range(head + 1, len(one)) if one.heads[place] == head + 1}
+    return dependents.union(*(below(one, place) for place in dependents))
+
+
 @every_variant
-@pytest.mark.parametrize("word", range(len(SENTENCE)))
-def test_a_word_affects_only_itself_and_words_whose_paths_include_it(name, word):
+@pytest.mark.parametrize("one", [TREES[0], TREES[3]], ids=["left and right", "three on the left"])
+def test_a_word_affects_only_itself_and_words_whose_paths_include_it_or_read_left_dependents(name, one):
     model = built(name)
-    words = list(SENTENCE.words)
-    words[word] = "dogs"
-    changed = DependencyTree(tuple(words), SENTENCE.tags, SENTENCE.heads, SENTENCE.labels)
-    (one,), (other,) = by_word(model, SENTENCE), by_word(model, changed)
-    different = {place for place in range(len(SENTENCE)) if abs(one[place] - other[place]) > 1e-9}
-    assert different == below(SENTENCE, word) | {word}
+    (before,) = by_word(model, one)
+    for word in range(len(one)):
+        words = list(one.words)
+        words[word] = "dogs"
+        (after,) = by_word(model, DependencyTree(tuple(words), one.tags, one.heads, one.labels))
+        different = {place for place in range(len(one)) if abs(before[place] - after[place]) > 1e-9}
+        right = right_of_head(one, word) if model.reads_left_dependents else set()
+        assert different == below(one, word) | right | {word}
 
 
 @pytest.mark.parametrize("word", range(len(SENTENCE)))

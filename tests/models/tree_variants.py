@@ -28,6 +28,8 @@ VARIANTS = {
     "labelled lstm, by edge": {"labelled": True, "cell": "lstm", "output": "by-edge"},
     "tanh, one softmax": {"output": "shared"},
     "nce": {"loss": "nce", "noise_words": 4, "shared_noise": True},
+    "left dependents, lstm": {"left_dependents": True, "cell": "lstm"},
+    "left dependents, labelled": {"left_dependents": True, "labelled": True},
     "nce, fresh noise, lstm": {"loss": "nce", "noise_words": 4, "cell": "lstm"},
 }
 every_variant = pytest.mark.parametrize("name", VARIANTS)
@@ -41,7 +43,12 @@ def tree(words: str, heads: tuple[int, ...], labels: str = "") -> DependencyTree
 SENTENCE = tree(
     "the old cat sleeps on a red chair .", (3, 3, 4, 0, 8, 8, 8, 4, 4), "det amod nsubj root obl det amod obl x"
 )
-TREES = [SENTENCE, tree("dogs", (0,), "root"), tree("the dogs sleeps .", (2, 3, 0, 3), "det nsubj root amod")]
+TREES = [
+    SENTENCE,
+    tree("dogs", (0,), "root"),
+    tree("the dogs sleeps .", (2, 3, 0, 3), "det nsubj root amod"),
+    tree("the old red cat on a chair", (4, 4, 4, 0, 4, 7, 5), "det amod amod root obl det obl"),
+]
 
 
 def config_of(name: str, **settings: object) -> TreeRNNConfig:

@@ -227,8 +227,15 @@ def word_log_probs(model: Any, batch: TokenBatch | TreeBatch, state: State = Non
             batch.carries,
         )
         return log_probs(model, repeated).unflatten(1, (columns, words))
-    batches = (
-        dataclasses.replace(batch, targets=torch.full_like(batch.targets, word))
-        for word in range(model.vocabulary_size)
-    )
-    return torch.stack([log_probs(model, one, state) for one in batches], dim=-1)
+
+    def scored(word: int) -> Tensor:
+        if not isinstance(batch, TreeBatch):
+            return log_probs(model, dataclasses.replace(batch, targets=torch.full_like(batch.targets, word)), state)
+
+        # Words are replaced one at a time, because other steps may read them as left dependents.
+        steps = range(len(batch.targets))
+        targets = (batch.targets.index_fill(0, torch.tensor([step]), word) for step in steps)
+        batches = (dataclasses.replace(batch, targets=changed) for changed in targets)
+        return torch.stack([log_probs(model, one)[step] for step, one in zip(steps, batches, strict=True)])
+
+    return torch.stack([scored(word) for word in range(model.vocabulary_size)], dim=-1)

@@ -3,6 +3,8 @@
 A step goes along an edge to a new word, which is sampled given the path to it. If the model reads labels, the label of
 the edge above the word is sampled next. Then the decisions of the stop classifiers are sampled, which determine the
 edges by which the tree continues. Steps of one path depth are independent. Zhang, Lu, Lapata 2016.
+
+If the model reads left dependents, the step to the first right dependent of a word waits until they are all sampled.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.generation.options import SamplingOptions, TreeSamplingOptions
@@ -23,7 +26,7 @@ from syntaxlm.generation.sentences import MAXIMUM, SAMPLED_TOGETHER, Numbers, ba
 from syntaxlm.generation.stops import possible_edges, tree_model
 from syntaxlm.models.abilities import GeneratesTrees
 from syntaxlm.models.classifiers import Stops
-from syntaxlm.ops.tree_levels import EDGES, Levels
+from syntaxlm.ops.tree_levels import EDGES, Levels, States
 from syntaxlm.reports.report import HasRows
 from syntaxlm.reports.tables import Column, Columns
 from syntaxlm.storage.folder import ModelBundle
@@ -128,26 +131,57 @@ def generate_trees(
 
 @dataclass
 class _Growing:
-    """A tree during sampling: for each step the ids of word and label, its edge, its parent step, the word's bits."""
+    """A tree during sampling: for each step the ids of word and label, its edge, its parent step, the word's bits.
+
+    Attributes:
+        heads: the step of each step's head.
+        left: the words of the left dependents of a step so far, closest first.
+        unfinished: the steps that further left dependents follow.
+        waiting: number of steps that are decided, but wait for left dependents.
+    """
 
     random: np.random.Generator
     words: list[int] = field(default_factory=list)
     labels: list[int] = field(default_factory=list)
     edges: list[int] = field(default_factory=list)
     parents: list[int] = field(default_factory=list)
+    heads: list[int] = field(default_factory=list)
     bits: list[float] = field(default_factory=list)
     tree_bits: float = 0.0
     cut: dict[str, None] = field(default_factory=dict)
+    left: dict[int, list[int]] = field(default_factory=dict)
+    unfinished: set[int] = field(default_factory=set)
+    waiting: int = 0
+
+    def add(self, word: int, label: int, edge: int, parent: int) -> int:
+        """Add a step, and return its number, from 1."""
+        is_first = edge in (Edge.LEFT, Edge.RIGHT)
+        head = parent if is_first else self.heads[parent - 1]
+        self.words.append(word)
+        self.labels.append(label)
+        self.edges.append(edge)
+        self.parents.append(parent)
+        self.heads.append(head)
+        if edge in (Edge.LEFT, Edge.NX_LEFT):
+            self.left.setdefault(head, []).append(word)
+        return len(self.words)
+
+    def decide(self, step: int, has_left: bool, has_next_left: bool) -> None:
+        """Note which left dependents follow a step."""
+        if has_left:
+            self.unfinished.add(step)
+        if self.edges[step - 1] in (Edge.LEFT, Edge.NX_LEFT) and not has_next_left:
+            self.unfinished.discard(self.heads[step - 1])
 
 
 @dataclass(frozen=True)
 class _Level:
-    """The steps of one path depth, sorted by edge type: (n,) each.
+    """Steps that can be taken together, sorted by edge type: (n,) each. Mostly, they have one path depth.
 
     Attributes:
         trees: index of each step's tree.
         edges: types.
-        rows: index of the state that each continues.
+        rows: index of the state that each continues, among those of ROOT and of all steps so far.
         sources: id of the word that each edge leaves.
         labels: id of the label above it.
         steps: number of that word's step.
@@ -161,6 +195,15 @@ class _Level:
     labels: Integers
     steps: Integers
     depths: Integers
+
+    def at(self, places: Integers | Answers) -> _Level:
+        """Return some of the steps."""
+        return _Level(**{name: values[places] for name, values in vars(self).items()})
+
+    def with_others(self, others: _Level) -> _Level:
+        """Return these steps and others, sorted by edge type."""
+        joined = {name: np.concatenate([values, getattr(others, name)]) for name, values in vars(self).items()}
+        return _Level(**joined).at(np.argsort(joined["edges"], kind="stable"))
 
 
 class _TreeSampler:
@@ -223,16 +266,42 @@ class _TreeSampler:
             steps=zeros,
             depths=zeros + 1,
         )
+        waiting = level.at(zeros[:0])
         states = self.model.root_states()
         while len(level.trees):
             levels = Levels.of(torch.from_numpy(level.rows), (_counts(level.edges),)).to(self.device)
             sources = torch.from_numpy(level.sources).to(self.device)
             labels = torch.from_numpy(level.labels).to(self.device)
-            states = self.model.follow(self.model.inputs(sources, labels), levels, states)
-            level = self._step(trees, level, levels, states.hidden)
+            left = self._left_states(trees, level) if self.model.reads_left_dependents else None
+            new_states = self.model.follow(self.model.inputs(sources, labels), levels, states, left)
+            decided = self._step(trees, level, levels, new_states.hidden, len(states.hidden))
+            states = _joined(states, new_states)
+            level, waiting = self._ready(trees, waiting.with_others(decided))
 
-    def _step(self, trees: list[_Growing], level: _Level, levels: Levels, hidden: Tensor) -> _Level:
-        """Sample the words of a level, their labels and stop decisions. Returns the next level."""
+    def _left_states(self, trees: list[_Growing], level: _Level) -> Tensor:
+        """Return what the steps along RIGHT edges read of the left dependents."""
+        is_right = level.edges == Edge.RIGHT
+        heads = zip(level.trees[is_right], level.steps[is_right], strict=True)
+        words = [torch.tensor(trees[place].left.get(step, [])[::-1], dtype=torch.int64) for place, step in heads]
+        padded = pad_sequence(words) if words else torch.zeros(0, 0, dtype=torch.int64)
+        return self.model.left_states(padded.to(self.device), torch.tensor(list(map(len, words)), dtype=torch.int64))
+
+    def _ready(self, trees: list[_Growing], level: _Level) -> tuple[_Level, _Level]:
+        """Return the steps that can be taken now, and those that wait for left dependents."""
+        waits = np.zeros(len(level.trees), np.bool_)
+        if self.model.reads_left_dependents:
+            unfinished = [step in trees[place].unfinished for place, step in zip(level.trees, level.steps, strict=True)]
+            waits = (level.edges == Edge.RIGHT) & np.array(unfinished, np.bool_)
+        for place, count in enumerate(np.bincount(level.trees[waits], minlength=len(trees)).tolist()):
+            trees[place].waiting = count
+        return level.at(~waits), level.at(waits)
+
+    def _step(self, trees: list[_Growing], level: _Level, levels: Levels, hidden: Tensor, first: int) -> _Level:
+        """Sample the words of a level, their labels and stop decisions. Returns the steps that follow.
+
+        Args:
+            first: number of states before those of this level.
+        """
         count = len(level.trees)
         uniform = _uniform(trees, level.trees)
         words = np.empty(count, np.int64)
@@ -257,21 +326,20 @@ class _TreeSampler:
         steps = np.empty(count, np.int64)
         for row, place in enumerate(level.trees):
             tree = trees[place]
-            tree.words.append(int(words[row]))
-            tree.labels.append(int(labels[row]))
-            tree.edges.append(int(level.edges[row]))
-            tree.parents.append(int(level.steps[row]))
+            steps[row] = tree.add(int(words[row]), int(labels[row]), int(level.edges[row]), int(level.steps[row]))
             tree.bits.append(float(bits[row]))
             tree.tree_bits += float(label_bits[row])
-            steps[row] = len(tree.words)
 
-        # The next level has a step for each edge by which a word continues.
-        edges, rows_below = np.nonzero(self._answers(trees, level, logits).T)  # sorted by edge
+        # A step follows for each edge by which a word continues.
+        answers = self._answers(trees, level, logits)
+        for row, place in enumerate(level.trees):
+            trees[place].decide(int(steps[row]), bool(answers[row, Edge.LEFT]), bool(answers[row, Edge.NX_LEFT]))
+        edges, rows_below = np.nonzero(answers.T)  # sorted by edge
         is_dependent = (edges == Edge.LEFT) | (edges == Edge.RIGHT)  # else a sibling
         return _Level(
             level.trees[rows_below],
             edges,
-            rows_below,
+            first + rows_below,
             words[rows_below],
             labels[rows_below],
             steps[rows_below],
@@ -292,7 +360,7 @@ class _TreeSampler:
         answers[level.depths >= self.most_depth, : Edge.NX_LEFT] = False  # LEFT and RIGHT lead to dependents
         for place in level.trees[(wanted & ~answers).any(1)].tolist():
             trees[place].cut[f"at a depth of {self.most_depth}"] = None
-        words_left = [self.most_words - len(tree.words) for tree in trees]
+        words_left = [self.most_words - len(tree.words) - tree.waiting for tree in trees]
         for row, edge in np.argwhere(answers).tolist():
             place = int(level.trees[row])
             words_left[place] -= 1
@@ -305,6 +373,12 @@ class _TreeSampler:
         for place, bits in zip(level.trees.tolist(), (nats * possible).sum(1) / math.log(2), strict=True):
             trees[place].tree_bits += float(bits)
         return answers
+
+
+def _joined(before: States, new: States) -> States:
+    """Return the states of two groups of steps, one after the other."""
+    cells = None if before.cells is None or new.cells is None else torch.cat([before.cells, new.cells])
+    return States(torch.cat([before.hidden, new.hidden]), cells)
 
 
 def _counts(edges: Integers) -> tuple[int, ...]:

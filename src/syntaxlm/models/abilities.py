@@ -576,6 +576,7 @@ class GeneratesTrees(Model, ScoresTokens):
             the label's embedding.
         reads_labels: whether edge labels are read.
         label_count: number of labels; None until it is set.
+        reads_left_dependents: whether a step along a RIGHT edge reads the left dependents of the word that it leaves.
     """
 
     state_size: int
@@ -583,6 +584,7 @@ class GeneratesTrees(Model, ScoresTokens):
     input_size: int
     reads_labels: bool = False
     label_count: int | None = None
+    reads_left_dependents: bool = False
 
     @abstractmethod
     def root_states(self) -> States:
@@ -596,9 +598,22 @@ class GeneratesTrees(Model, ScoresTokens):
     def inputs(self, words: Tensor, labels: Tensor) -> Tensor:
         """Return inputs of steps, (n, E), from the words that the edges leave and the labels above them, (n,) each."""
 
+    def left_states(self, words: Tensor, lengths: Tensor) -> Tensor:
+        """Return what steps along RIGHT edges read of left dependents, (k, D), if the model reads them.
+
+        Args:
+            words: (L, k) int64, the left dependents for each step, from the farthest to the closest, then padding.
+            lengths: (k,) int64, their numbers, on the CPU.
+        """
+        raise NotImplementedError
+
     @abstractmethod
-    def follow(self, inputs: Tensor, levels: Levels, before: States) -> States:
-        """Return states of steps, (n, E) -> (n, D), computed from earlier states, which `levels.parents` indexes."""
+    def follow(self, inputs: Tensor, levels: Levels, before: States, left: Tensor | None = None) -> States:
+        """Return states of steps, (n, E) -> (n, D), computed from earlier states, which `levels.parents` indexes.
+
+        Args:
+            left: (k, D), from `left_states`, for the steps along RIGHT edges; None if left dependents are not read.
+        """
 
     @abstractmethod
     def all_log_probs(self, hidden: Tensor, levels: Levels) -> Tensor:

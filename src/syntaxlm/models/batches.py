@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from syntaxlm.ops.tree_levels import EDGES, Levels
+from syntaxlm.trees.dependencies import Edge
 from syntaxlm.trees.marks import MarkSide, violations
 
 if TYPE_CHECKING:
@@ -201,7 +202,7 @@ class TreeBatch:
 
     Attributes:
         words: (n,) int64, w'_t; the vocabulary's BOS for ROOT.
-        targets: (n,) int64, w_t.
+        targets: (n,) int64, w_t. Some are also read, as left dependents, if the model reads them.
         labels: (n,) int64, label of the edge between w'_t and its head; the label vocabulary's BOS for ROOT.
         trees: (n,) int64, index of each step's tree in the batch.
         positions: (n,) int64, position of the generated word in its sentence, from 0.
@@ -229,6 +230,32 @@ class TreeBatch:
         leaving = torch.zeros(1 + len(self.targets), EDGES, dtype=torch.bool, device=self.targets.device)
         leaving[self.levels.parents, self.levels.edges()] = True
         return leaving[1:]
+
+    def left_dependents(self) -> tuple[Tensor, Tensor]:
+        """Return the left dependents of each word that a RIGHT edge leaves.
+
+        Returns:
+            (L, k) int64, the words of the left dependents for each of the k RIGHT steps, in the order of the rows: from
+            the farthest dependent to the closest, then padding; and (k,) int64, their numbers, on the CPU.
+        """
+        # Of each state, from ROOT's on: the steps that follow it by LEFT and by NX-LEFT, numbered from 1; 0 for none.
+        parents, edges = self.levels.parents, self.levels.edges()
+        numbers = torch.arange(1, len(parents) + 1, device=parents.device)
+        closest, next_ones = parents.new_zeros(2, len(parents) + 1)
+        for following, edge in ((closest, Edge.LEFT), (next_ones, Edge.NX_LEFT)):
+            following[parents[edges == edge]] = numbers[edges == edge]
+
+        # Follow the dependents of all these words from the closest outwards, until none has a further one.
+        outwards = [closest[parents[edges == Edge.RIGHT]]]
+        while outwards[-1].any():
+            outwards.append(next_ones[outwards[-1]])
+        steps = torch.stack(outwards)[:-1]
+
+        # The order in which they are read is the opposite one.
+        lengths = (steps > 0).sum(0)
+        places = lengths - 1 - torch.arange(len(steps), device=steps.device)[:, None]
+        inwards = steps.gather(0, places.clamp(min=0))
+        return self.targets[(inwards - 1).clamp(min=0)], lengths.cpu()
 
     def to(self, device: torch.device | str) -> TreeBatch:
         """Return the same batch on another device. Indices stay on the CPU, where results are sorted."""

@@ -2,6 +2,8 @@
 
 Zhang, Lu, Lapata 2016, "Top-down Tree Long Short-Term Memory Networks", and its first version of 2015, which has the
 tanh network, labels and noise-contrastive estimation. The model reads trees, so its probabilities are P(S | T).
+In LdTreeLSTM of 2016, an LSTM reads the left dependents of a word, from the farthest to the closest, and its last state
+is a further input of the step to the word's first right dependent.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from typing import ClassVar, Literal, cast
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import embedding, softplus
+from torch.nn.utils.rnn import pack_padded_sequence
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.settings import Finite, Fraction, Positive, Size
@@ -22,6 +25,7 @@ from syntaxlm.models.config import BaseConfig
 from syntaxlm.models.layers import LOG_WEIGHTS, PROBABILITIES, Decoder, dropout
 from syntaxlm.models.registry import model
 from syntaxlm.ops.tree_levels import EDGES, EdgeWeights, Levels, States, recurrence
+from syntaxlm.trees.dependencies import Edge
 
 RowValues = Callable[[Decoder, Tensor, Tensor], Tensor]
 """Maps a decoder, its input rows and their targets to one or more values per row."""
@@ -144,9 +148,12 @@ _LABEL_WEIGHT = "label_embedding.weight"  # name of the labels' embeddings in st
 class TreeRNNConfig(BaseConfig):
     """Settings of TreeRNN (Zhang, Lu, Lapata 2016); with labels it is LTreeRNN, with LSTM cells TreeLSTM.
 
+    With LSTM cells and left dependents it is LdTreeLSTM.
+
     Attributes:
         cell: the cell of each edge: one tanh layer, or an LSTM with biases
         labelled: whether the model also reads the label of the edge above each word
+        left_dependents: whether a word's first right dependent depends on its left ones, read by an LSTM
         embedding_size: features of a word's embedding
         label_size: features of a label's embedding, if labelled
         hidden_size: features of a state
@@ -162,6 +169,7 @@ class TreeRNNConfig(BaseConfig):
     name: Literal["tree-rnn"] = "tree-rnn"
     cell: Literal["tanh", "lstm"] = "tanh"
     labelled: bool = False
+    left_dependents: bool = False
     embedding_size: Size = 100
     label_size: Size = 30
     hidden_size: Size = 200
@@ -185,6 +193,7 @@ class TreeRNN(GeneratesTrees, TrainsByGradient, NeedsTextCounts):
         self.config = config
         self.vocabulary_size = vocabulary_size
         self.reads_labels = config.labelled
+        self.reads_left_dependents = config.left_dependents
         size, lstm = config.hidden_size, config.cell == "lstm"
         gates = (4 if lstm else 1) * size
         features = config.embedding_size
@@ -196,6 +205,8 @@ class TreeRNN(GeneratesTrees, TrainsByGradient, NeedsTextCounts):
         self.input_weight = nn.Parameter(torch.empty(EDGES, gates, features))
         self.recurrent_weight = nn.Parameter(torch.empty(EDGES, gates, size))
         self.bias = nn.Parameter(torch.zeros(EDGES, gates)) if lstm else None
+        self.left_lstm = nn.LSTM(self.word_size, size) if config.left_dependents else None
+        self.left_weight = nn.Parameter(torch.empty(gates, size)) if config.left_dependents else None
         shared = lstm if config.output is None else config.output == "shared"
         self.decoder = EdgeDecoder(size, vocabulary_size, shared)
         self.noise: NoiseContrastive | None = None
@@ -204,8 +215,18 @@ class TreeRNN(GeneratesTrees, TrainsByGradient, NeedsTextCounts):
             self.noise = NoiseContrastive(vocabulary_size, *settings)
         for weight in (self.embedding.weight, self.input_weight, self.recurrent_weight):
             nn.init.uniform_(weight, -config.init_range, config.init_range)
+        self._initialise_left(config.init_range)
         self.decoder.initialise(config.init_range)
         self._make_labels(1)
+
+    def _initialise_left(self, init_range: float) -> None:
+        """Initialise what reads left dependents: weights uniform, biases 0."""
+        if self.left_lstm is None or self.left_weight is None:
+            return
+        for weight in (*self.left_lstm.parameters(), self.left_weight):
+            is_bias = weight.dim() == 1
+            limit = 0.0 if is_bias else init_range
+            nn.init.uniform_(weight, -limit, limit)
 
     def _make_labels(self, count: int) -> None:
         """Create embeddings for `count` labels, if the model reads labels."""
@@ -257,7 +278,8 @@ class TreeRNN(GeneratesTrees, TrainsByGradient, NeedsTextCounts):
             )
         rate = self.config.dropout
         inputs = dropout(self.inputs(batch.words, batch.labels), rate, self.training)
-        return dropout(self.follow(inputs, batch.levels, self.root_states()).hidden, rate, self.training)
+        left = self.left_states(*batch.left_dependents()) if self.reads_left_dependents else None
+        return dropout(self.follow(inputs, batch.levels, self.root_states(), left).hidden, rate, self.training)
 
     def root_states(self) -> States:
         zeros = self.recurrent_weight.new_zeros(1, self.state_size)
@@ -273,8 +295,29 @@ class TreeRNN(GeneratesTrees, TrainsByGradient, NeedsTextCounts):
             return embedded
         return torch.cat([embedded, self.label_embedding(labels)], dim=-1)
 
-    def follow(self, inputs: Tensor, levels: Levels, before: States) -> States:
-        return recurrence(inputs, EdgeWeights(self.input_weight, self.recurrent_weight, self.bias), levels, before)
+    def left_states(self, words: Tensor, lengths: Tensor) -> Tensor:
+        assert self.left_lstm is not None
+        states = self.recurrent_weight.new_zeros(len(lengths), self.state_size)
+        heads = lengths.nonzero()[:, 0]
+        if not len(heads):
+            return states
+        columns = heads.to(words.device)
+        embedded = dropout(self.embedded(words[:, columns]), self.config.dropout, self.training)
+        sequences = pack_padded_sequence(embedded, lengths[heads], enforce_sorted=False)
+        last = self.left_lstm(sequences)[1][0][0]
+        return states.index_copy(0, columns, last.to(states.dtype))
+
+    def follow(self, inputs: Tensor, levels: Levels, before: States, left: Tensor | None = None) -> States:
+        weight: Tensor = self.input_weight
+        if self.left_weight is not None and left is not None:
+            # Further features of the input, which are 0 except for the steps along RIGHT edges.
+            is_right = levels.edges() == Edge.RIGHT
+            features = left.new_zeros(len(inputs), self.state_size).masked_scatter(is_right[:, None], left)
+            inputs = torch.cat([inputs, features], dim=-1)
+            others = torch.zeros_like(self.left_weight)
+            left_weights = torch.stack([self.left_weight if edge == Edge.RIGHT else others for edge in Edge])
+            weight = torch.cat([weight, left_weights], dim=-1)
+        return recurrence(inputs, EdgeWeights(weight, self.recurrent_weight, self.bias), levels, before)
 
     def all_log_probs(self, hidden: Tensor, levels: Levels) -> Tensor:
         no_targets = levels.by_edge  # unused; any tensor with one entry per row

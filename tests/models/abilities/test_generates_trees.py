@@ -6,6 +6,7 @@ import torch
 
 from syntaxlm.models.abilities import GeneratesTrees
 from syntaxlm.ops.tree_levels import Levels
+from syntaxlm.trees.dependencies import Edge
 from tests.models.tree_variants import LABELS
 from tests.models.variants import batch_for, built, every
 
@@ -16,6 +17,8 @@ every_model = every(GeneratesTrees)
 def test_levels_processed_one_by_one_give_the_same_states_and_probabilities_as_the_whole_batch(name):
     model, batch = built(name), batch_for(name)
     whole = model.token_log_probs(batch)
+    left = model.left_states(*batch.left_dependents()) if model.reads_left_dependents else None
+    right_steps = 0
     states = model.root_states()
     assert states.hidden.shape == (1, model.state_size)
     first = before = 0  # first rows of this and of the previous level; ROOT precedes all
@@ -27,13 +30,15 @@ def test_levels_processed_one_by_one_give_the_same_states_and_probabilities_as_t
         levels = Levels.of(parents, (counts,))
         inputs = model.inputs(batch.words[rows], batch.labels[rows])
         assert inputs.shape == (size, model.input_size)
-        states = model.follow(inputs, levels, states)
+        right = slice(right_steps, right_steps + counts[Edge.RIGHT])
+        states = model.follow(inputs, levels, states, None if left is None else left[right])
         torch.testing.assert_close(states.hidden, whole.hidden[rows], rtol=0, atol=1e-12)
         every_word = model.all_log_probs(states.hidden, levels)
         assert every_word.shape == (size, model.vocabulary_size)
         found = every_word.gather(1, batch.targets[rows, None])[:, 0]
         torch.testing.assert_close(found, whole.log_probs[rows], rtol=0, atol=1e-12)
         before, first = first, first + size
+        right_steps = right.stop
     assert first == batch.token_count()
 
 

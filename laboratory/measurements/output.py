@@ -1,0 +1,22 @@
+"""Printing of measurements."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from laboratory.results.store import with_head
+
+
+def show(report: Mapping[str, Any], as_json: bool) -> None:
+    """Print a report, one value per line, or as JSON with its head.
+
+    Args:
+        report: its values are numbers, or lists of them by name.
+    """
+    if as_json:
+        print(json.dumps(with_head(report), indent=1))
+        return
+    for name, value in report.items():
+        print(f"{name:24} {value:,.2f}" if isinstance(value, float) else f"{name:24} {value:,}")

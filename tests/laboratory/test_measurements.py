@@ -1,0 +1,44 @@
+"""Programs of the laboratory that measure trees and models."""
+
+from __future__ import annotations
+
+import pytest
+from laboratory.measurements.dependency_range import dependency_range
+from laboratory.measurements.tree_rnn_parameters import parameters
+
+from syntaxlm.trees.tree import DependencyTree
+
+
+def test_the_range_of_dependencies_is_the_longest_path_of_a_tree_beside_the_words_of_its_sentence():
+    chain, flat = (2, 3, 4, 0), (0, 1, 1)
+    found = dependency_range([chain, flat])
+    assert (found.sentences, found.words) == (2, 7)
+    assert (found.longest_in_sentence, found.longest_in_tree) == ((4 + 3) / 2, (4 + 3) / 2)
+    assert (found.in_sentence, found.in_tree) == ((1 + 2 + 3 + 4 + 1 + 2 + 3) / 7, (4 + 3 + 2 + 1 + 1 + 2 + 3) / 7)
+    assert dependency_range([(3, 3, 0, 3, 3)]).longest_in_tree == 3
+
+
+def test_parameters_are_those_of_the_published_formula_and_the_biases_of_the_softmaxes():
+    words, size, embedding = 10_000, 100, 50
+    found = parameters(words, size)
+    assert found.tree_rnn == words * embedding + 4 * (size * embedding + size**2 + words * size + words)
+    assert found.ratio == pytest.approx(2.26, abs=0.01)
+
+
+def test_automatic_trees_have_the_words_of_the_treebank_and_the_heads_of_the_parser():
+    spacy = pytest.importorskip("spacy")
+    from laboratory.measurements.automatic_trees import parsed
+
+    @spacy.Language.component("each-word-depends-on-the-next")
+    def chain(document):
+        last = len(document) - 1
+        for token in document:
+            token.head, token.dep_, token.tag_ = document[min(token.i + 1, last)], "dep", "NN"
+        document[last].dep_ = "ROOT"
+        return document
+
+    pipeline = spacy.blank("en")
+    pipeline.add_pipe("each-word-depends-on-the-next")
+    gold = DependencyTree(("do", "n't", "stop."), ("", "", ""), (3, 3, 0), ("aux", "advmod", "root"), "first")
+    (found,) = parsed([gold], pipeline)
+    assert found == DependencyTree(gold.words, ("NN",) * 3, (2, 3, 0), ("dep", "dep", "ROOT"), "first")
