@@ -41,6 +41,11 @@ def with_tables(arrays, number):
     return model
 
 
+def rounds_of(arrays):
+    """The number of rounds in a golden file."""
+    return len({name.split(".")[1] for name in arrays if name.startswith("round.")})
+
+
 def golden_sentences(arrays):
     """The sentences of a golden file, longest first, with their numbers."""
     count = len([name for name in arrays if name.endswith(".tags")])
@@ -53,7 +58,7 @@ def test_probabilities_arcs_and_best_trees_are_those_of_the_enumeration(path):
     arrays = dict(np.load(path))
     sentences = golden_sentences(arrays)
     words = [tags for tags, _ in sentences]
-    for number in range(4):
+    for number in range(rounds_of(arrays)):
         model = with_tables(arrays, number)
         log_probs = model.sentence_log_probs(batch_of(words))
         heads = model.structure(batch_of(words, closed=True)).values
@@ -72,7 +77,7 @@ def test_a_round_of_em_gives_the_parameters_of_the_enumeration(path):
     arrays = dict(np.load(path))
     batch = batch_of([tags for tags, _ in golden_sentences(arrays)])
     model = with_tables(arrays, 0)
-    for number in range(1, 4):
+    for number in range(1, rounds_of(arrays)):
         model.accumulate(batch)
         model.maximise()
         expected = with_tables(arrays, number)
