@@ -15,7 +15,8 @@ and of the line, later ones first:
 A line or a column with `each_seed` stands for one for each seed, a line with `each_run` for one for each stored run
 with these facts, and a line with `each` for one for each item at this place of the report. A line can have values that
 it is `without` or that it has `only`, values that stand `instead` of others ({f1: right_branching}), `fixed` texts of
-values, or only `texts`. Cells with the fact `optional` are empty if nothing is stored.
+values, or only `texts`. Cells with the fact `optional` are empty if nothing is stored; a line with `if_stored` is left
+out if its run has no stored results.
 """
 
 from __future__ import annotations
@@ -60,6 +61,8 @@ def render(specification: Facts) -> str:
 def _lines(line: Facts, shared: Facts) -> Iterator[Facts]:
     """Yield a line, or one for each seed of its trainings, which is its last text, or for each run or item."""
     facts = {**shared, **line}
+    if line.get("if_stored") and not select(facts["experiment"], run=facts["run"]):
+        return
     if line.get("each_seed"):
         for seed in training_of(facts).seeds:
             yield {**line, "cells": [*line.get("cells", ()), str(seed)], "seed": seed}

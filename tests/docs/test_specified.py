@@ -73,6 +73,17 @@ def test_what_is_not_stored_is_an_error_unless_it_is_optional(results):
         lines({"experiment": "parser", "each_seed": True})
 
 
+def test_a_line_whose_run_is_not_stored_is_left_out_if_it_says_so(results):
+    columns = [{"heading": "model"}, {"heading": "valid", "value": "perplexity", "part": "valid"}]
+    rows = [
+        {"cells": [name], "experiment": "parser", "run": run} for name, run in (("A parser", ""), ("other", "missing"))
+    ]
+    shown = cells(render({"columns": columns, "lines": [{**row, "if_stored": True} for row in rows]}))
+    assert [row[0] for row in shown[2:]] == ["A parser"]
+    with pytest.raises(KeyError, match="missing"):
+        render({"columns": columns, "lines": rows})
+
+
 def test_a_column_for_each_seed_and_several_decoders_in_one_cell(results):
     by_seed = [{"heading": "model"}, {"each_seed": True, "value": "f1", "scored_on": "wsj"}]
     line = {"cells": ["A parser"], "experiment": "parser", "decoder": ["biased", "unbiased"]}

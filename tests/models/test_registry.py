@@ -30,7 +30,10 @@ SHARED = {
     "sizes",
     "structures",
 }
-PARTS = {"simple-pcfg": {"pcfg", "pcfg.derivations", "pcfg.grammars", "pcfg.sentence_pcfg"}, "dmv-ccm": {"dmv", "ccm"}}
+PARTS = {
+    "simple-pcfg": {"pcfg", "pcfg.derivations", "pcfg.grammars", "pcfg.networks", "pcfg.sentence_pcfg"},
+    "dmv-ccm": {"dmv", "ccm"},
+}
 """Modules that a model type needs, besides its own and those shared by all."""
 
 

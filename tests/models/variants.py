@@ -86,7 +86,13 @@ TOKEN_SCORERS = [name for name in TEXT_MODELS if MODELS[name].has(ScoresTokens)]
 VARIANTS = {name: (name, PARTS.get(name, {})) for name in TEXT_MODELS} | ablations_of_prpn() | OTHERS
 """Variants that read any text: name -> model type and settings."""
 
-SENTENCE_VARIANTS = {name: (name, {}) for name, kind in MODELS.items() if kind.reads == "sentences"}
+SENTENCE_VARIANTS: dict[str, tuple[str, dict[str, object]]] = {
+    **{name: (name, {}) for name, kind in MODELS.items() if kind.reads == "sentences"},
+    **{
+        f"{name} that relaxes collapse": (name, {"network": "collapse-relaxing"})
+        for name in ("simple-pcfg", "neural-pcfg", "compound-pcfg")
+    },
+}
 """Variants that read whole sentences with their ends."""
 
 TREE_PREFIX = "tree-rnn, "

@@ -19,7 +19,7 @@ from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import linear, rms_norm, scaled_dot_product_attention, silu
+from torch.nn.functional import linear, scaled_dot_product_attention, silu
 
 from syntaxlm.core.settings import Fraction, Layers, NonNegative, Positive, Size
 from syntaxlm.models.backbone import (
@@ -34,10 +34,9 @@ from syntaxlm.models.backbone import (
 )
 from syntaxlm.models.batches import State, TokenBatch
 from syntaxlm.models.config import TreeLoss
-from syntaxlm.models.layers import dropout
+from syntaxlm.models.layers import RMSNorm, dropout
 from syntaxlm.models.structures import SplitScores
 
-NORM_EPSILON = 1e-6
 ROTARY_BASE = 10_000.0
 _TREE_STATES_DEPTH = 0.75  # share of the blocks below the states that given trees regularise
 _QUERIES_TOGETHER = 128  # queries that attend together in long texts, or `window` if that is more
@@ -142,17 +141,6 @@ def rotated(vectors: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
     """
     first, second = vectors.chunk(2, dim=-1)
     return torch.cat([first * cosine - second * sine, second * cosine + first * sine], dim=-1)
-
-
-class RMSNorm(nn.Module):
-    """gain x / sqrt(mean(x^2) + 1e-6) over the last axis."""
-
-    def __init__(self, size: int) -> None:
-        super().__init__()
-        self.gain = nn.Parameter(torch.ones(size))
-
-    def forward(self, rows: Tensor) -> Tensor:
-        return rms_norm(rows, self.gain.shape, self.gain, NORM_EPSILON)
 
 
 class Block(nn.Module):

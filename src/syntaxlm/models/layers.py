@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import linear
+from torch.nn.functional import linear, rms_norm
 
 from syntaxlm.ops.dropout import drop, dropout_mask
 from syntaxlm.ops.products import affine
@@ -143,6 +143,17 @@ class Linear(nn.Linear):
 
     def forward(self, input: Tensor) -> Tensor:
         return affine(input, self.weight, self.bias)
+
+
+class RMSNorm(nn.Module):
+    """gain x / sqrt(mean(x^2) + 1e-6) over the last axis."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.gain = nn.Parameter(torch.ones(size))
+
+    def forward(self, rows: Tensor) -> Tensor:
+        return rms_norm(rows.to(self.gain.dtype), self.gain.shape, self.gain, 1e-6)
 
 
 class RowBatchNorm(nn.BatchNorm1d):

@@ -25,7 +25,7 @@ from syntaxlm.trees.decoding import SpanTable
 
 BOS, EOS = 1, 2
 WORDS = 7
-EXACT = ["simple", "tensor", "neural"]
+EXACT = ["simple", "tensor", "neural", "relaxed-simple", "relaxed-neural"]
 EVERY = [*EXACT, "compound"]
 TEXT = [[3, 1], [5, 5, 2, 0], [4], [1, 2, 3, 4, 5, 6], [0]]
 
@@ -34,6 +34,8 @@ CONFIGS: dict[str, PCFGConfig] = {
     "simple": SimplePCFGConfig(nonterminals=4, preterminals=5, embedding_size=6),
     "tensor": TensorPCFGConfig(nonterminals=4, preterminals=5, embedding_size=6, rank=3),
     "neural": NeuralPCFGConfig(nonterminals=3, preterminals=4, embedding_size=6),
+    "relaxed-simple": SimplePCFGConfig(nonterminals=4, preterminals=5, embedding_size=6, network="collapse-relaxing"),
+    "relaxed-neural": NeuralPCFGConfig(nonterminals=3, preterminals=4, embedding_size=6, network="collapse-relaxing"),
     "compound": CompoundPCFGConfig(nonterminals=3, preterminals=4, embedding_size=6, latent_size=2, encoder_size=5),
 }
 

@@ -197,3 +197,34 @@ def test_rules_are_distributions(name):
     for shares in parts:
         assert (shares > 0).all()
         torch.testing.assert_close(shares.sum(-1), torch.ones_like(shares[..., 0]))
+
+
+def mean_divergence(rows):
+    """The mean Jensen-Shannon divergence of pairs of distributions, in nats: (k, n) -> float."""
+
+    def entropy(shares):
+        return torch.special.entr(shares).sum(-1)
+
+    middle = entropy((rows[:, None] + rows) / 2) - (entropy(rows)[:, None] + entropy(rows)) / 2
+    return float(middle.sum() / (len(rows) * (len(rows) - 1)))
+
+
+@pytest.mark.parametrize("kind", [SimplePCFGConfig, NeuralPCFGConfig])
+def test_a_network_that_relaxes_collapse_has_distinct_rules_from_the_start(kind):
+    divergences = {}
+    for network in ("standard", "collapse-relaxing"):
+        torch.manual_seed(0)
+        grammar = kind(nonterminals=30, preterminals=60, network=network).grammar(500)
+        rules, words = grammar.rules(), grammar.emissions(torch.arange(500)).exp().T
+        binary = rules.left if isinstance(rules, FactoredRules) else rules.binary.flatten(1)
+        divergences[network] = [mean_divergence(binary.detach()), mean_divergence(words.detach())]
+    for standard, relaxed in zip(divergences["standard"], divergences["collapse-relaxing"], strict=True):
+        assert relaxed > max(0.05, 3 * standard)
+
+
+def test_scores_of_a_network_that_relaxes_collapse_do_not_depend_on_the_length_of_a_childs_weights():
+    grammar = small_grammar("relaxed-neural").double()
+    before = grammar.rules().binary.detach()
+    with torch.no_grad():
+        grammar.rule[-1].directions[3] *= 5
+    torch.testing.assert_close(grammar.rules().binary, before)

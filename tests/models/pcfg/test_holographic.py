@@ -12,13 +12,23 @@ from syntaxlm.ops.inside import Layout, log_partition, posteriors, prefix_log_pr
 from syntaxlm.training.loop import WeightAverage
 from tests.models.pcfg.test_grammars import FOLDERS, golden_of, golden_sentences
 
-FILE = FOLDERS[0] / "hol_pcfg.npz"
-every_size = pytest.mark.parametrize("group", ["even", "odd"])
+GROUPS = [  # a golden file has grammars of several sizes: a file and the prefix of the arrays of one
+    (path, group)
+    for folder in FOLDERS
+    for path in sorted(folder.glob("hol_pcfg*.npz"))
+    for group in sorted({name.split(".")[0] for name in np.load(path).files})
+]
+every_grammar = pytest.mark.parametrize(
+    "golden_group", GROUPS, ids=lambda pair: f"{pair[0].parent.name}/{pair[0].stem}/{pair[1]}"
+)
 
 
-def released(group, part="param"):
-    """Our model with the weights of a part of the golden file, in float64, and the arrays of a group."""
-    arrays = {name.removeprefix(f"{group}."): value for name, value in np.load(FILE).items() if name.startswith(group)}
+def released(golden_group, part="param"):
+    """Our model with the weights of a part of a golden file, in float64, and the arrays of its group."""
+    path, group = golden_group
+    stored = np.load(path)
+    prefix = f"{group}."
+    arrays = {name.removeprefix(prefix): stored[name] for name in stored.files if name.startswith(prefix)}
     preterminals, words = arrays["rule.emission"].shape
     config = HolographicPCFGConfig(
         nonterminals=len(arrays["rule.root"]),
@@ -48,9 +58,9 @@ def tables_of(model, arrays):
     return tables.rules, tables.emissions, tables.words, Layout(list(map(len, sentences)))
 
 
-@every_size
-def test_rules_marginals_prefixes_and_gradients_equal_the_released_figures(group):
-    model, arrays = released(group)
+@every_grammar
+def test_rules_marginals_prefixes_and_gradients_equal_the_released_figures(golden_group):
+    model, arrays = released(golden_group)
     check_rules(model, arrays, "")
     arguments = tables_of(model, arrays)
     found = log_partition(*arguments)
@@ -66,15 +76,15 @@ def test_rules_marginals_prefixes_and_gradients_equal_the_released_figures(group
         close(parameter.grad, arrays[f"grad.{name}"])
 
 
-@every_size
-def test_a_step_uphill_and_the_projection_equal_the_released_figures(group):
-    model, arrays = released(group)
+@every_grammar
+def test_a_step_uphill_and_the_projection_equal_the_released_figures(golden_group):
+    model, arrays = released(golden_group)
     log_partition(*tables_of(model, arrays)).sum().backward()
     torch.optim.SGD(model.grammar.parameters(), lr=float(arrays["stepped.rate"]), maximize=True).step()
     model.project()
     for name, parameter in model.grammar.named_parameters():
         close(parameter, arrays[f"stepped.param.{name}"])
-    model, arrays = released(group)
+    model, arrays = released(golden_group)
     model.project()
     for name in ("symbols", "start", "words", "left", "right", "emission"):
         close(getattr(model.grammar, name), arrays[f"projected.param.{name}"])
@@ -83,23 +93,24 @@ def test_a_step_uphill_and_the_projection_equal_the_released_figures(group):
         close(value, arrays[f"projected.sentence.{number}.log_prob"])
 
 
-@every_size
-def test_initial_vectors_are_those_of_the_phases(group):
-    arrays = released(group)[1]
+@every_grammar
+def test_initial_vectors_are_those_of_the_phases(golden_group):
+    arrays = released(golden_group)[1]
     close(
         _of_phases(torch.from_numpy(arrays["phase.angles"]), arrays["phase.vectors"].shape[1]), arrays["phase.vectors"]
     )
 
 
-def test_averaged_weights_are_projected_while_they_are_the_models():
-    model, _ = released("odd", "stepped.param")
-    average, other = WeightAverage(model), released("odd")[0]
+@every_grammar
+def test_averaged_weights_are_projected_while_they_are_the_models(golden_group):
+    model, _ = released(golden_group, "stepped.param")
+    average, other = WeightAverage(model), released(golden_group)[0]
     average.add(1)
-    own = model.grammar.words.detach().clone()
     with torch.no_grad():
         model.grammar.words.copy_(other.grammar.words)
     average.add(2)
     with average.as_weights():
-        close(torch.fft.rfft(model.grammar.words).abs(), np.ones((len(own), 5)))
+        lengths = torch.fft.rfft(model.grammar.words).abs()
+        close(lengths, np.ones(lengths.shape))
     close(model.grammar.words, other.grammar.words.detach().numpy(), atol=0)
     assert torch.fft.rfft(average.means["grammar.words"]).abs().min() < 1 - 1e-6

@@ -16,13 +16,24 @@ from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import linear, relu
+from torch.nn.functional import linear
 
 from syntaxlm.core.settings import NonNegative, Positive, Size
 from syntaxlm.models.config import BaseConfig
-from syntaxlm.models.layers import Linear
+from syntaxlm.models.layers import RMSNorm
+from syntaxlm.models.pcfg.networks import (
+    NormalisedBlock,
+    ResidualLayer,
+    RuleNetwork,
+    UnitLength,
+    embedding,
+    initialise,
+    network_emissions,
+    rule_network,
+)
 from syntaxlm.ops.inside import FactoredRules, Rules, TableRules
 from syntaxlm.ops.softmax import emission_log_probs, product_softmax
+from syntaxlm.ops.unit_rows import unit_rows
 from syntaxlm.trees.marks import MarkSide
 
 _MOST_RULES = 1 << 28  # most probabilities of binary rules in one table
@@ -58,17 +69,6 @@ class Tables(NamedTuple):
     emissions: Tensor
     words: Tensor
     penalties: Tensor | None = None
-
-
-class ResidualBlock(nn.Module):
-    """x + relu(second(relu(first(x)))): (..., d) -> (..., d)."""
-
-    def __init__(self, size: int) -> None:
-        super().__init__()
-        self.first, self.second = Linear(size, size), Linear(size, size)
-
-    def forward(self, inputs: Tensor) -> Tensor:
-        return inputs + relu(self.second(relu(self.first(inputs))))
 
 
 class Grammar(nn.Module, ABC):
@@ -121,22 +121,33 @@ class SimpleGrammar(Grammar):
         super().__init__(config, vocabulary_size)
         size = config.embedding_size
         counts = config.nonterminals + config.preterminals, 1, vocabulary_size
-        self.symbols, self.start, self.words = (_embedding(count, size) for count in counts)
-        self.parent, self.left, self.right = (Linear(size, size) for _ in range(3))
-        self.emission = _residual_network(size, size, blocks=3)
-        _initialise(self)
+        self.symbols, self.start, self.words = (embedding(count, size) for count in counts)
+        self.is_standard = config.network == "standard"
+        self.parent, self.left, self.right = self._symbol_networks(size)
+        self.emission = rule_network(config.network, size, size, blocks=3)
+        initialise(self)
         nn.init.normal_(self.start)
 
     def rules(self) -> FactoredRules:
         symbols, count = self.symbols, self.nonterminal_count
-        parents = symbols[:count]
-        parents = relu(self.parent(parents)) + parents
-        left, right = (product_softmax(parents, relu(side(symbols)) + symbols) for side in (self.left, self.right))
+        parents = self.parent(symbols[:count])
+        left, right = (product_softmax(parents, side(symbols)) for side in (self.left, self.right))
         return FactoredRules(torch.softmax(linear(self.start, symbols[:count])[0].to(left.dtype), 0), left, right)
 
     def emissions(self, columns: Tensor) -> Tensor:
         preterminals = self.symbols[self.nonterminal_count :]
-        return emission_log_probs(self.emission(preterminals) + preterminals, self.words, None, columns)
+        hidden = self.emission(preterminals)
+        if self.is_standard:
+            return emission_log_probs(hidden + preterminals, self.words, None, columns)
+        return emission_log_probs(hidden, unit_rows(self.words), None, columns)
+
+    def _symbol_networks(self, size: int) -> tuple[nn.Module, nn.Module, nn.Module]:
+        """Return the networks of parents, left children and right children: (k, d) -> (k, d) each."""
+        if self.is_standard:
+            return ResidualLayer(size, size), ResidualLayer(size, size), ResidualLayer(size, size)
+        parent = nn.Sequential(NormalisedBlock(size), RMSNorm(size))
+        left, right = (nn.Sequential(NormalisedBlock(size), UnitLength()) for _ in range(2))
+        return parent, left, right
 
 
 class HolographicGrammar(Grammar):
@@ -189,13 +200,13 @@ class TensorGrammar(Grammar):
     def __init__(self, config: TensorPCFGConfig, vocabulary_size: int) -> None:
         super().__init__(config, vocabulary_size)
         size = config.embedding_size
-        self.symbols, self.start = _embedding(config.nonterminals + config.preterminals, size), _embedding(1, size)
+        self.symbols, self.start = embedding(config.nonterminals + config.preterminals, size), embedding(1, size)
         self.parent, self.left, self.right = (
             nn.Sequential(nn.Linear(size, size), nn.ReLU(), nn.Linear(size, config.rank)) for _ in range(3)
         )
-        self.emission = _residual_network(size, size, 2, vocabulary_size)
-        self.root = _residual_network(size, size, 2, config.nonterminals)
-        _initialise(self)
+        self.emission = rule_network("standard", size, size, 2, vocabulary_size)
+        self.root = rule_network("standard", size, size, 2, config.nonterminals)
+        initialise(self)
 
     def rules(self) -> FactoredRules:
         dtype = self.symbols.dtype
@@ -204,18 +215,18 @@ class TensorGrammar(Grammar):
         return FactoredRules(torch.softmax(self.root(self.start)[0].to(dtype), 0), left, right, parent)
 
     def emissions(self, columns: Tensor) -> Tensor:
-        return _network_emissions(self.emission, self.symbols[self.nonterminal_count :], columns)
+        return network_emissions(self.emission, self.symbols[self.nonterminal_count :], columns)
 
 
 class NeuralGrammar(Grammar):
     """N-PCFG: the binary rule table is a linear map of the parent's embedding. Kim et al. 2019, section 2.1."""
 
-    def __init__(self, config: PCFGConfig, vocabulary_size: int) -> None:
+    def __init__(self, config: NeuralPCFGConfig, vocabulary_size: int) -> None:
         super().__init__(config, vocabulary_size)
         self._make(config, config.embedding_size)
-        _initialise(self)
+        initialise(self)
 
-    def _make(self, config: PCFGConfig, input_size: int) -> None:
+    def _make(self, config: NeuralPCFGConfig | CompoundPCFGConfig, input_size: int) -> None:
         """Create the parameters.
 
         Args:
@@ -224,17 +235,21 @@ class NeuralGrammar(Grammar):
         size = config.embedding_size
         symbols = config.nonterminals + config.preterminals
         counts = config.nonterminals, config.preterminals, 1
-        self.nonterminals, self.preterminals, self.start = (_embedding(count, size) for count in counts)
-        self.rule = nn.Linear(input_size, symbols**2)
-        self.emission = _residual_network(input_size, size, 2, self.vocabulary_size)
-        self.root = _residual_network(input_size, size, 2, config.nonterminals)
+        self.nonterminals, self.preterminals, self.start = (embedding(count, size) for count in counts)
+        self.rule: nn.Module
+        if config.network == "standard":
+            self.rule = nn.Linear(input_size, symbols**2)
+        else:
+            self.rule = rule_network(config.network, input_size, size, 2, symbols**2)
+        self.emission = rule_network(config.network, input_size, size, 2, self.vocabulary_size)
+        self.root = rule_network(config.network, input_size, size, 2, config.nonterminals)
 
     def rules(self) -> TableRules:
         root = torch.softmax(self.root(self.start)[0].to(self.start.dtype), 0)
         return TableRules(root, self._binary(self.nonterminals))
 
     def emissions(self, columns: Tensor) -> Tensor:
-        return _network_emissions(self.emission, self.preterminals, columns)
+        return network_emissions(self.emission, self.preterminals, columns)
 
     def _binary(self, parents: Tensor) -> Tensor:
         """Return probabilities of binary rules: (..., m, features) -> (..., m, m + t, m + t)."""
@@ -258,7 +273,7 @@ class CompoundGrammar(NeuralGrammar):
         self.words = nn.Embedding(vocabulary_size, size)
         self.encoder = nn.LSTM(size, size, bidirectional=True)
         self.moments = nn.Linear(2 * size, 2 * config.latent_size)
-        _initialise(self)
+        initialise(self)
 
     def tables(self, sentences: Sentences) -> Tables:
         """As in `Grammar`; z is sampled by reparametrisation in training and is its mean in evaluation."""
@@ -287,7 +302,7 @@ class CompoundGrammar(NeuralGrammar):
         )
         root = torch.softmax(self.root(start[:, 0]).to(self.start.dtype), -1)
         columns, words = torch.unique(sentences.words, return_inverse=True)
-        emissions = _network_emissions(self.emission, preterminals.flatten(0, 1), columns)
+        emissions = network_emissions(self.emission, preterminals.flatten(0, 1), columns)
         emissions = emissions.unflatten(1, preterminals.shape[:2])
         lengths = torch.tensor(sentences.lengths, device=words.device)
         sentence = torch.arange(len(lengths), device=words.device).repeat_interleave(lengths)
@@ -308,32 +323,6 @@ def _phase_vectors(size: int, *shape: int) -> Tensor:
 def _of_phases(phases: Tensor, size: int) -> Tensor:
     """Return the vectors of given phases: (..., d // 2 + 1) -> (..., d). The phases of real coefficients are lost."""
     return torch.fft.irfft(torch.polar(torch.ones_like(phases), phases), n=size)
-
-
-def _embedding(count: int, size: int) -> nn.Parameter:
-    return nn.Parameter(nn.init.xavier_uniform_(torch.empty(count, size)))
-
-
-def _residual_network(input_size: int, size: int, blocks: int, output_size: int | None = None) -> nn.Sequential:
-    """Return a linear layer, residual blocks and, if `output_size` is given, an output layer."""
-    layers: list[nn.Module] = [Linear(input_size, size), *(ResidualBlock(size) for _ in range(blocks))]
-    if output_size is not None:
-        layers.append(nn.Linear(size, output_size))
-    return nn.Sequential(*layers)
-
-
-def _initialise(module: nn.Module) -> None:
-    """Initialise matrices Xavier-uniformly, which matters according to the papers; biases keep torch's default."""
-    for parameter in module.parameters():
-        if parameter.ndim > 1:
-            nn.init.xavier_uniform_(parameter)
-
-
-def _network_emissions(network: nn.Sequential, inputs: Tensor, columns: Tensor) -> Tensor:
-    """Return log p(w | T) from a network whose last layer maps to words: (t, features), (u,) -> (u, t)."""
-    words = network[-1]
-    assert isinstance(words, nn.Linear)
-    return emission_log_probs(network[:-1](inputs), words.weight, words.bias, columns)
 
 
 # ---- settings
@@ -404,9 +393,14 @@ class PCFGConfig(BaseConfig, ABC):
 
 @dataclass(frozen=True)
 class SimplePCFGConfig(PCFGConfig):
-    """Settings of SN-PCFG (Liu et al. 2023): left and right child are independent given the parent."""
+    """Settings of SN-PCFG (Liu et al. 2023): left and right child are independent given the parent.
+
+    Attributes:
+        network: the network from symbols to rules
+    """
 
     name: Literal["simple-pcfg"] = "simple-pcfg"
+    network: RuleNetwork = "standard"
 
     def grammar(self, words: int) -> Grammar:
         return SimpleGrammar(self, words)
@@ -464,12 +458,14 @@ class NeuralPCFGConfig(PCFGConfig):
     Attributes:
         nonterminals: number of constituent symbols
         preterminals: number of word symbols (preterminals)
+        network: the network from symbols to rules
     """
 
     full_table = True
     name: Literal["neural-pcfg"] = "neural-pcfg"
     nonterminals: Size = 30
     preterminals: Size = 60
+    network: RuleNetwork = "standard"
 
     def grammar(self, words: int) -> Grammar:
         return NeuralGrammar(self, words)
@@ -482,6 +478,7 @@ class CompoundPCFGConfig(PCFGConfig):
     Attributes:
         nonterminals: number of constituent symbols
         preterminals: number of word symbols (preterminals)
+        network: the network from symbols to rules
         latent_size: features of the sentence vector
         encoder_size: features of each direction of the BiLSTM that infers the vector, and of its embeddings
     """
@@ -490,6 +487,7 @@ class CompoundPCFGConfig(PCFGConfig):
     name: Literal["compound-pcfg"] = "compound-pcfg"
     nonterminals: Size = 30
     preterminals: Size = 60
+    network: RuleNetwork = "standard"
     latent_size: Size = 64
     encoder_size: Size = 512
 
