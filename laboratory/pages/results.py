@@ -14,9 +14,9 @@ from pathlib import Path
 from laboratory.pages import (
     bundled,
     evaluations,
-    experiments,
     leaderboard,
     papers,
+    reproductions,
     seeds,
     signal,
     speed,
@@ -43,14 +43,15 @@ BLOCKS: dict[str, Callable[[], str]] = {
     **{name: partial(specified_table, name) for name in specifications() if not name.startswith("measured-")},
     **{table.__name__.replace("_", "-"): table for table in _TABLES},
     "speed-aims": speed.aims,
-    "experiments": experiments.counts,
+    "experiments": reproductions.overview,
+    "counts": reproductions.counts,
     "signal-tenth": partial(signal.by_trees, "tenth"),
     "signal-third": partial(signal.by_trees, "third"),
     "signal-gum-trained": partial(signal.by_trees, "gum"),
     "signal-outside": signal.outside,
     "signal-pairs": signal.minimal_pairs,
     **{f"pairs-{name}": partial(papers.marvin_linzen, name) for name in papers.published()["constructions"]},
-    **{f"experiments-{name}": partial(experiments.experiments, name) for name in papers.published()["experiments"]},
+    **{f"experiments-{name}": partial(reproductions.experiments, name) for name in papers.published()["experiments"]},
     **{f"comparison-{name}": partial(papers.comparison, name) for name in papers.published()["comparisons"]},
 }
 
