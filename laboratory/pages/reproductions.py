@@ -78,6 +78,22 @@ def counts() -> str:
     return table(["papers", *_COUNTED, "experiments", "pictures"], lines)
 
 
+def counted_sentence() -> str:
+    """The counts of the four papers as a sentence, for README."""
+    verdicts = [verdict_on(row) for row in rows_of(FOUR_PAPERS)]
+    number = {verdict: verdicts.count(verdict) for verdict in Verdict}
+    tested = len(verdicts) - number[Verdict.PICTURE]
+    found = (
+        f"{number[Verdict.REPRODUCED]} are reproduced, {number[Verdict.FOUND]} are found at small size, "
+        f"{number[Verdict.MIXED]} are mixed, {number[Verdict.NOT_FOUND]} are not found, "
+        f"and {number[Verdict.NOT_RUN]} were not run"
+    )
+    return (
+        f"**Reproduction.** The papers on PRPN, ON-LSTM, PaLM and TreeRNN report {tested} experiments with a result "
+        f"that can be tested. By a fixed rule, {found}: [experiment by experiment](docs/papers.md).\n"
+    )
+
+
 def experiments(paper: str) -> str:
     """A section for every table, figure or experiment of a paper."""
     return "\n".join(section(row) for row in rows_of([paper]))

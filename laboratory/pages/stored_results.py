@@ -164,6 +164,11 @@ class Runs:
         return Figure.of(report[part]["perplexity"] for report in self.reports.values())
 
     @property
+    def reading(self) -> str:
+        """How the test text of trainings was read: as a stream, or sentence by sentence."""
+        return "stream" if self.first["test"]["carry_state"] else "sentences"
+
+    @property
     def shown_minutes(self) -> str:
         """The shortest and the longest training: "16 to 20"; "16" if they are equal."""
         minutes = [report["seconds"] / 60 for report in self.reports.values()]
@@ -220,6 +225,16 @@ def trained(experiment: str, name: str = "", **facts: Any) -> Runs:
         KeyError: nothing is stored of it.
     """
     return _named(all_runs(experiment, what="training", run=name, **facts), experiment, name)
+
+
+def trained_of(scored: Runs, experiment: str, name: str = "") -> Runs:
+    """Return the trainings of the models that were scored, not those of other seeds.
+
+    Raises:
+        KeyError: nothing is stored of them.
+    """
+    trainings = trained(experiment, name)
+    return Runs(name, {seed: run for seed, run in trainings.by_seed.items() if seed in scored.by_seed})
 
 
 def _named(runs: Sequence[Runs], experiment: str, name: str) -> Runs:

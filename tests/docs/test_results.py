@@ -26,7 +26,7 @@ NOTEBOOK = (ROOT / "docs" / "notebook.md").read_text(encoding="utf-8")
 NUMBERS = {
     "98": "percent of the WSJ sample's sentences that are in the training text: docs/notebook.md",
     "3,901": "sentences of the WSJ sample: the stored reports",
-    "40": "minutes, more than the longest training of the tables took: the stored reports",
+    "40": "minutes, more than the longest training of the table took: the stored reports",
 }
 
 
