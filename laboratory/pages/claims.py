@@ -198,7 +198,7 @@ def _agreements(row: Entry, claim: Entry) -> list[Decision]:
     decided = []
     for sample, number in zip(samples, numbers, strict=True):
         ours = difference(sample, Sample(Figure(0.0), random=False))
-        words = f"{name} as published{_part(sample)}"
+        words = f"{name}{_part(sample)} near the published value"
         decided.append(Decision(words, f"{number:.1f}", ours, agreement(ours, number), _seeds(sample)))
     return decided
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from math import isnan
 
 from laboratory.pages.claims import Decision, Result, Verdict, decisions, numbers_of_claim, verdict_on
@@ -146,6 +147,8 @@ def _values(row: Entry, systems: Sequence[Entry]) -> str:
     """Published values beside ours. A column without values is left out, one with a single value stands above."""
     heads = ["system", f"published: {row['measure']}", "here", "measured by", "seeds", "parameters", "text read", "run"]
     ours = [measured(one["here"]) if "here" in one else Measured("") for one in systems]
+    if row.get("deterministic"):
+        ours = [replace(one, seeds=None) for one in ours]
     lines = [_cells(row.get("scale", {}) | one, here) for one, here in zip(systems, ours, strict=True)]
     shown, shared = [], []
     for place, column in enumerate(zip(*lines, strict=True)):
