@@ -123,9 +123,15 @@ def sign(interval: Interval) -> Result:
     return Result.FAILS if interval.high < -_ROUNDING else Result.OPEN
 
 
-def agreement(interval: Interval, published: Figure) -> Result:
-    """Return whether a value is certainly the published one: within two points, or the published standard deviation."""
-    reach = max(TOLERANCE, published.std or 0)
+def agreement(interval: Interval, published: Figure, tolerance: float = TOLERANCE) -> Result:
+    """Return whether a value is certainly near the published one.
+
+    Args:
+        interval: of our value.
+        published: the published value; its standard deviation is the tolerance if it is larger.
+        tolerance: the largest difference, in the unit of the value.
+    """
+    reach = max(tolerance, published.std or 0)
     if published.mean - reach <= interval.low and interval.high <= published.mean + reach:
         return Result.HOLDS
     outside = interval.high < published.mean - reach or interval.low > published.mean + reach
@@ -198,8 +204,11 @@ def _agreements(row: Entry, claim: Entry) -> list[Decision]:
     decided = []
     for sample, number in zip(samples, numbers, strict=True):
         ours = difference(sample, Sample(Figure(0.0), random=False))
+        result = agreement(ours, number, claim.get("within", TOLERANCE))
         words = f"{name}{_part(sample)} near the published value"
-        decided.append(Decision(words, f"{number:.1f}", ours, agreement(ours, number), _seeds(sample)))
+        words += f" (within {claim['within']})" if "within" in claim else ""
+        shown = f"{number:.1f}" if "within" not in claim else f"{number:.4g}"
+        decided.append(Decision(words, shown, ours, result, _seeds(sample)))
     return decided
 
 

@@ -140,7 +140,8 @@ def _claims(decided: Iterable[Decision]) -> Iterator[str]:
 
 
 def _number(value: float) -> str:
-    return f"{value:.3f}" if abs(value) < 0.1 else f"{value:.1f}"
+    places = next((places for places, limit in ((3, 0.1), (2, 10)) if abs(value) < limit), 1)
+    return f"{value:.{places}f}"
 
 
 def _values(row: Entry, systems: Sequence[Entry]) -> str:

@@ -86,6 +86,13 @@ def test_a_value_is_the_published_one_if_its_whole_interval_is_near(interval, pu
     assert agreement(Interval(*interval), published) is result
 
 
+def test_a_value_that_is_no_percentage_has_a_tolerance_of_its_own():
+    counted = Interval(2.26, 2.26, 2.26)
+    assert agreement(counted, Figure(2.3), tolerance=0.05) is HOLDS
+    assert agreement(counted, Figure(2.4), tolerance=0.05) is FAILS
+    assert agreement(counted, Figure(2.4)) is HOLDS
+
+
 def test_the_verdict_follows_from_the_results_of_the_claims():
     assert verdict([]) is Verdict.NOT_RUN
     assert verdict([HOLDS, HOLDS]) is Verdict.FOUND
