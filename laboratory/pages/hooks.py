@@ -14,7 +14,8 @@ from laboratory.pages.mathematics import with_mathml
 from laboratory.pages.notebook import notebook_page
 from laboratory.pages.parts import with_parts, without_marks
 
-DOCS = Path(__file__).parents[2] / "docs"
+ROOT = Path(__file__).parents[2]
+DOCS, RESULTS = ROOT / "docs", "laboratory/results"
 _NOTEBOOK = re.compile(r"(\]\([\w./-]+)\.ipynb\)")
 
 
@@ -39,18 +40,23 @@ def _extend(nav: list[Any], pages: dict[str, list[str]]) -> None:
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Adds the pages of packages and notebooks."""
+    """Adds the pages of packages and notebooks, and the stored results, which tables link to."""
     made = {f"reference/python/{name}": text for name, text in reference.reference_pages().items()}
     for path in sorted((DOCS / "notebooks").glob("*.ipynb")):
         made[f"notebooks/{path.stem}.md"] = notebook_page(path)
     for name, text in made.items():
         files.append(File.generated(config, name, content=text))
+    for path in sorted((ROOT / RESULTS).glob("*.jsonl")):
+        files.append(File.generated(config, f"{RESULTS}/{path.name}", abs_src_path=str(path)))
     return files
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Writes generated parts anew. A link to a notebook leads to its page, from other pages than this."""
-    text = without_marks(with_parts(markdown))
+    """Writes generated parts anew. A link to a notebook leads to its page, from other pages than this.
+
+    Stored results are outside docs/ in the repository, and in the site itself.
+    """
+    text = without_marks(with_parts(markdown)).replace(f"](../{RESULTS}/", f"]({RESULTS}/")
     return text if page.file.src_uri.startswith("notebooks/") else _NOTEBOOK.sub(r"\1.md)", text)
 
 

@@ -11,19 +11,39 @@ import io
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
+from typing import Any
 
 from laboratory.pages.markdown import table
-from laboratory.pages.stored_results import Figure, Runs, baselines, of_baseline, parsed, percent, short, trained
+from laboratory.pages.stored_results import (
+    Figure,
+    Runs,
+    baselines,
+    of_baseline,
+    parsed,
+    percent,
+    perplexity,
+    short,
+    trained,
+    trained_of,
+)
 
 CSV = Path(__file__).parents[2] / "docs" / "leaderboard.csv"
 
 
 @dataclass(frozen=True)
 class Parser:
-    """A parser, and the experiment and the run of its reports. decoders: those to show, else the one of the reports.
+    """A parser, and its reports.
 
-    averaged: the members of an average whose reports do not name them.
-    members: the runs of the members of an average that are trained with it.
+    Attributes:
+        model: what it is called. The decoders of one model have entries of one name if each has a report of its own.
+        learns_from: its training data.
+        experiment: of its reports.
+        run: of its reports.
+        decoders: those to show; (): the one of the reports.
+        averaged: the number of members of an average whose reports do not name them.
+        members: the runs of the members of an average that are trained with it.
+        trained: whether the report of its training is stored.
+        test_text: which text its perplexity is of.
     """
 
     model: str
@@ -33,6 +53,8 @@ class Parser:
     decoders: tuple[str, ...] = ()
     averaged: int = 0
     members: tuple[str, ...] = ()
+    trained: bool = True
+    test_text: str = "PTB"
 
 
 _PTB = "words of PTB"
@@ -56,43 +78,102 @@ PARSERS = [
     Parser("SN-PCFG, focused on the trees of six", _PTB, "simple-pcfg-ptb-128", run="six-focused"),
     Parser("SN-PCFG, five seeds averaged", _PTB, "simple-pcfg-ptb", run="average"),
     Parser("SN-PCFG, focused on four seeds", _PTB, "simple-pcfg-ptb", run="focused"),
-    Parser("SN-PCFG", _PTB, "simple-pcfg-ptb"),
+    Parser("SN-PCFG with end bias", _PTB, "simple-pcfg-ptb"),
     Parser("Hol-PCFG", _PTB, "holographic-pcfg-ptb"),
     Parser("LSTM with the trees of two SN-PCFGs, sentences", _PTB, "trees-as-signal", run="sentences"),
+    Parser(
+        "LSTM with the trees of two SN-PCFGs, sentences: same command, other processor",
+        _PTB,
+        "trees-as-signal",
+        run="again",
+    ),
     Parser("LSTM with the trees of two SN-PCFGs, stream", _PTB, "trees-as-signal", run="stream"),
-    Parser("ON-LSTM, layer 2", _PTB, "on-lstm-ptb-words-small", decoders=_BOTH),
+    Parser("Transformer with the trees of two SN-PCFGs, stream", _PTB, "trees-as-signal", run="transformer-induced"),
+    Parser(
+        "two SN-PCFGs averaged, whose trees the LSTMs learn from",
+        _PTB,
+        "trees-as-signal",
+        run="teacher",
+        averaged=2,
+        trained=False,
+    ),
+    Parser(
+        "two SN-PCFGs averaged: same command, other processor",
+        _PTB,
+        "trees-as-signal",
+        run="again-teacher",
+        averaged=2,
+        trained=False,
+    ),
+    Parser("ON-LSTM, layer 2 of 3", _PTB, "on-lstm-ptb-words-small", decoders=_BOTH),
     Parser("PRPN", _PTB, "prpn-ptb-parsing", decoders=_BOTH),
-    Parser("PRPN, near convergence", _PTB, "converged", run="prpn", decoders=("biased",)),
-    Parser("PRPN, near convergence", _PTB, "converged", run="prpn", decoders=("unbiased",)),
-    Parser("ON-LSTM, layer 2 of 2, near convergence", _PTB, "converged", run="on-lstm", decoders=("biased",)),
-    Parser("ON-LSTM, layer 2 of 2, near convergence", _PTB, "converged", run="on-lstm", decoders=("unbiased",)),
+    Parser("PRPN, 12 epochs", _PTB, "converged", run="prpn", decoders=("biased",)),
+    Parser("PRPN, 12 epochs", _PTB, "converged", run="prpn", decoders=("unbiased",)),
+    Parser("ON-LSTM, layer 2 of 2, 18 epochs", _PTB, "converged", run="on-lstm", decoders=("biased",)),
+    Parser("ON-LSTM, layer 2 of 2, 18 epochs", _PTB, "converged", run="on-lstm", decoders=("unbiased",)),
     Parser("StructFormer", _PTB, "structformer", decoders=_BOTH),
     Parser("DIORA", _PTB, "diora"),
     Parser("DIORA, word vectors of an LSTM", _PTB, "diora", run="vectors"),
     Parser("Gumbel Tree-LSTM", "pairs of sentences of PTB", "encoders", run="gumbel-tree-lstm"),
     Parser("RL-SPINN", "pairs of sentences of PTB", "encoders", run="rl-spinn"),
-    Parser("PaLM-S", "words and silver trees of GUM", "palm-s-gum-small", decoders=("greedy-sum", "greedy-right")),
-    Parser("`en`, a span parser and an SN-PCFG averaged", "other English text", "shipped", run="en", averaged=2),
-    Parser("`en-fast`, an SN-PCFG", "other English text", "shipped", run="en-fast"),
+    Parser(
+        "PaLM-S",
+        "words and automatic trees of GUM",
+        "palm-s-gum-small",
+        decoders=("greedy-sum", "greedy-right"),
+        test_text="GUM",
+    ),
+    Parser(
+        "`en`, a span parser and an SN-PCFG averaged",
+        "other English text",
+        "shipped",
+        run="en",
+        averaged=2,
+        trained=False,
+    ),
+    Parser("`en-fast`, an SN-PCFG", "other English text", "shipped", run="en-fast", trained=False),
 ]
 _TITLES = {"binary_bound": "best binary trees", "right": "right branching", "balanced": "balanced trees",
            "random": "random trees", "left": "left branching"}  # fmt: skip
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Line:
-    """A row. parameters, tokens and minutes: the mean over seeds, or the sum if these are averaged."""
+    """A model with one decoder.
+
+    Attributes:
+        model: what it is called.
+        learns_from: its training data.
+        decoder: of its trees; "" for baselines.
+        seeds: their number, or that of the members of an average.
+        averaged: whether there is one tree per sentence of all seeds.
+        f1: the mean over seeds.
+        f1_std: over seeds.
+        perplexity: of the test text, the mean over the same seeds; None: the model has none, or it is not stored.
+        perplexity_std: over seeds.
+        test_text: which text, and how it was read: "PTB, stream".
+        parameters: the mean over seeds, or the sum over the members of an average, as are tokens and minutes.
+        tokens: that were predicted in training.
+        minutes: of training.
+        right_branching: F1 of right branching.
+        sentences: on which F1 was measured.
+        protocol: of F1.
+        source: file of the results.
+    """
 
     model: str
-    learns_from: str
-    decoder: str
-    seeds: int | None
-    averaged: bool | None
+    learns_from: str = ""
+    decoder: str = ""
+    seeds: int | None = None
+    averaged: bool | None = None
     f1: float
     f1_std: float | None
-    parameters: int | None
-    tokens: int | None
-    minutes: float | None
+    perplexity: float | None = None
+    perplexity_std: float | None = None
+    test_text: str = ""
+    parameters: int | None = None
+    tokens: int | None = None
+    minutes: float | None = None
     right_branching: float
     sentences: int
     protocol: str
@@ -109,66 +190,109 @@ def _parsers() -> Iterator[Line]:
         decoder = one.decoders[0] if len(one.decoders) == 1 else None
         found = parsed(one.experiment, "wsj", one.run, decoder)
         members = found.first.get("averaged_models")
-        stored = one.experiment != "shipped"  # the training reports of the bundled models are not stored
-        size, tokens, minutes = _costs(one, found, members) if stored else (None, None, None)
+        facts: dict[str, Any] = _costs(one, found, members) if one.trained else {}
+        if one.trained and not members and not one.members:
+            facts |= _perplexity(one, found)
         for decoder in one.decoders or (found.first["decoder"],):
             f1 = found.f1_by(decoder)
             yield Line(
-                one.model, one.learns_from, decoder, one.averaged or found.count, bool(one.averaged or members),
-                f1.mean, f1.std, size, tokens, minutes, found.right_branching, found.first["sentences"],
-                found.first["protocol"], f"laboratory/results/{one.experiment}.jsonl",
-            )  # fmt: skip
+                model=one.model,
+                learns_from=one.learns_from,
+                decoder=decoder,
+                seeds=one.averaged or found.count,
+                averaged=bool(one.averaged or members),
+                f1=f1.mean,
+                f1_std=f1.std,
+                right_branching=found.right_branching,
+                sentences=found.first["sentences"],
+                protocol=found.first["protocol"],
+                source=f"laboratory/results/{one.experiment}.jsonl",
+                **facts,
+            )
 
 
-def _costs(one: Parser, found: Runs, members: int | None) -> tuple[int | None, int | None, float]:
-    """Parameters, tokens and minutes of a run, or of all members of an average. found: the runs of the parser."""
+def _perplexity(one: Parser, found: Runs) -> dict[str, Any]:
+    """Return the test perplexity of the models that were scored, and its text; nothing if they predict no words."""
+    trainings = trained_of(found, one.experiment, one.run)
+    if not (trainings.first.get("test") or {}).get("perplexity"):
+        return {}
+    scores = trainings.perplexity("test")
+    text = f"{one.test_text}, {trainings.reading}"
+    return {"perplexity": scores.mean, "perplexity_std": scores.std, "test_text": text}
+
+
+def _costs(one: Parser, found: Runs, members: int | None) -> dict[str, Any]:
+    """Return parameters, tokens and minutes of a run, or of all members of an average.
+
+    Args:
+        one: the parser.
+        found: its runs.
+        members: the number of members of an average whose report names them.
+    """
     if one.members:
         trainings = [trained(one.experiment, name) for name in one.members]
         reports = [each for runs in trainings for each in runs.reports.values()]
         size, epochs, seconds = (
             sum(each[what] for each in reports) / len(found.reports) for what in ("parameters", "epochs", "seconds")
         )
-        return round(size), round(epochs * (trainings[0].first_run.epoch_tokens or 0)), seconds / 60
+        tokens = round(epochs * (trainings[0].first_run.epoch_tokens or 0))
+        return {"parameters": round(size), "tokens": tokens, "minutes": seconds / 60}
     training = trained(one.experiment, "" if members else one.run)
     size, tokens, times = training.first_run.parameters, training.first_run.epoch_tokens, members or 1
     epochs, seconds = (
         Figure.of(float(each[what]) for seed, each in training.reports.items() if members or seed in found.reports).mean
         for what in ("epochs", "seconds")
     )
-    return size and times * size, tokens and round(times * epochs * tokens), times * seconds / 60
+    tokens = tokens and round(times * epochs * tokens)
+    return {"parameters": size and times * size, "tokens": tokens, "minutes": times * seconds / 60}
 
 
 def _baselines() -> Iterator[Line]:
     report = baselines("wsj")
-    right = of_baseline(report, "right").mean
     for name, title in _TITLES.items():
         f1 = of_baseline(report, name)
-        yield Line(title, "", "", None, None, f1.mean, f1.std, None, None, None, right, report["sentences"],
-                   report["protocol"], "laboratory/results/baselines.jsonl")  # fmt: skip
+        yield Line(
+            model=title,
+            f1=f1.mean,
+            f1_std=f1.std,
+            right_branching=of_baseline(report, "right").mean,
+            sentences=report["sentences"],
+            protocol=report["protocol"],
+            source="laboratory/results/baselines.jsonl",
+        )
 
 
 def leaderboard() -> str:
-    """The table of docs/results.md."""
-    rows = []
+    """The table of docs/results.md: a row for each model, with all its decoders."""
+    models: dict[str, list[Line]] = {}
     for line in lines():
-        sizes = (short(value) if value else "" for value in (line.parameters, line.tokens))
-        minutes = f"{line.minutes:.0f}" if line.minutes else ""
-        seeds = f"{line.seeds or ''}" + ", averaged" * bool(line.averaged)
-        decoder = f"`{line.decoder}`" if line.decoder else ""
-        rows.append([line.model, line.learns_from, *sizes, minutes, seeds, decoder,
-                     percent(Figure(line.f1, line.f1_std)), percent(line.right_branching)])  # fmt: skip
+        models.setdefault(line.model, []).append(line)
     heads = [
         "model",
+        "F1",
+        "decoder",
+        "seeds",
+        "test perplexity",
         "learns from",
         "parameters",
         "tokens read",
         "minutes",
-        "seeds",
-        "decoder",
-        "F1",
-        "right branching",
     ]
-    return table(heads, rows)
+    return table(heads, (_row(model, decoded) for model, decoded in models.items()))
+
+
+def _row(model: str, decoded: list[Line]) -> list[str]:
+    """Return the cells of a model; the values of its decoders are separated by slashes."""
+    line = decoded[0]
+    f1 = " / ".join(percent(Figure(one.f1, one.f1_std)) for one in decoded)
+    decoders = " / ".join(f"`{one.decoder}`" for one in decoded if one.decoder)
+    seeds = f"{line.seeds or ''}" + ", averaged" * bool(line.averaged)
+    shown = f"{perplexity(Figure(line.perplexity, line.perplexity_std))} ({line.test_text})" if line.perplexity else ""
+    sizes = [short(value) if value else "" for value in (line.parameters, line.tokens)]
+    return [model, f1, decoders, seeds, shown, line.learns_from, *sizes, f"{line.minutes:.0f}" if line.minutes else ""]
+
+
+_FRACTIONS, _PERPLEXITIES = ("f1", "f1_std", "right_branching"), ("perplexity", "perplexity_std")
 
 
 def csv_text() -> str:
@@ -178,7 +302,8 @@ def csv_text() -> str:
     writer.writeheader()
     for line in lines():
         cells = asdict(line)
-        cells |= {name: f"{cells[name]:.4f}" for name in ("f1", "f1_std", "right_branching") if cells[name] is not None}
+        cells |= {name: f"{cells[name]:.4f}" for name in _FRACTIONS if cells[name] is not None}
+        cells |= {name: f"{cells[name]:.2f}" for name in _PERPLEXITIES if cells[name] is not None}
         cells["averaged"] = "" if line.averaged is None else str(line.averaged).lower()
         writer.writerow(cells | ({"minutes": f"{line.minutes:.1f}"} if line.minutes else {}))
     return out.getvalue()

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import re
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import takewhile
 from typing import Any, NamedTuple
 
 from laboratory.results.store import StoredRun, select, stored_report
@@ -59,18 +57,26 @@ class Figure:
         values = tuple(values)
         return cls(statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else None, values)
 
+    def times(self, factor: float) -> Figure:
+        """Return the same quantity in another unit."""
+        std = None if self.std is None else factor * self.std
+        return Figure(factor * self.mean, std, tuple(factor * value for value in self.values))
+
+    def __format__(self, form: str) -> str:
+        return f"{self.mean:{form}}" + (f" ± {self.std:{form}}" if self.std is not None else "")
+
 
 def percent(figure: Figure | float) -> str:
     """A fraction as percent with one decimal place, with the standard deviation where there is one."""
     if isinstance(figure, float):
         return f"{100 * figure:.1f}"
-    return f"{100 * figure.mean:.1f}" + (f" ± {100 * figure.std:.1f}" if figure.std is not None else "")
+    return f"{figure.times(100):.1f}"
 
 
 def perplexity(figure: Figure) -> str:
     """With one decimal place, or none if the standard deviation is 5 or more."""
     places = 0 if figure.std is not None and figure.std >= 5 else 1
-    return f"{figure.mean:.{places}f}" + (f" ± {figure.std:.{places}f}" if figure.std is not None else "")
+    return f"{figure:.{places}f}"
 
 
 def short(number: float) -> str:
@@ -158,33 +164,15 @@ class Runs:
         return Figure.of(report[part]["perplexity"] for report in self.reports.values())
 
     @property
+    def reading(self) -> str:
+        """How the test text of trainings was read: as a stream, or sentence by sentence."""
+        return "stream" if self.first["test"]["carry_state"] else "sentences"
+
+    @property
     def shown_minutes(self) -> str:
         """The shortest and the longest training: "16 to 20"; "16" if they are equal."""
         minutes = [report["seconds"] / 60 for report in self.reports.values()]
         return " to ".join(dict.fromkeys(f"{value:.0f}" for value in (min(minutes), max(minutes))))
-
-    @property
-    def training_commands(self) -> list[str]:
-        """The command that trained the models, or several with the seed S; none if it is not known."""
-        commands: list[str] = []
-        for run in self.by_seed.values():
-            commands += [run.command or ""] if run.what == "training" else run.training
-        return [general_command(commands)] if any(commands) else []
-
-    def evaluation_commands(self, decoder: str) -> list[str]:
-        """Return the commands that trained and evaluated the models, with a decoder of `evaluate parse`.
-
-        Raises:
-            KeyError: the commands of these runs are not known.
-        """
-        commands = []
-        for run in self.by_seed.values():
-            if run.command is None:
-                raise KeyError(f"{self.name!r}: no command is stored of this run")
-            words = run.command.split(" ")
-            words[words.index("--decoder") + 1] = decoder
-            commands.append(" ".join(words))
-        return [*self.training_commands, general_command(commands)]
 
 
 def all_runs(experiment: str, **facts: Any) -> list[Runs]:
@@ -239,38 +227,20 @@ def trained(experiment: str, name: str = "", **facts: Any) -> Runs:
     return _named(all_runs(experiment, what="training", run=name, **facts), experiment, name)
 
 
+def trained_of(scored: Runs, experiment: str, name: str = "") -> Runs:
+    """Return the trainings of the models that were scored, not those of other seeds.
+
+    Raises:
+        KeyError: nothing is stored of them.
+    """
+    trainings = trained(experiment, name)
+    return Runs(name, {seed: run for seed, run in trainings.by_seed.items() if seed in scored.by_seed})
+
+
 def _named(runs: Sequence[Runs], experiment: str, name: str) -> Runs:
     if not runs:
         raise KeyError(f"{experiment}: nothing is stored of the run {name!r}")
     return runs[0]
-
-
-def general_command(commands: Iterable[str], placeholder: str = "M") -> str:
-    """Return one line for commands that differ only in a few places.
-
-    Args:
-        commands: the commands, such as "train lstm -o runs/lstm/seed-1" and the same with seed-2.
-        placeholder: what stands for names that differ; "S" stands for numbers, which are seeds.
-    """
-    rows = [re.split(r"([ /])", command) for command in dict.fromkeys(commands)]
-    return "".join(_general_part(list(dict.fromkeys(parts)), placeholder) for parts in zip(*rows, strict=True))
-
-
-def _general_part(parts: Sequence[str], placeholder: str) -> str:
-    """Return what several parts of commands have in common, and a placeholder for the rest."""
-    if len(parts) == 1:
-        return parts[0]
-    prefix, suffix = _common_start(parts), _common_start([part[::-1] for part in parts])[::-1]
-    shortest = min(len(part) for part in parts)
-    suffix = suffix[-(shortest - len(prefix)) :] if len(prefix) < shortest else ""
-    differing = [part[len(prefix) : len(part) - len(suffix)] for part in parts]
-    return f"{prefix}{'S' if all(text.isdigit() for text in differing) else placeholder}{suffix}"
-
-
-def _common_start(texts: Sequence[str]) -> str:
-    """Return what several texts start with, without a part of a number."""
-    columns = takewhile(lambda letters: len(set(letters)) == 1, zip(*texts, strict=False))
-    return "".join(letters[0] for letters in columns).rstrip("0123456789")
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from laboratory.pages.stored_results import (
     perplexity,
     short,
     trained,
+    trained_of,
     untrained,
 )
 from laboratory.results.store import stored_report
@@ -140,8 +141,25 @@ def _perplexity(facts: Facts) -> str:
     return f"{perplexity(value)} {facts['unit']}" if "unit" in facts else perplexity(value)
 
 
+def _perplexity_of_parsed(facts: Facts) -> str:
+    """Return the test perplexity of the models that were scored, and how the text was read."""
+    trainings = trained_of(scored_of(_one_decoder(facts)), facts["experiment"], facts.get("run", ""))
+    return f"{perplexity(trainings.perplexity('test'))}, {trainings.reading}"
+
+
+def _seeds_of_parsed(facts: Facts) -> str:
+    return scored_of(_one_decoder(facts)).shown_seeds
+
+
+def _one_decoder(facts: Facts) -> Facts:
+    """Return the facts with the first of several decoders: all of them parsed the same models."""
+    return {**facts, "decoder": facts["decoder"][0]} if isinstance(facts.get("decoder"), list) else facts
+
+
 def _beside(facts: Facts) -> str:
-    """Return the perplexity of another model, after its label."""
+    """Return the perplexity of another model, after its label; "" without another model."""
+    if "beside" not in facts:
+        return ""
     other = facts["beside"]
     shown = _perplexity({"part": facts["part"], **other}) + other.get("mark", "")
     return f"{other['label']} {shown}" if "label" in other else shown
@@ -194,7 +212,7 @@ VALUES: dict[str, Callable[[Facts], str]] = {
     "untrained": lambda facts: percent(untrained(facts["experiment"], facts["decoder"])),
     "without_training": _without_training,
     "evaluated": _evaluated,
-    "seeds": lambda facts: scored_of(facts).shown_seeds,
+    "seeds": _seeds_of_parsed,
     "sentences": lambda facts: f"{scored_of(facts).first['sentences']:,}",
     "decoder": lambda facts: f"`{facts['decoder']}`",
     "agreement": _agreement,
@@ -203,6 +221,7 @@ VALUES: dict[str, Callable[[Facts], str]] = {
     "trainings": lambda facts: str(training_of(facts).count),
     "seeds_of_training": lambda facts: str(len(training_of(facts).seeds) or ""),
     "perplexity": _perplexity,
+    "perplexity_of_parsed": _perplexity_of_parsed,
     "beside": _beside,
     "perplexity_by_seed": _perplexity_by_seed,
     "perplexity_difference": _perplexity_difference,

@@ -112,6 +112,7 @@ COMMON = {
     "PDF", "ROOT", "SIGTERM", "SVG", "TEXT", "TSV", "UTF-8", "XML", "YAML",
     "DuckDB", "EVALB", "IRSTLM", "KenLM", "MSTParser", "NEGRA", "SRILM", "macOS", "oneDNN",
     "LEFT", "REDUCE", "RIGHT", "SHIFT", "SN", "TN",
+    "CNN", "HF-MRNN", "LDA", "LDepNgram", "LSA", "RNNME", "SCRNN", "UDepNgram",  # only quoted
 }  # fmt: skip
 _ABBREVIATION = re.compile(r"(?<![\w-])(?:[A-Z]\w*-)*\w*[A-Z]{2,}\w*(?:-[A-Za-z0-9]+)*(?![\w-])")
 _WHOLE = ["README.md", "docs/results.md", "docs/papers.md", *(f"docs/models/{path.name}" for path in MODEL_PAGES)]

@@ -6,7 +6,7 @@ import csv
 import io
 
 import pytest
-from laboratory.pages.leaderboard import CSV, csv_text, leaderboard, lines
+from laboratory.pages.leaderboard import CSV, PARSERS, csv_text, leaderboard, lines
 from laboratory.results.store import stored_runs
 
 
@@ -25,12 +25,12 @@ def test_all_rows_are_of_the_same_sentences_protocol_and_right_branching():
 
 
 def test_every_parser_has_decoder_and_seeds_and_those_with_a_report_of_training_have_costs():
+    without_training = {parser.model for parser in PARSERS if not parser.trained}
     for one in lines():
         if one.learns_from:
             assert one.decoder
             assert one.seeds
-            assert one.minutes or one.source == "laboratory/results/shipped.jsonl"
-            assert one.parameters or one.source == "laboratory/results/shipped.jsonl"
+            assert (one.minutes and one.parameters) or one.model in without_training
 
 
 def test_a_row_is_the_mean_over_the_reports_of_its_seeds():
@@ -42,20 +42,36 @@ def test_a_row_is_the_mean_over_the_reports_of_its_seeds():
     assert float(row["f1"]) == pytest.approx(sum(one["f1_by_decoder"]["unbiased"] for one in reports) / 5, abs=1e-4)
     assert float(row["minutes"]) == pytest.approx(sum(one["seconds"] for one in trained) / 300, abs=0.1)
     assert int(row["tokens"]) == 5 * runs[0].epoch_tokens
-    assert row["seeds"] == "5"
+    assert float(row["perplexity"]) == pytest.approx(sum(one["test"]["perplexity"] for one in trained) / 5, abs=0.01)
+    assert (row["seeds"], row["test_text"]) == ("5", "PTB, sentences")
 
 
 def test_an_average_costs_what_its_members_cost():
     single, average = (next(one for one in lines() if one.model == name) for name in
-                       ("SN-PCFG", "SN-PCFG, five seeds averaged"))  # fmt: skip
+                       ("SN-PCFG with end bias", "SN-PCFG, five seeds averaged"))  # fmt: skip
     assert average.parameters == 5 * single.parameters
     assert average.minutes == pytest.approx(5 * single.minutes)
     assert (average.seeds, average.averaged, average.f1_std) == (5, True, None)
 
 
-def test_the_table_has_the_rows_of_the_file():
-    _, _, *table = leaderboard().splitlines()
-    for line, row in zip(table, rows(), strict=True):
-        assert row["model"] in line
-        shown = line.split("|")[8].split("±")[0]
-        assert float(shown) == pytest.approx(100 * float(row["f1"]), abs=0.06)
+def test_f1_and_perplexity_of_a_row_are_of_the_same_seeds():
+    """Seed 1 of this PRPN was trained, and its trees were not scored."""
+    scored = {run.seed for run in stored_runs("converged") if (run.what, run.run) == ("trees", "prpn")}
+    trained = [run for run in stored_runs("converged") if (run.what, run.run) == ("training", "prpn")]
+    values = [run.report["test"]["perplexity"] for run in trained if run.seed in scored]
+    assert len(values) < len(trained)
+    (line,) = (one for one in lines() if (one.model, one.decoder) == ("PRPN, 12 epochs", "biased"))
+    assert line.perplexity == pytest.approx(sum(values) / len(values))
+    assert line.seeds == len(values)
+
+
+def test_the_table_has_a_row_for_each_model_of_the_file_with_all_its_decoders():
+    shown = {}
+    for line in leaderboard().splitlines()[2:]:
+        model, f1, decoders, *_ = (cell.strip() for cell in line.strip("|").split("|"))
+        assert model not in shown
+        numbers = [float(number.split("±")[0]) for number in f1.split(" / ")]
+        shown[model] = list(zip([decoder.strip("`") for decoder in decoders.split(" / ")], numbers, strict=True))
+    for row in rows():
+        assert (row["decoder"], pytest.approx(100 * float(row["f1"]), abs=0.06)) in shown[row["model"]]
+    assert sum(map(len, shown.values())) == len(rows())

@@ -1,13 +1,14 @@
-"""The page of published results: every experiment has an outcome, every value of ours is stored and has a command."""
+"""The page of published results: every experiment has a reason for its verdict, every value of ours its stored runs."""
 
 from __future__ import annotations
 
 import re
 
 import pytest
-from laboratory.pages.experiments import OUTCOMES, _section, counts, measured
+from laboratory.experiment import read_experiment
+from laboratory.pages.experiments import measured
 from laboratory.pages.papers import f1_of, marvin_linzen, published
-from laboratory.pages.stored_results import parsed, trained
+from laboratory.pages.reproductions import section
 from laboratory.results.store import RESULTS, stored_report, stored_runs
 
 from syntaxlm.training.recipe_files import find_recipe
@@ -26,26 +27,27 @@ def ours(row):
 
 
 @pytest.mark.parametrize("row", ROWS, ids=[row["item"] for row in ROWS])
-def test_every_experiment_has_an_outcome_a_reason_and_recipes_that_exist(row):
-    assert row["outcome"] in OUTCOMES
+def test_every_experiment_has_a_reason_and_recipes_that_exist(row):
     assert row["why"]
-    assert bool(ours(row)) == (row["outcome"] != "not run")
     assert "recipe" not in row or find_recipe(row["recipe"])
 
 
 @pytest.mark.parametrize("row", ROWS, ids=[row["item"] for row in ROWS])
-def test_every_value_of_ours_has_the_command_that_made_it(row):
+def test_every_value_of_ours_has_stored_runs_of_an_experiment(row):
     for one in ours(row):
         if "picture" not in one:
-            assert measured(one).commands, one
+            found = measured(one)
+            assert found.scores, one
+            assert read_experiment(found.source[0]).name == found.source[0]
+            assert stored_runs(found.source[0])
 
 
 @pytest.mark.parametrize("row", ROWS, ids=[row["item"] for row in ROWS])
 def test_numbers_in_the_text_of_an_experiment_are_in_its_table_or_quoted(row):
-    text, _, table = _section(row).partition("\n\n| ")
-    text = re.sub(r"\]\([^)]*\)", "", text)
-    found = set(re.findall(r"\d+\.\d+", text.partition("\n")[2]))
-    assert found <= set(re.findall(r"\d+\.\d+", table)) | QUOTED.keys()
+    text = f"{row['why']} {row.get('about', '')}"
+    found = set(re.findall(r"\d+\.\d+", re.sub(r"\]\([^)]*\)", "", text)))
+    shown = section(row).replace(text, "").partition("\n\n")[2].partition("\n\n")[2]
+    assert found <= set(re.findall(r"\d+\.\d+", shown)) | QUOTED.keys()
 
 
 def test_a_value_is_quoted_without_ours_or_stands_in_the_table_beside_ours():
@@ -54,25 +56,26 @@ def test_a_value_is_quoted_without_ours_or_stands_in_the_table_beside_ours():
         quoted = row.get("quoted", {"values": {}})["values"]
         assert not quoted.keys() & {one["system"] for one in row.get("systems", ()) if "published" in one}
     (characters,) = (row for row in ROWS if row["item"].startswith("PRPN, Table 1"))
-    assert "\nAlso published: norm-stabilised RNN: 1.48; CW-RNN: 1.46; " in _section(characters)
+    assert "\nAlso published: norm-stabilised RNN: 1.48; CW-RNN: 1.46; " in section(characters)
 
 
-def test_an_unknown_outcome_and_a_place_without_a_value_are_refused():
-    with pytest.raises(ValueError, match="Table 9: outcome 'same order'; expected one of reproduced"):
-        _section({"item": "Table 9", "outcome": "same order", "why": "x"})
+def test_a_place_without_a_value_is_refused():
     with pytest.raises(ValueError, match="found stored; expected one of reports"):
         measured({"stored": "prpn"})
     with pytest.raises(KeyError, match="found 0 stored runs"):
         measured({"boundaries": "lstm"})
 
 
-def test_the_table_of_outcomes_counts_every_experiment_once():
-    head, _, *rows = [[cell.strip(" *") for cell in line.strip("|").split("|")] for line in counts().splitlines()]
-    assert head[1:5] == list(OUTCOMES)
-    *papers, own, compared = ([int(cell) for cell in row[1:]] for row in rows)
-    assert own == [sum(column) for column in zip(*papers, strict=True)]
-    total = [sum(both) for both in zip(own, compared, strict=True)]
-    assert total == [*([row["outcome"] for row in ROWS].count(one) for one in OUTCOMES), len(ROWS)]
+def test_a_section_has_verdict_claims_and_links_to_the_stored_runs():
+    (row,) = (row for row in ROWS if row["item"] == "PRPN, Table 3: ablations")
+    heading, verdict, claims, shared, table = section(row).split("\n\n")
+    assert heading == "### PRPN, Table 3: ablations"
+    assert verdict.startswith("**Mixed.** ")
+    assert claims.splitlines()[0] == "- PRPN < without parsing network: 1.40 (-0.79 to 3.58); published: 2.44: **open**"
+    assert shared == "Seeds: - / 3. Text read: - / 12 epochs, 11.2 M tokens."
+    assert table.splitlines()[2] == (
+        "| PRPN | 61.98 | 92.1 ± 0.9 | - / 1.9 M | [converged](../laboratory/results/converged.jsonl) `prpn` |"
+    )
 
 
 def test_baselines_and_compared_systems_are_not_counted_as_experiments_of_the_papers():
@@ -96,17 +99,6 @@ def test_layers_labels_and_depth_are_those_of_the_reports():
     assert found.value == f"{100 * f1_of(place).f1.mean:.1f} ± {100 * f1_of(place).f1.std:.1f}"
     assert (found.seeds, found.how) == ("5", "`biased`, `wsj-test`, 3,901 sentences")
     assert found.text == "5 epochs, 4.6 M tokens"
-
-
-def test_the_command_of_an_evaluation_has_the_protocol_and_the_limit_of_its_report():
-    train, command = parsed("prpn-ptb-parsing", "prpn10").evaluation_commands("unbiased")
-    assert [train] == trained("prpn-ptb-parsing").training_commands
-    assert command.endswith("runs/prpn/seed-S 'WSJ/*.mrg' --decoder unbiased --protocol prpn --max-words 10")
-    half = parsed("simple-pcfg-ptb", "wsj-second-half").evaluation_commands("mbr")[1]
-    assert half.endswith("'WSJ/wsj_01*.mrg' --decoder mbr")
-    average = parsed("simple-pcfg-ptb", "wsj", "average").evaluation_commands("mbr")[1]
-    assert average.count(" --also ") == 4
-    assert average.index("'WSJ") < average.index("--also")
 
 
 def test_stored_sizes_agree_with_those_of_the_comparison_and_of_the_reports():

@@ -1,18 +1,15 @@
-"""What README shows is what the commands print, and its two tables and its plot are those of the stored results."""
+"""What README shows is what Python prints, and its table and its plot are those of the stored results."""
 
 from __future__ import annotations
 
-import csv
 import doctest
-import io
 import re
 import shlex
 
-import pytest
 from laboratory.pages.pictures import IMAGES, PICTURES, seeds, trees_as_signal
 from laboratory.pages.signal import compared
-from laboratory.pages.specified import specified_table
-from laboratory.pages.stored_results import trained
+from laboratory.pages.specified import specifications, specified_table
+from laboratory.pages.stored_results import parsed, trained, trained_of
 
 import syntaxlm
 from syntaxlm.cli import main
@@ -20,20 +17,6 @@ from tests.docs.examples import ROOT
 from tests.drawing.reading import assert_same_plot, drawn, read_svg
 
 README = ROOT / "README.md"
-(CONSOLE,) = re.findall(r"^```console\n(.*?)^```", README.read_text(encoding="utf-8"), re.M | re.S)
-
-
-def test_the_commands_print_what_readme_shows(capsys):
-    parse, score = re.findall(r"^\$ syntaxlm (.*)\n((?:[^$].*\n)+)", CONSOLE, re.M)
-    assert main(shlex.split(parse[0])) == 0
-    assert capsys.readouterr().out == parse[1]
-    command, cut, head = score[0].split(" | ")
-    assert (cut, head) == ("cut -f 3,7,8", "head -n 2")
-    assert main(shlex.split(command)) == 0
-    printed, shown = (csv.reader(io.StringIO(text), delimiter="\t") for text in (capsys.readouterr().out, score[1]))
-    for line, (word, known, bits) in zip(printed, shown, strict=False):
-        assert (line[2], line[6]) == (word, known)
-        assert line[7] == bits or float(line[7]) == pytest.approx(float(bits), abs=1e-3)
 
 
 def test_the_check_of_the_installation_prints_what_the_page_shows(capsys):
@@ -50,21 +33,32 @@ def test_the_python_of_readme_prints_what_it_shows():
     (block,) = re.findall(r"^```pycon\n(.*?)^```", README.read_text(encoding="utf-8"), re.M | re.S)
     runner = doctest.DocTestRunner()
     found = runner.run(doctest.DocTestParser().get_doctest(block, {}, "README.md", None, None))
-    assert found.attempted >= 4
+    assert found.attempted == 4
     assert found.failed == 0
 
 
-def test_perplexities_of_a_row_are_of_one_text_read_as_a_stream():
-    rows = specified_table("readme-perplexity").splitlines()[2:]
-    pairs = [("on-lstm", "lstm"), ("prpn", "prpn-lstm")]
-    for model, baseline in pairs:
-        first, second = (trained("converged", name).reports[1] for name in (model, baseline))
-        for key in ("tokens", "carry_state", "unknown"):
-            assert first["test"][key] == second["test"][key]
-        assert first["test"]["carry_state"] is True
-        assert first["epochs"] == second["epochs"]
-    assert len(rows) == 5
-    assert all(len(row.strip("|").split("|")) == 5 for row in rows)
+def test_f1_and_perplexity_of_a_row_are_of_the_same_models_and_beside_an_lstm_that_read_the_same_text():
+    facts = [line for line in specifications()["readme-models"]["lines"] if line["experiment"] != "shipped"]
+    for line in facts:
+        if "perplexity_of_parsed" in line.get("without", ()) or "only" in line:
+            continue
+        decoder = line["decoder"][0] if isinstance(line["decoder"], list) else line["decoder"]
+        scored = parsed(line["experiment"], line.get("scored_on", "wsj"), line.get("run", ""), decoder)
+        own = trained_of(scored, line["experiment"], line.get("run", ""))
+        assert own.seeds == scored.seeds
+        if "beside" in line:
+            other = trained(line["beside"]["experiment"], line["beside"].get("run", ""))
+            for key in ("tokens", "carry_state", "unknown"):
+                assert own.first["test"][key] == other.first["test"][key]
+            assert own.first["epochs"] == other.first["epochs"] or line["experiment"] == "trees-as-signal"
+
+
+def test_both_runs_of_one_command_are_in_the_table():
+    """The command was run on two processors, with the same seed."""
+    rows = specified_table("readme-models")
+    reports = [parsed("trees-as-signal", "wsj", name).first["f1"] for name in ("sentences", "again")]
+    assert all(f"| {100 * f1:.1f} |" in rows for f1 in reports)
+    assert abs(reports[0] - reports[1]) > 0.05
 
 
 def test_the_plot_has_a_dot_per_seed_and_the_baselines():

@@ -11,7 +11,6 @@ from laboratory.pages.specified import specified_table
 from laboratory.pages.stored_results import (
     Figure,
     all_parsed,
-    general_command,
     parsed,
     trained,
     trees,
@@ -27,7 +26,7 @@ NOTEBOOK = (ROOT / "docs" / "notebook.md").read_text(encoding="utf-8")
 NUMBERS = {
     "98": "percent of the WSJ sample's sentences that are in the training text: docs/notebook.md",
     "3,901": "sentences of the WSJ sample: the stored reports",
-    "40": "minutes, more than the longest training of the tables took: the stored reports",
+    "40": "minutes, more than the longest training of the table took: the stored reports",
 }
 
 
@@ -104,15 +103,6 @@ def test_of_a_run_that_was_evaluated_by_two_decoders_each_report_is_found(store)
         parsed("some", "wsj", "prpn")
     with pytest.raises(KeyError, match="nothing is stored of the run 'lstm'"):
         trained("some", "lstm")
-
-
-def test_commands_that_differ_in_seeds_and_names_are_shown_as_one():
-    seeds = [f"syntaxlm train prpn -o runs/prpn/seed-{seed} --run.seed {seed}" for seed in (11001, 11002, 12001)]
-    assert general_command(seeds) == "syntaxlm train prpn -o runs/prpn/seed-S --run.seed S"
-    assert general_command(seeds[:1]) == seeds[0]
-    assert general_command(["evaluate runs/kn5-17 x", "evaluate runs/lstm-1 x"]) == "evaluate runs/M x"
-    both = [f"evaluate runs/lstm-{trees}/seed-{seed}" for trees in ("none", "induced") for seed in (1, 2)]
-    assert general_command(both, "TREES") == "evaluate runs/lstm-TREES/seed-S"
 
 
 def test_a_figure_of_one_seed_has_no_standard_deviation():

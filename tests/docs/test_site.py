@@ -22,7 +22,7 @@ pytestmark = pytest.mark.long
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pytest.importorskip("mkdocs", reason="needs the extra docs")
     folder = tmp_path_factory.mktemp("site")
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
     environment = os.environ | {"NO_MKDOCS_2_WARNING": "1", "OMP_NUM_THREADS": "1"}
     result = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=1800)
     assert result.returncode == 0, result.stdout + result.stderr

@@ -1,0 +1,184 @@
+"""docs/papers.md: every experiment of the papers with its verdict, its claims, and its values beside ours."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from math import isnan
+
+from laboratory.pages.claims import Decision, Result, Verdict, decisions, numbers_of_claim, verdict_on
+from laboratory.pages.experiments import Entry, Measured, measured
+from laboratory.pages.markdown import table
+from laboratory.pages.papers import published
+from laboratory.pages.stored_results import short
+
+FOUR_PAPERS = ("prpn", "on-lstm", "palm", "tree-rnn")
+_COUNTED = [verdict for verdict in Verdict if verdict is not Verdict.PICTURE]
+_GROUPS = {
+    "PRPN": ("prpn",), "ON-LSTM": ("on-lstm",), "PaLM": ("palm",), "TreeRNN and TreeLSTM": ("tree-rnn",),
+    "**these four papers**": FOUR_PAPERS,
+    "other models: StructFormer, TreeReg, neural PCFGs": ("structformer", "tree-reg", "pcfg"),
+    "baselines, and systems that the papers compare with": ("compared",),
+}  # fmt: skip
+
+
+def rows_of(papers: Iterable[str]) -> list[Entry]:
+    """Return the experiments of some papers.
+
+    Args:
+        papers: keys of published.yaml.
+    """
+    experiments = published()["experiments"]
+    return [row for paper in papers for row in experiments[paper]["rows"]]
+
+
+def overview() -> str:
+    """The first table: the experiments of the four papers, with the values of their first claim."""
+    heads = ["experiment", "published", "here", "seeds", "claims that hold", "verdict"]
+    return table(heads, (_overview_row(row) for row in rows_of(FOUR_PAPERS)))
+
+
+def _overview_row(row: Entry) -> list[str]:
+    decided, verdict = decisions(row), verdict_on(row)
+    held = f"{_held(decided)} of {len(decided)}" if decided else ""
+    label = f"{verdict}, one seed" if _undecided(decided) else str(verdict)
+    seeds = str(decided[0].seeds or "") if decided else ""
+    return [f"[{row['item']}](#{_anchor(row['item'])})", row["finding"], _first_values(row), seeds, held, label]
+
+
+def _first_values(row: Entry) -> str:
+    """Return our values of the first claim of a row, or its picture."""
+    if "claims" in row:
+        return "; ".join(numbers_of_claim(row, row["claims"][0]))
+    pictures = [one["here"] for one in row.get("systems", ()) if "picture" in one.get("here", {})]
+    return measured(pictures[0]).value if pictures else ""
+
+
+def _anchor(heading: str) -> str:
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+def _held(decided: Sequence[Decision]) -> int:
+    return [decision.result for decision in decided].count(Result.HOLDS)
+
+
+def _undecided(decided: Sequence[Decision]) -> bool:
+    """Return whether no claim holds, and each of them is about a model with one seed."""
+    return bool(decided) and all(decision.seeds == 1 for decision in decided)
+
+
+def counts() -> str:
+    """The number of experiments by paper and verdict; pictures are counted apart."""
+    lines = []
+    for title, papers in _GROUPS.items():
+        verdicts = [verdict_on(row) for row in rows_of(papers)]
+        pictures = verdicts.count(Verdict.PICTURE)
+        numbers = [*(verdicts.count(one) for one in _COUNTED), len(verdicts) - pictures, pictures]
+        lines.append([title, *map(str, numbers)])
+    return table(["papers", *_COUNTED, "experiments", "pictures"], lines)
+
+
+def counted_sentence() -> str:
+    """The counts of the four papers as a sentence, for README."""
+    verdicts = [verdict_on(row) for row in rows_of(FOUR_PAPERS)]
+    number = {verdict: verdicts.count(verdict) for verdict in Verdict}
+    tested = len(verdicts) - number[Verdict.PICTURE]
+    found = (
+        f"{number[Verdict.REPRODUCED]} are reproduced, {number[Verdict.FOUND]} are found at small size, "
+        f"{number[Verdict.MIXED]} are mixed, {number[Verdict.NOT_FOUND]} are not found, "
+        f"and {number[Verdict.NOT_RUN]} were not run"
+    )
+    return (
+        f"**Reproduction.** The papers on PRPN, ON-LSTM, PaLM and TreeRNN report {tested} experiments with a result "
+        f"that can be tested. By a fixed rule, {found}: [experiment by experiment](docs/papers.md).\n"
+    )
+
+
+def experiments(paper: str) -> str:
+    """A section for every table, figure or experiment of a paper."""
+    return "\n".join(section(row) for row in rows_of([paper]))
+
+
+def section(row: Entry) -> str:
+    """The section of an experiment: verdict and reasons, claims, and values."""
+    text = f"### {row['item']}\n\n**{verdict_on(row).capitalize()}.** {_sentence(row['why'])}"
+    if "about" in row:
+        text += f" {_sentence(row['about'])}"
+    if "recipe" in row:
+        text += f" Recipe at published size: `{row['recipe']}`."
+    elif "experiment" in row:
+        text += f" At published size: `python -m laboratory run {row['experiment']}`."
+    parts = [text, "\n".join(_claims(decisions(row)))]
+    if systems := row.get("systems"):
+        parts.append(_values(row, systems))
+    parts.append(also_published(row))
+    return "\n\n".join(part.rstrip() for part in parts if part) + "\n"
+
+
+def also_published(row: Entry) -> str:
+    """The published values of a table that have no value of ours, with the reason, as one paragraph; "" for none."""
+    if "quoted" not in row:
+        return ""
+    values = "; ".join(f"{name}: {value}" for name, value in row["quoted"]["values"].items())
+    return f"Also published: {values}. {_sentence(row['quoted']['why'])}"
+
+
+def _sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}" + "." * (text[-1] not in ".?")
+
+
+def _claims(decided: Iterable[Decision]) -> Iterator[str]:
+    """Yield a line for each claim: its difference or value, the interval, the published one, and whether it holds."""
+    for decision in decided:
+        ours = decision.ours
+        interval = "one seed" if isnan(ours.low) else f"{_number(ours.low)} to {_number(ours.high)}"
+        if ours.low == ours.high:
+            interval = "nothing is random"
+        theirs = f"; published: {decision.published}" if decision.published else ""
+        yield f"- {decision.claim}: {_number(ours.value)} ({interval}){theirs}: **{decision.result}**"
+
+
+def _number(value: float) -> str:
+    places = next((places for places, limit in ((3, 0.1), (2, 10)) if abs(value) < limit), 1)
+    return f"{value:.{places}f}"
+
+
+def _values(row: Entry, systems: Sequence[Entry]) -> str:
+    """Published values beside ours. A column without values is left out, one with a single value stands above."""
+    heads = ["system", f"published: {row['measure']}", "here", "measured by", "seeds", "parameters", "text read", "run"]
+    ours = [measured(one["here"]) if "here" in one else Measured("") for one in systems]
+    if row.get("deterministic"):
+        ours = [replace(one, seeds=None) for one in ours]
+    lines = [_cells(row.get("scale", {}) | one, here) for one, here in zip(systems, ours, strict=True)]
+    shown, shared = [], []
+    for place, column in enumerate(zip(*lines, strict=True)):
+        if place > 2 and len(lines) > 1 and len(set(column)) == 1 and column[0]:
+            shared.append(f"{heads[place].capitalize()}: {column[0]}.")
+        elif any(column):
+            shown.append(place)
+    text = table([heads[place] for place in shown], ([line[place] for place in shown] for line in lines))
+    return "\n\n".join([*([" ".join(shared)] if shared else []), text])
+
+
+def _cells(one: Entry, here: Measured) -> list[str]:
+    scale = one if "published" in one else {}
+    return [
+        one["system"], str(one.get("published", "")), here.value, here.how,
+        _beside(scale.get("seeds"), here.seeds),
+        _beside(scale.get("parameters"), here.parameters and short(here.parameters)),
+        _beside(scale.get("read"), here.text), _run(here),
+    ]  # fmt: skip
+
+
+def _beside(theirs: object, ours: object) -> str:
+    """What is known of the published model and of ours."""
+    return f"{theirs or '-'} / {ours or '-'}" if theirs or ours else ""
+
+
+def _run(here: Measured) -> str:
+    """Return the experiment of a value, as a link to its stored lines, and its run there."""
+    if here.source is None:
+        return ""
+    experiment, run = here.source
+    return f"[{experiment}](../laboratory/results/{experiment}.jsonl)" + f" `{run}`" * bool(run)
