@@ -234,8 +234,10 @@ def _signal(one: Entry) -> Measured:
 def _measurement(one: Entry) -> Measured:
     """Values of a report of a program of the laboratory, in the format of the entry."""
     run = stored_run(one["measurement"], run=one["run"])
-    shown = ", ".join(f"{run.report[name]:{one['format']}}" for name in one["values"])
-    return Measured(shown, commands=_commands(run))
+    values = tuple(Figure(run.report[name]) for name in one["values"])
+    shown = ", ".join(f"{value:{one['format']}}" for value in values)
+    parts = tuple(one["values"]) if len(values) > 1 else ()
+    return Measured(shown, values, parts, source=(one["measurement"], one["run"]))
 
 
 _READERS: dict[str, Callable[[Entry], Measured]] = {
