@@ -26,7 +26,7 @@ RESULTS = Path(__file__).parent
 What = Literal[
     "training", "comparison", "trees", "untrained", "attachment", "agreement", "boundaries", "splits",
     "missed-constituents", "stops", "perplexity", "unknown-words", "pairs", "suites", "completion", "reading-times",
-    "significance", "sentence-splitting", "speed", "training-speed", "command-speed", "growth", "job",
+    "significance", "sentence-splitting", "speed", "training-speed", "command-speed", "growth", "job", "cache",
     "dependency-range", "parameters",
 ]  # fmt: skip
 """What a report measures. "untrained": trees of models with random weights."""
@@ -195,7 +195,7 @@ def _line(run: StoredRun) -> str:
 
 
 _MEASURES: Mapping[str, What] = {
-    "train": "training", "focus": "agreement", "compare": "comparison", "tune stops": "stops",
+    "train": "training", "focus": "agreement", "compare": "comparison", "tune stops": "stops", "tune cache": "cache",
     "evaluate parse": "trees", "evaluate trees": "trees",
     "-m laboratory.measurements.dependency_range": "dependency-range",
     "-m laboratory.measurements.tree_rnn_parameters": "parameters",
