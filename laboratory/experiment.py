@@ -35,9 +35,12 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from syntaxlm.comparison.runs import count_epoch_tokens
 from syntaxlm.core.errors import InputError, closest_match
 from syntaxlm.core.yaml_files import read_yaml
-from syntaxlm.training.recipe import Recipe, read_recipe
+from syntaxlm.storage.folder import read_model
+from syntaxlm.training.recipe import LanguageModelRecipe, Recipe, read_recipe
+from syntaxlm.training.result import RECIPE
 
 EXPERIMENTS = Path(__file__).with_name("experiments")
 _SHARED = ("recipe", "settings", "seeds", "command", "options", "evaluations")  # keys of all runs
@@ -287,6 +290,7 @@ def run_experiment(name: str, steps: list[Step], output: Path, store: Callable[.
     for step in steps:
         if step.run is None:
             if not step.output.exists():
+                step.output.parent.mkdir(parents=True, exist_ok=True)
                 _output_of(step.words)
             continue
         report = output / name / "reports" / f"{hashlib.sha256(str(step).encode()).hexdigest()[:16]}.json"
@@ -302,9 +306,22 @@ def run_experiment(name: str, steps: list[Step], output: Path, store: Callable[.
         facts: dict[str, Any] = {"run": step.run, "seed": step.seed, "factors": step.factors}
         if step.evaluation is not None:
             facts |= {"data": step.evaluation.data, "training": step.training}
+        elif step.words[1] == "train":
+            facts |= sizes_of_training(step.output)
         if store is not None and written:  # some programs of the laboratory write a file instead
             store(name, json.loads(written), **facts)
         report.write_text(written, encoding="utf-8")
+
+
+def sizes_of_training(folder: Path) -> dict[str, int]:
+    """Return the facts about a training that its report lacks: parameters of a counted model, tokens of an epoch."""
+    recipe = read_recipe(str(folder / RECIPE))
+    if not isinstance(recipe, LanguageModelRecipe):
+        return {}
+    return {
+        "parameters": read_model(folder).model.parameter_count,
+        "epoch_tokens": count_epoch_tokens(recipe, folder),
+    }
 
 
 def _output_of(words: tuple[str, ...]) -> str:

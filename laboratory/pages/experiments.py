@@ -119,7 +119,10 @@ def _attachment(one: Entry) -> Measured:
     report = run.report["baselines"][one["baseline"]] if "baseline" in one else run.report
     scores = Figure(100 * report[one["side"]])
     shown = Measured(f"{scores:.1f}", (scores,), source=source, how=how)
-    return shown if "baseline" in one else replace(shown, seeds=1, parameters=run.parameters)
+    if "baseline" in one:
+        return shown
+    training = trained(one["attachment"], run.run).first_run
+    return replace(shown, seeds=1, parameters=training.parameters)
 
 
 def _pairs(one: Entry) -> Measured:

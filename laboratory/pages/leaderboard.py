@@ -17,6 +17,7 @@ from laboratory.pages.markdown import table
 from laboratory.pages.stored_results import (
     Figure,
     Runs,
+    all_parsed,
     baselines,
     of_baseline,
     parsed,
@@ -40,6 +41,7 @@ class Parser:
         experiment: of its reports.
         run: of its reports.
         decoders: those to show; (): the one of the reports.
+        if_stored: whether it is left out until its reports are stored.
         averaged: the number of members of an average whose reports do not name them.
         members: the runs of the members of an average that are trained with it.
         trained: whether the report of its training is stored.
@@ -51,6 +53,7 @@ class Parser:
     experiment: str
     run: str = ""
     decoders: tuple[str, ...] = ()
+    if_stored: bool = False
     averaged: int = 0
     members: tuple[str, ...] = ()
     trained: bool = True
@@ -106,7 +109,17 @@ PARSERS = [
         trained=False,
     ),
     Parser("ON-LSTM, layer 2 of 3", _PTB, "on-lstm-ptb-words-small", decoders=_BOTH),
-    Parser("PRPN", _PTB, "prpn-ptb-parsing", decoders=_BOTH),
+    Parser(
+        "PRPN, resolution 0.1 (released)",
+        _PTB,
+        "prpn-ptb-parsing",
+        run="resolution-0.1",
+        decoders=_BOTH,
+        if_stored=True,
+    ),
+    Parser("PRPN, resolution 0.5", _PTB, "prpn-ptb-parsing", run="resolution-0.5", decoders=_BOTH, if_stored=True),
+    Parser("PRPN, `form: paper`", _PTB, "prpn-ptb-parsing", run="paper-form", decoders=_BOTH, if_stored=True),
+    Parser("PRPN, resolution 0.5, one residual block", _PTB, "prpn-ptb-parsing", decoders=_BOTH),
     Parser("PRPN, 12 epochs", _PTB, "converged", run="prpn", decoders=("biased",)),
     Parser("PRPN, 12 epochs", _PTB, "converged", run="prpn", decoders=("unbiased",)),
     Parser("ON-LSTM, layer 2 of 2, 18 epochs", _PTB, "converged", run="on-lstm", decoders=("biased",)),
@@ -187,6 +200,8 @@ def lines() -> list[Line]:
 
 def _parsers() -> Iterator[Line]:
     for one in PARSERS:
+        if one.if_stored and not all_parsed(one.experiment, "wsj", run=one.run):
+            continue
         decoder = one.decoders[0] if len(one.decoders) == 1 else None
         found = parsed(one.experiment, "wsj", one.run, decoder)
         members = found.first.get("averaged_models")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from laboratory.pages.markdown import table
-from laboratory.pages.stored_results import Figure, Runs, Trees, baselines, of_baseline, parsed, percent
+from laboratory.pages.stored_results import Figure, Runs, Trees, all_parsed, baselines, of_baseline, parsed, percent
 from laboratory.results.store import select, stored_report
 from syntaxlm.core.yaml_files import read_yaml
 
@@ -24,12 +24,29 @@ _TITLES = {
 
 
 def published() -> dict[str, Any]:
+    """Return published.yaml, without the runs of ours marked `if_stored` that are not stored yet."""
     found: dict[str, Any] = read_yaml(PUBLISHED)
+    for row in (row for paper in found["experiments"].values() for row in paper["rows"] if "systems" in row):
+        row["systems"] = _without_missing(row["systems"])
+    for chosen in found["comparisons"].values():
+        chosen["ours"] = _without_missing(chosen["ours"])
     return found
 
 
 def seeds(count: int) -> str:
     return f"{count} seed" + "s" * (count > 1)
+
+
+def _without_missing(systems: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the entries that are stored; of a missing one with a published value, all but the place of our value."""
+    kept = []
+    for one in systems:
+        ours = one.get("here", one)
+        if not one.get("if_stored") or all_parsed(ours["reports"], ours["scored_on"], run=ours["run"]):
+            kept.append(one)
+        elif "published" in one:
+            kept.append({name: value for name, value in one.items() if name != "here"})
+    return kept
 
 
 def evaluated(one: dict[str, Any]) -> Runs:
@@ -127,7 +144,7 @@ def _side(one: dict[str, Any]) -> str:
 def significance() -> str:
     """All stored comparisons of `evaluate significance`."""
     rows = []
-    for run in select("significance"):
+    for run in select("significance", what="significance"):
         report, found = run.report, run.report["difference"]
         rows.append(
             [

@@ -11,7 +11,7 @@ from pathlib import Path
 from statistics import fmean
 
 from laboratory.pages import signal
-from laboratory.pages.stored_results import baselines, of_baseline, parsed, trees
+from laboratory.pages.stored_results import all_parsed, baselines, of_baseline, parsed, trees
 from syntaxlm.api.model import load
 from syntaxlm.drawing.plots import FAINT, INK, Plot, label_axes, line_style, new_plot
 from syntaxlm.drawing.svg import Picture
@@ -20,12 +20,14 @@ from syntaxlm.serve.pictures import sentence_picture
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
 SENTENCE = "The keys to the cabinet are on the table."
 
-_ROWS = [  # model, recipe, decoder
-    ("SN-PCFG, mbr", "simple-pcfg-ptb", "mbr"),
-    ("ON-LSTM, biased", "on-lstm-ptb-words-small", "biased"),
-    ("ON-LSTM, unbiased", "on-lstm-ptb-words-small", "unbiased"),
-    ("PRPN, biased", "prpn-ptb-parsing", "biased"),
-    ("PRPN, unbiased", "prpn-ptb-parsing", "unbiased"),
+_ROWS = [  # model, experiment, run, decoder
+    ("SN-PCFG, mbr", "simple-pcfg-ptb", "", "mbr"),
+    ("ON-LSTM, biased", "on-lstm-ptb-words-small", "", "biased"),
+    ("ON-LSTM, unbiased", "on-lstm-ptb-words-small", "", "unbiased"),
+    ("PRPN, resolution 0.1, biased", "prpn-ptb-parsing", "resolution-0.1", "biased"),
+    ("PRPN, resolution 0.1, unbiased", "prpn-ptb-parsing", "resolution-0.1", "unbiased"),
+    ("PRPN, resolution 0.5, biased", "prpn-ptb-parsing", "resolution-0.5", "biased"),
+    ("PRPN, resolution 0.5, unbiased", "prpn-ptb-parsing", "resolution-0.5", "unbiased"),
 ]
 
 
@@ -67,8 +69,9 @@ def dot_plot(
 
 def seeds() -> Plot:
     rows = [
-        (name, [100 * value for value in trees(recipe, "WSJ sample", decoder).f1.values], 0)
-        for name, recipe, decoder in _ROWS
+        (name, [100 * value for value in trees(experiment, "WSJ sample", decoder, run).f1.values], 0)
+        for name, experiment, run, decoder in _ROWS
+        if all_parsed(experiment, "wsj", run=run)
     ]
     return dot_plot(
         "F1 of the seeds of SN-PCFG, ON-LSTM and PRPN",

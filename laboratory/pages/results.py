@@ -27,7 +27,8 @@ ROOT = Path(__file__).parents[2]
 _NAMES = (
     "results.md", "papers.md", "figures.md", "guides/bundled-models.md",
     "guides/ordinary-sentences.md", "models/ccm.md", "models/tree-rnn.md",
-    "models/dmv.md", "reference/speed.md", "guides/very-large-jobs.md", "explanation/trees-as-signal.md",
+    "models/dmv.md", "models/prpn.md", "reference/speed.md",
+    "guides/very-large-jobs.md", "explanation/trees-as-signal.md",
 )  # fmt: skip
 PAGES = [ROOT / "README.md", *(ROOT / "docs" / name for name in _NAMES)]
 _BLOCK = re.compile(r"(<!-- results: (?P<name>\S+) -->\n).*?(<!-- end of results -->)", re.DOTALL)
@@ -35,6 +36,7 @@ _MODELS = {"README.md": "docs/models", "bundled-models.md": "../models"}  # the 
 # Functions that give the block of their own name.
 _TABLES: tuple[Callable[[], str], ...] = (
     evaluations.compared_parsers, evaluations.languages, seeds.agreeing_seeds, seeds.decoder_gain, seeds.agreement,
+    seeds.loss_and_f1,
     evaluations.suites, bundled.ordinary_sentences, bundled.unknown_words, bundled.shipped_pairs,
     bundled.shipped_pairs_by_paradigm, speed.command_speed, speed.job_speed,
     leaderboard.leaderboard, papers.significance,

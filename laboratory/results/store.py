@@ -26,7 +26,7 @@ RESULTS = Path(__file__).parent
 What = Literal[
     "training", "comparison", "trees", "untrained", "attachment", "agreement", "boundaries", "splits",
     "missed-constituents", "stops", "perplexity", "unknown-words", "pairs", "suites", "completion", "reading-times",
-    "significance", "sentence-splitting", "speed", "training-speed", "command-speed", "growth", "job",
+    "significance", "sentence-splitting", "speed", "training-speed", "command-speed", "growth", "job", "cache",
     "dependency-range", "parameters",
 ]  # fmt: skip
 """What a report measures. "untrained": trees of models with random weights."""
@@ -141,6 +141,8 @@ def add(
     seed: int | None = None,
     factors: Mapping[str, str | int] = {},
     training: Sequence[str] = (),
+    parameters: int | None = None,
+    epoch_tokens: int | None = None,
     replace: bool = False,
 ) -> StoredRun:
     """Append a report to the file of an experiment, which is made if it does not exist.
@@ -149,8 +151,8 @@ def add(
         experiment: name of its file.
         written: the JSON that a command wrote; its key "run" is the head.
         what: what the report measures; None: what the command of the head measures.
-        run, data, factors, training: as in `StoredRun`.
-        seed: seed of the model; None: as in the head.
+        run, data, factors, training, parameters, epoch_tokens: as in `StoredRun`; None: as in the report.
+        seed: seed of the model; None: as in the head, or none for a model that is trained by counting.
         replace: whether to replace a stored run with the same facts.
 
     Raises:
@@ -160,10 +162,14 @@ def add(
     if not isinstance(head, Mapping):
         raise ValueError('the report has no head: expected the key "run", which commands write into their JSON')
     report = {name: value for name, value in written.items() if name != "run"}
+    if seed is None and not report.get("counted"):  # nothing is random in training by counting
+        seed = head["seed"]
     fields = {
         **head, "what": what or _measured_by(head["command"], report), "run": run, "data": data, "factors": factors,
-        "seed": head["seed"] if seed is None else seed, "training": training,
-        "parameters": report.get("parameters"), "epoch_tokens": report.get("epoch_tokens"), "report": report,
+        "seed": seed, "training": training,
+        "parameters": report.get("parameters") if parameters is None else parameters,
+        "epoch_tokens": report.get("epoch_tokens") if epoch_tokens is None else epoch_tokens,
+        "report": report,
     }  # fmt: skip
     stored = _LINE.validate_python(fields)
     path = RESULTS / f"{experiment}.jsonl"
@@ -189,7 +195,7 @@ def _line(run: StoredRun) -> str:
 
 
 _MEASURES: Mapping[str, What] = {
-    "train": "training", "focus": "agreement", "compare": "comparison", "tune stops": "stops",
+    "train": "training", "focus": "agreement", "compare": "comparison", "tune stops": "stops", "tune cache": "cache",
     "evaluate parse": "trees", "evaluate trees": "trees",
     "-m laboratory.measurements.dependency_range": "dependency-range",
     "-m laboratory.measurements.tree_rnn_parameters": "parameters",

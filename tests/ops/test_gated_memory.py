@@ -112,20 +112,46 @@ def test_gates_of_steps_before_the_start_are_closed_except_the_initial_state():
     assert soft[0, 0, 0].item() == pytest.approx(1 / (1 + math.exp(-5)))
 
 
-@given(st.lists(st.floats(0, 1, allow_subnormal=False), min_size=2, max_size=14, unique=True), st.booleans())
+# Distances that are all different, and few values, so that many are equal.
+DISTANCES = st.lists(st.floats(0, 1, allow_subnormal=False), min_size=2, max_size=14, unique=True)
+TIED_DISTANCES = st.lists(st.sampled_from([0.0, 0.25, 0.5, 1.0]), min_size=2, max_size=14)
+
+
+def dependency_ranges(gates, *, half_open):
+    """The step and the earliest step that it reads, in order.
+
+    half_open: whether a gate of 1/2, which the paper's form gives equal distances, counts as open.
+    """
+    opened = gates > 0 if half_open else gates == 1
+    return [(step - max(int(row.sum()), 1), step) for step, row in enumerate(opened)]
+
+
+def partial_overlaps(ranges):
+    return [(one, other) for one in ranges for other in ranges if one[0] < other[0] < one[1] < other[1]]
+
+
+@given(DISTANCES | TIED_DISTANCES, st.booleans())
 def test_dependency_ranges_never_partially_overlap_at_infinite_temperature(distances, released):
-    """Appendix C: step t's memory reaches back to l_t, and no two ranges [l_t, t] cross when memory is long enough."""
+    """Appendix C, for a memory that is as long as the sentence."""
     column = torch.tensor(distances, dtype=torch.float64)[:, None]
-    steps = len(column)
-    tape = torch.full((steps, 1), math.inf, dtype=torch.float64)
+    tape = torch.full((len(column), 1), math.inf, dtype=torch.float64)
     comparison = GateComparison(math.inf, 1.0 if released else 0.0, hard=True)
-    gates = slot_gates(column, column, tape, steps, comparison, count_self=released)[:, 0]
-    assert set(gates.unique().tolist()) <= {0.0, 1.0}
-    reach = [t - max(int(row.sum()), 1) for t, row in enumerate(gates)]  # the earliest step in t's memory
-    ranges = [(start, t) for t, start in enumerate(reach)]
-    for start, end in ranges:
-        for other_start, other_end in ranges:
-            assert not (start < other_start < end < other_end)
+    gates = slot_gates(column, column, tape, len(column), comparison, count_self=released)[:, 0]
+
+    has_ties = len(set(distances)) < len(distances)
+    assert has_ties or set(gates.unique().tolist()) <= {0.0, 1.0}
+    assert (gates[:, :-1] >= gates[:, 1:]).all()  # so a range has no holes
+    for half_open in (True, False):
+        assert not partial_overlaps(dependency_ranges(gates, half_open=half_open))
+
+
+def test_dependency_ranges_overlap_if_the_memory_is_shorter_than_the_sentence():
+    rising = torch.arange(4, dtype=torch.float64)[:, None]
+    tape = torch.full((2, 1), math.inf, dtype=torch.float64)
+    gates = slot_gates(rising, rising, tape, 2, GateComparison(math.inf, 1.0, hard=True), count_self=True)[:, 0]
+    ranges = dependency_ranges(gates, half_open=True)
+    assert ranges[2:] == [(0, 2), (1, 3)]
+    assert ((0, 2), (1, 3)) in partial_overlaps(ranges)
 
 
 def test_a_second_backward_through_the_reader_gives_the_same_gradients():

@@ -399,7 +399,7 @@ def _add_run(row: RecipeRuns, result: TrainingResult, trees: TreebankEvaluation 
     Models that are trained by counting stay on the CPU.
     """
     if row.epoch_tokens is None:
-        row.epoch_tokens = _epoch_tokens(row.recipe, result.folder)
+        row.epoch_tokens = count_epoch_tokens(row.recipe, result.folder)
     bundle = read_model(result.folder)
     row.parameters = bundle.model.parameter_count
     row.vocabulary = frozenset(bundle.vocabulary.tokens) - {bundle.vocabulary.begin, bundle.vocabulary.end}
@@ -458,8 +458,13 @@ def _by_units(recipes: Mapping[str, LanguageModelRecipe]) -> dict[str, dict[str,
     return groups
 
 
-def _epoch_tokens(recipe: LanguageModelRecipe, folder: Path) -> int:
-    """Return the number of tokens that an epoch of training predicts, including predicted ends of sentences."""
+def count_epoch_tokens(recipe: LanguageModelRecipe, folder: Path) -> int:
+    """Return the number of tokens that an epoch of training predicts, including predicted ends of sentences.
+
+    Args:
+        recipe: of a trained model.
+        folder: of the model.
+    """
     if isinstance(recipe, TreeRecipe):
         sizes = map(len, dependency_trees(recipe.trees.train))
         most = recipe.batches.maximum_words
