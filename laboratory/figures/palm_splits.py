@@ -1,9 +1,11 @@
 """PaLM: left and right splits of untrained models by seed, and of trained ones.
 
-    python -m laboratory.figures.palm_splits NAME=MODEL [NAME=MODEL ...] --treebank WSJ -o docs/images/palm-splits.svg
+    python -m laboratory.figures.palm_splits --untrained NAME=RECIPE --text TEXT --treebank WSJ -o splits.svg
+    python -m laboratory.figures.palm_splits NAME=MODEL [NAME=MODEL ...] --treebank WSJ -o splits.svg
+    python -m laboratory.figures.palm_splits -o docs/images/palm-splits.svg
 
 Each point is the trees of one model: the percentage of splits that separate the last word from the rest (left) or the
-first (right). The untrained models have the settings and vocabulary of the first model and random weights. Trees are
+first (right). Untrained models have the settings of a recipe, the vocabulary of a text, and initial weights. Trees are
 decoded by the published greedy algorithm. The published points are from Peng, Schwartz and Smith 2019. --store FILE
 also writes the points as JSON, for `laboratory.results add palm-splits`. Without models, the stored points are drawn.
 """
@@ -12,11 +14,14 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from statistics import fmean, stdev
 
+import torch
+
 from laboratory.figures import shared
-from laboratory.results.store import stored_report, with_head
+from laboratory.results.store import stored_runs, with_head
 from syntaxlm.api.model import load
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import to_json, write_text
@@ -26,7 +31,9 @@ from syntaxlm.drawing.plots import FAINT, Plot, Point, draw_points, label_axes, 
 from syntaxlm.evaluation.trees import gold_trees, protocol_named, with_fresh_weights
 from syntaxlm.models.abilities import ParsesSentences
 from syntaxlm.parsing.structure import structure_of
-from syntaxlm.storage.folder import ModelBundle
+from syntaxlm.storage.folder import ModelBundle, ModelSettings
+from syntaxlm.training.language_model import TextTask
+from syntaxlm.training.recipe import TextRecipe, read_recipe
 from syntaxlm.trees.decoding import SpanRule
 from syntaxlm.trees.f1 import score
 from syntaxlm.trees.spans import SpanSets
@@ -44,14 +51,36 @@ def splits(predicted: SpanSets, gold: SpanSets, protocol: str) -> Point:
     return shape.left, shape.right
 
 
-def points(
-    models: Sequence[tuple[str, ModelBundle]], treebank: str, seeds: int, protocol: str
-) -> dict[str, list[Point]]:
-    """(left, right) by series: untrained models, trained models by name, the gold trees.
+def untrained(recipe: str, text: str) -> ModelBundle:
+    """Return a model with the settings of a recipe and the vocabulary of a text, before training."""
+    settings = read_recipe(recipe, {"text.train": text, "text.valid": text, "text.test": None})
+    assert isinstance(settings, TextRecipe)
+    task = TextTask(settings, torch.device("cpu"))
+    mode = settings.mode
+    stored = ModelSettings(settings.model, settings.text.normaliser, mode.carry_state, mode.predict_eos)
+    return ModelBundle(task.model, stored, task.vocabulary)
 
-    Raises InputError for a model without span scores.
+
+def points(
+    trained: Sequence[tuple[str, ModelBundle]],
+    fresh: Sequence[tuple[str, ModelBundle]],
+    treebank: str,
+    seeds: int,
+    protocol: str,
+) -> dict[str, list[Point]]:
+    """Return (left, right) by series: untrained models, trained models by name, the gold trees.
+
+    Args:
+        trained: models by name; seeds may share a name.
+        fresh: models by name, of which only settings and vocabulary are used.
+        treebank: gold trees.
+        seeds: number of untrained models of each name.
+        protocol: of the sentences that are counted.
+
+    Raises:
+        InputError: for a model without span scores.
     """
-    for name, model in models:
+    for name, model in (*trained, *fresh):
         if not isinstance(model.model, ParsesSentences) or RULE not in model.model.decoders:
             raise InputError(f"{name}: found a model of type {model.settings.model.name}; expected a PaLM")
     read = read_treebank(treebank, "ptb-keep")
@@ -61,16 +90,19 @@ def points(
         tokens = treebank_tokens(read, model.normaliser)
         return splits(structure_of(model, tokens, labels=False).decode(RULE), gold, protocol)
 
-    fresh = (with_fresh_weights(models[0][1], seed) for seed in range(seeds))
-    found = {f"untrained, {seeds} seeds": [of(model) for model in progress_bar(fresh, "untrained models", seeds)]}
-    for name, model in models:
+    found: dict[str, list[Point]] = {}
+    for name, model in fresh:
+        redrawn = (with_fresh_weights(model, seed) for seed in range(seeds))
+        found[f"{name}, {seeds} seeds"] = [of(one) for one in progress_bar(redrawn, name, seeds)]
+    for name, model in trained:
         found.setdefault(name, []).append(of(model))
     return found | {"gold trees": [splits(gold, gold, protocol)]}
 
 
 def stored_points() -> dict[str, list[Point]]:
     """(left, right) by series, as stored."""
-    series = stored_report("palm-splits")["series"]
+    reports = sorted(stored_runs("palm-splits"), key=lambda run: run.run)
+    series = dict(chain.from_iterable(run.report["series"].items() for run in reports))
     return {name: [(left, right) for left, right in some] for name, some in series.items()}
 
 
@@ -100,19 +132,25 @@ def _spread(name: str, some: Sequence[Point]) -> str:
 def main() -> tuple[Plot, argparse.Namespace]:
     parser = shared.options(__doc__)
     parser.add_argument("models", nargs="*", metavar="NAME=MODEL", help="trained models; seeds may share a name")
+    parser.add_argument("--untrained", nargs="+", default=[], metavar="NAME=RECIPE", help="models without training")
+    parser.add_argument("--text", metavar="FILE", help="text whose words the untrained models know")
     parser.add_argument("--treebank", metavar="TREEBANK")
     parser.add_argument("--seeds", type=int, default=25, metavar="N", help="number of untrained models; default 25")
     parser.add_argument("--protocol", default="wsj40", metavar="NAME", help="default wsj40")
     parser.add_argument("--store", type=Path, metavar="FILE", help="write the points as JSON")
     chosen = parser.parse_args()
-    if not chosen.models:
+    if not chosen.models and not chosen.untrained:
         return picture(stored_points()), chosen
-    if chosen.treebank is None:
-        raise InputError("expected --treebank with the models")
-    models = [(name, load(path)) for name, path in shared.named(chosen.models)]
-    found = points(models, chosen.treebank, chosen.seeds, chosen.protocol)
+    if chosen.treebank is None or (chosen.untrained and chosen.text is None):
+        raise InputError("expected --treebank with the models, and --text with untrained ones")
+    trained = [(name, load(path)) for name, path in shared.named(chosen.models)]
+    fresh = [(name, untrained(recipe, chosen.text)) for name, recipe in shared.named(chosen.untrained)]
+    found = points(trained, fresh, chosen.treebank, chosen.seeds, chosen.protocol)
     if chosen.store is not None:
-        facts = {"schema_version": 1, "treebank": chosen.treebank, "protocol": chosen.protocol, "decoder": RULE}
+        facts = {
+            "schema_version": 1, "treebank": chosen.treebank, "protocol": chosen.protocol, "decoder": RULE,
+            "parameters": (trained or fresh)[0][1].model.parameter_count,
+        }  # fmt: skip
         write_text(to_json(with_head(facts | {"series": found}), indent=2) + "\n", chosen.store)
     return picture(found), chosen
 

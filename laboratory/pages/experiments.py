@@ -206,7 +206,7 @@ def _speed(one: Entry) -> Measured:
 
 def _splits(one: Entry) -> Measured:
     """Shares of left and of right splits, in percent, or one of them (`side: right`)."""
-    run = stored_run("palm-splits")
+    run = stored_run("palm-splits", run=one.get("run", ""))
     series = run.report["series"][one["splits"]]
     sides = {name: Figure.of(values) for name, values in zip(("left", "right"), zip(*series, strict=True), strict=True)}
     if "side" in one:

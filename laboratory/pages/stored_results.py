@@ -29,6 +29,8 @@ EVALUATION_SETS = {
     "wsj": EvaluationSet("wsj"),
     "wsj-first-half": EvaluationSet("wsj-first-half"),
     "wsj-second-half": EvaluationSet("wsj-second-half"),
+    "wsj-second-half10": EvaluationSet("wsj-second-half", "wsj10", 10),
+    "wsj-second-half40": EvaluationSet("wsj-second-half", "wsj40", 40),
     "prpn": EvaluationSet("wsj", "prpn"),
     "wsj10": EvaluationSet("wsj", max_words=10),
     "prpn10": EvaluationSet("wsj", "prpn", 10),

@@ -27,6 +27,7 @@ from laboratory.results.store import select, stored_report
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.models.batches import TokenBatch
+from syntaxlm.training.recipe import read_recipe
 from tests.docs.examples import ROOT
 from tests.drawing.reading import assert_same_plot, drawn, of_role, read_svg, styled_roles, tooltip, used_roles
 from tests.fresh_models import fresh, layered
@@ -91,15 +92,23 @@ def test_induced_trees_are_of_the_first_sentences_of_the_lengths_asked_for(treeb
 
 
 def test_splits_are_those_of_the_trees(treebank):
-    found = palm_splits.points([("trained", fresh("palm"))], treebank, 2, "wsj40")
+    models = [("trained", fresh("palm"))], [("untrained", fresh("palm"))]
+    found = palm_splits.points(*models, treebank, 2, "wsj40")
     assert [len(points) for points in found.values()] == [2, 1, 1]
     # Of the three gold spans of three words or more, one separates the first word (VP), one the last (second S).
     assert found["gold trees"] == [(pytest.approx(100 / 3), pytest.approx(100 / 3))]
     assert all(0 <= left + right <= 100 + 1e-9 for points in found.values() for left, right in points)
-    assert found == palm_splits.points([("trained", fresh("palm"))], treebank, 2, "wsj40")
+    assert found == palm_splits.points(*models, treebank, 2, "wsj40")
     assert "untrained, 2 seeds" in texts(palm_splits.picture(found).svg())
     with pytest.raises(InputError, match="expected a PaLM"):
-        palm_splits.points([("prpn", fresh("prpn"))], treebank, 2, "wsj40")
+        palm_splits.points([("prpn", fresh("prpn"))], [], treebank, 2, "wsj40")
+
+
+def test_an_untrained_model_has_the_settings_of_its_recipe_and_the_words_of_the_text(tmp_path):
+    (tmp_path / "text.txt").write_text("the cat sees the dog\nthe cat sees\n")
+    model = palm_splits.untrained("palm-gum-small", str(tmp_path / "text.txt"))
+    assert model.settings.model == read_recipe("palm-gum-small").model
+    assert set(model.vocabulary.tokens) - {"<unk>", "<eos>"} == {"the", "cat", "sees"}
 
 
 def test_generated_trees_have_the_lengths_asked_for_and_labels_if_the_model_reads_them():

@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from syntaxlm.api.model_report import write_report
+from syntaxlm.models.palm import SpanAttention
 from syntaxlm.storage.folder import read_model, write_model
 from syntaxlm.training.result import read_result
 from tests.stored_models import kernels, measurements
@@ -89,11 +91,17 @@ def with_intended_differences(name: str, section: str, values: Any) -> Any:
     """The recorded values as the present version must give them where it differs on purpose."""
     if (name, section) == ("lstm-open", "surprisals"):  # EOS is not predicted, so a stream has no surprisal of it
         return values | {"carry": [bits[:-1] for bits in values["carry"]]}
+    if name.startswith("palm") and section == "evaluate_parsing":  # initial weights are others
+        return {part: figures for part, figures in values.items() if part != "random weights"}
     return values
 
 
 @pytest.mark.parametrize(("name", "section"), sections())
-def test_stored_model_gives_the_recorded_figures(name: str, section: str, tmp_path: Path) -> None:
+def test_stored_model_gives_the_recorded_figures(
+    name: str, section: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if name == "palm-rb":  # scores by length were not scaled
+        monkeypatch.setattr(SpanAttention, "length_scores", lambda layer, maximum: torch.arange(1.0, maximum + 1))
     expected = with_intended_differences(name, section, recorded(name)[section])
     found = list(differences(measured(name, section, tmp_path), expected, *TOLERANCE.get(section, OTHER)))
     assert not found, f"{len(found)} differences:\n" + "\n".join(found[:20])
