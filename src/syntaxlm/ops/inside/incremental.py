@@ -302,56 +302,48 @@ class _Chart:
 
     def sentence_spans(self) -> Tensor:
         """Return the probabilities of spans given the ended sentence: (B, n, n)."""
-        length = self.words.shape[1]
-        whole = self.inside[:, 0, length - 1] @ self.root
-        start = torch.zeros_like(self.inside)
-        start[:, 0, length - 1] = self.root / whole[:, None]
-        return self._spans(None, start[:, None])[:, 0]
+        whole = self.inside[:, 0, -1] @ self.root
+        return self._spans(None, self.root / whole[:, None])[:, 0]
 
     def closed_spans(self) -> Tensor:
         """Return the probabilities of spans that end before the last word read, for each prefix: (B, n, n, n)."""
         batch, length, _, size = self.inside.shape
         together = max(1, _OUTSIDE_TOGETHER // (batch * length**2 * size))
-        parts = []
-        for first in range(0, length, together):
-            # The first complete left children on the way to the incomplete part of the derivation.
-            last_read = torch.arange(first, min(length, first + together), device=self.words.device)
-            begun = self.begun_rights[:, 1:, last_read].permute(0, 2, 1, 3)  # (B, T, j, R), of c(j + 1, t)
-            is_closed = torch.arange(length - 1, device=self.words.device) < last_read[:, None]
-            begun = torch.where(is_closed[..., None], begun, 0)
-            direct = self.reached[:, None, :length, None] * begun[:, :, None]
-            parts.append(self._spans(direct, None))
-        return torch.cat(parts, 1)
+        every = torch.arange(length, device=self.words.device)
+        return torch.cat([self._spans(last_read, None) for last_read in every.split(together)], 1)
 
-    def _spans(self, direct: Tensor | None, outside: Tensor | None) -> Tensor:
-        """Return the probabilities of spans from the outside probabilities at which the recursion starts.
+    def _spans(self, last_read: Tensor | None, whole: Tensor | None) -> Tensor:
+        """Return the probabilities of spans, (B, k, n, n), from outside probabilities.
 
         Args:
-            direct: (B, T, n, n - 1, R), of spans as complete left children of incomplete parents; None for none.
-            outside: (B, T, n, n, R), of spans without a parent; None for none.
+            last_read: (k,), the last words of prefixes; spans that end earlier are wanted. None: k = 1, the ended
+                sentence.
+            whole: (B, R), the outside probability of the ended sentence; None for prefixes.
         """
-        length = self.words.shape[1]
-        every = torch.arange(length, device=self.words.device)
-        if outside is None:
-            assert direct is not None
-            outside = direct.new_zeros(*direct.shape[:3], length, direct.shape[4])
-        for width in range(length - 1, 1, -1):
-            first = every[: length - width + 1]
-            last = first + width - 1
-            # As left children, their parents end later; as right children, their parents begin earlier.
-            later, earlier = (first + width)[:, None] + every, first[:, None] - 1 - every
-            is_later, is_earlier = later < length, earlier >= 0
-            later, earlier = later.clamp(max=length - 1), earlier.clamp(min=0)
-            next_words = (last + 1).clamp(max=length - 1)[:, None]
-            siblings = torch.where(is_later[..., None], self.rights[:, next_words, later], 0)
-            as_left = torch.einsum("btikr,bikr->btir", outside[:, :, first[:, None], later], siblings)
-            siblings = torch.where(is_earlier[..., None], self.lefts[:, earlier, (first - 1).clamp(min=0)[:, None]], 0)
-            as_right = torch.einsum("btikr,bikr->btir", outside[:, :, earlier, last[:, None]], siblings)
-            if direct is not None:
-                within = last < length - 1
-                as_left[:, :, within] += direct[:, :, first[within], last[within]]
-            outside[:, :, first, last] = as_left @ self.left + as_right @ self.right
-        return torch.einsum("btijr,bijr->btij", outside, self.inside)
+        batch, length, _, size = self.inside.shape
+        prefixes = 1 if last_read is None else len(last_read)
+        lefts, rights = self.lefts.permute(0, 3, 1, 2).contiguous(), self.rights.permute(0, 3, 1, 2).contiguous()
+        outside = lefts.new_zeros(batch, size, prefixes, length, length)
+        for first in range(length - 1):
+            # As a right child: of all parents that begin earlier and end at the same word.
+            siblings = lefts[:, :, :first, first - 1] if first else lefts[:, :, :0, 0]
+            as_right = torch.matmul(siblings[:, :, None, None], outside[:, :, :, :first])[:, :, :, 0]
+            own = torch.einsum("brtj,rs->bstj", as_right, self.right)
+            if last_read is not None:  # as the last complete left child on the way to what is still incomplete
+                begun = self.begun_rights[:, 1:, last_read].permute(0, 3, 2, 1)
+                is_closed = torch.arange(1, length, device=last_read.device) <= last_read[:, None]
+                direct = self.reached[:, first, :, None, None] * torch.where(is_closed, begun, 0)
+                own[..., :-1] += torch.einsum("brtj,rs->bstj", direct, self.left)
+            elif first == 0 and whole is not None:
+                own[..., 0, -1] = whole
+
+            # As a left child: of all parents that begin at the same word and end later; the latest come first.
+            outside[:, :, :, first, -1] = own[..., -1]
+            for last in range(length - 2, first, -1):
+                siblings = rights[:, :, last + 1, last + 1 :, None]
+                as_left = torch.matmul(outside[:, :, :, first, last + 1 :], siblings)[..., 0]
+                outside[:, :, :, first, last] = own[..., last] + torch.einsum("brt,rs->bst", as_left, self.left)
+        return torch.einsum("brtij,bijr->btij", outside, self.inside)
 
 
 def factored(rules: Rules) -> FactoredRules:
