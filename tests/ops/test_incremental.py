@@ -9,7 +9,12 @@ import pytest
 import torch
 
 from syntaxlm.ops.inside import FactoredRules, Layout, TableRules, posteriors
-from syntaxlm.ops.inside.incremental import bernoulli_divergence, derivation_entropies, incremental_beliefs
+from syntaxlm.ops.inside.incremental import (
+    belief_updates,
+    bernoulli_divergence,
+    derivation_entropies,
+    incremental_beliefs,
+)
 from tests.golden import INCREMENTAL_FILES
 from tests.ops.test_inside import RULES, text, word_log_probs
 
@@ -39,7 +44,8 @@ def test_equals_sums_over_all_continuations(path):
         values = {
             "prefix_log_probs": found.log_probs, "log_prob": found.sentence_log_probs, "open": found.open,
             "ended": found.ended, "depth": found.depth, "low": found.low, "tag": found.tags,
-            "next_tag": found.expected_tags, "update.1": found.updates(), "update.0.5": found.updates(0.5),
+            "next_tag": found.expected_tags, "update.1": belief_updates(found.spans),
+            "update.0.5": belief_updates(found.spans, 0.5),
             "lexical": lexical, "structural": structural, "entropy": entropies.prefixes,
             "entropy_of_parses": entropies.sentences,
         }  # fmt: skip

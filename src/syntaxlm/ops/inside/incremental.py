@@ -66,20 +66,6 @@ class IncrementalBeliefs(NamedTuple):
         """Expected number of constituents that contain word t: (B, n)."""
         return self.open + self.ended
 
-    def updates(self, order: float = 1.0) -> Tensor:
-        """Return the syntactic belief update of each word and of the end of the sentence, in bits: (B, n + 1).
-
-        It is the sum of the divergences of the beliefs before and after the word about the spans of earlier words.
-
-        Args:
-            order: alpha of the Renyi divergence; 1 is Kullback and Leibler's.
-        """
-        after, before = self.spans, torch.nn.functional.pad(self.spans[:, :-1], (0, 0, 0, 0, 1, 0))
-        divergences = bernoulli_divergence(after, before, order)
-        words = torch.arange(after.shape[-1], device=after.device)
-        is_earlier = words < torch.arange(after.shape[1], device=after.device)[:, None, None]  # the last word of a span
-        return torch.where(is_earlier, divergences, 0).sum((2, 3)) / math.log(2)
-
     def lexical_and_structural(self, emissions: Tensor) -> tuple[Tensor, Tensor]:
         """Return two parts of the surprisal of each word, in bits, both at least 0: (B, n) twice.
 
@@ -93,6 +79,22 @@ class IncrementalBeliefs(NamedTuple):
         ratios = torch.where(self.tags > 0, self.tags / self.expected_tags, 1)
         structural = (self.tags * ratios.log()).sum(-1)
         return lexical / math.log(2), structural / math.log(2)
+
+
+def belief_updates(spans: Tensor, order: float = 1.0) -> Tensor:
+    """Return the syntactic belief update of each word and of the end of the sentence, in bits: (..., n + 1).
+
+    It is the sum of the divergences of the beliefs after the word from those before it, about spans of earlier words.
+
+    Args:
+        spans: (..., n + 1, n, n), as in `IncrementalBeliefs`.
+        order: of the Renyi divergence; 1 is Kullback and Leibler's.
+    """
+    before = torch.nn.functional.pad(spans[..., :-1, :, :], (0, 0, 0, 0, 1, 0))
+    divergences = bernoulli_divergence(spans, before, order)
+    last_words = torch.arange(spans.shape[-1], device=spans.device)
+    is_earlier = last_words < torch.arange(spans.shape[-3], device=spans.device)[:, None, None]
+    return torch.where(is_earlier, divergences, 0).sum((-2, -1)) / math.log(2)
 
 
 def bernoulli_divergence(first: Tensor, second: Tensor, order: float = 1.0) -> Tensor:
