@@ -33,7 +33,7 @@ class BeliefMeasures:
     def of_tokens(self, first: int, after: int) -> dict[str, Any]:
         """Return the measures of a word with the tokens [first, after), or of the end of the sentence.
 
-        What tokens add, such as constituents that end, is summed. Other measures are those of the word's first token, or
+        What tokens add, such as constituents that end, is summed. Other measures are those of its first token, or
         after its last one. The end of a sentence is in no constituent.
         """
         beliefs = self.beliefs

@@ -32,6 +32,7 @@ from torch.autograd import forward_ad
 from syntaxlm.ops.inside.prefix import closure_of, prefix_log_probs
 from syntaxlm.ops.inside.rules import FactoredRules, Layout, Rules
 
+_ROUNDING = 1e-13  # of probabilities of spans
 _OUTSIDE_TOGETHER = 1 << 24  # outside probabilities of spans, for some prefixes at a time
 
 
@@ -90,6 +91,9 @@ def belief_updates(spans: Tensor, order: float = 1.0) -> Tensor:
         spans: (..., n + 1, n, n), as in `IncrementalBeliefs`.
         order: of the Renyi divergence; 1 is Kullback and Leibler's.
     """
+    spans = spans.clamp(
+        _ROUNDING, 1 - _ROUNDING
+    )  # what was certain but for rounding cannot become infinitely surprising
     before = torch.nn.functional.pad(spans[..., :-1, :, :], (0, 0, 0, 0, 1, 0))
     divergences = bernoulli_divergence(spans, before, order)
     last_words = torch.arange(spans.shape[-1], device=spans.device)
@@ -136,6 +140,7 @@ def incremental_beliefs(rules: Rules, emissions: Tensor, words: Tensor) -> Incre
     spans = torch.cat([chart.closed_spans(), chart.sentence_spans()[:, None]], 1)
     after = torch.arange(length, device=words.device)
     spans[:, after, :, after] = ended.permute(2, 0, 1)
+    spans = spans.clamp(0, 1)  # sums of rounded probabilities
 
     expected_tags = chart.expected_tags()
     return IncrementalBeliefs(
