@@ -19,6 +19,7 @@ FOLDERS = [Path(__file__).parent / "golden_data", *map(Path, filter(None, [os.en
 PRPN_FILES = sorted(path for folder in FOLDERS for path in folder.glob("prpn_*.npz"))
 ON_LSTM_FILES = sorted(path for folder in FOLDERS for path in folder.glob("on_lstm*.npz"))
 CCM_FILES = sorted(path for folder in FOLDERS for path in folder.glob("ccm*.npz"))
+INCREMENTAL_FILES = sorted(path for folder in FOLDERS for path in folder.glob("incremental*.npz"))
 PALM_FILES = sorted(path for folder in FOLDERS for path in folder.glob("palm*.npz"))
 
 _READER = {

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from syntaxlm.core.arrays import Numbers
 from syntaxlm.models.batches import Reads, State, TokenBatch, TreeBatch
 from syntaxlm.models.structures import DistancesAndHeights, Heads, SpanMarginals, Structure
 from syntaxlm.ops.sampling import TreeSpans
@@ -411,6 +412,44 @@ class ScoresTrees(ParsesSentences):
         """
 
 
+@dataclass(frozen=True)
+class TreeBeliefs:
+    """What follows about the tree of a sentence of n words from each of its beginnings, and from its end.
+
+    Arrays are in float64. Those of length n + 1 have the end of the sentence last. A constituent has two words or more.
+
+    Attributes:
+        spans: (n + 1, n, n), after each word, the probability that a span is a constituent, by first and last word.
+        open: (n,), expected number of constituents that begin at or before a word and end after it.
+        ended: (n,), expected number of constituents that end at the word.
+        low: (n,), probability that the smallest constituent around the word has at most three words.
+        entropies: (n + 1,), entropy of the derivation of the sentence after the word, in nats, with all that is not
+            read yet; infinite for a grammar whose derivations need not end.
+        lexical: (n + 1,), bits of the word's surprisal that are of the word given its preterminal.
+        structural: (n + 1,), bits that are of the preterminal given the words before.
+    """
+
+    spans: Numbers
+    open: Numbers
+    ended: Numbers
+    low: Numbers
+    entropies: Numbers
+    lexical: Numbers
+    structural: Numbers
+
+
+class HasTreeBeliefs(ScoresTokens):
+    """Knows after each word of a sentence how probable each constituent is."""
+
+    @abstractmethod
+    def tree_beliefs(self, sentences: Sequence[Sequence[int]]) -> list[TreeBeliefs]:
+        """Return the beliefs about each sentence.
+
+        Args:
+            sentences: their tokens, at least one each, without BOS and EOS.
+        """
+
+
 class ParsesDependencies(ParsesSentences):
     """Gives projective dependency trees: `word_values` of its structure's corpus has "heads".
 
@@ -637,6 +676,7 @@ MISSING_ABILITY: dict[type, str] = {
     LabelsSpans: "does not label spans",
     FindsBestTrees: "does not find the most probable trees (Viterbi)",
     ScoresTrees: "gives no probabilities of trees",
+    HasTreeBeliefs: "gives no probabilities of constituents after each word",
     HasGrammar: "has no grammar",
     HasMaps: "has no gates or attention",
     EncodesSentences: "does not encode sentences",

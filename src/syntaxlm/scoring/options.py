@@ -14,8 +14,18 @@ if TYPE_CHECKING:
     from syntaxlm.models.batches import TextMode
 
 Context = Literal["reset", "carry"]
-Measure = Literal["entropy", "entropy_reduction", "rank", "prefix_surprisal", "constituents_ended", "depth", "distance"]
+Measure = Literal[
+    "entropy", "entropy_reduction", "rank", "prefix_surprisal", "constituents_ended", "depth", "distance",
+    "belief_update", "belief_update_kl", "expected_ended", "expected_open", "expected_depth", "low_attachment",
+    "derivation_entropy", "derivation_entropy_reduction", "lexical_surprisal", "structural_surprisal",
+]  # fmt: skip
 TREE_MEASURES = frozenset(["constituents_ended", "depth", "distance"])
+BELIEF_MEASURES = frozenset(
+    [
+        "belief_update", "belief_update_kl", "expected_ended", "expected_open", "expected_depth", "low_attachment",
+        "derivation_entropy", "derivation_entropy_reduction", "lexical_surprisal", "structural_surprisal",
+    ]
+)  # fmt: skip
 MOST_NEXT_WORDS = 100
 MOST_SPILLOVER = 10  # previous words in a table of displayed words
 
@@ -50,7 +60,13 @@ class ScoreOptions(ReadingOptions, TextOptions):
             entropy_reduction: by how much the word lowers it; rank: of the word among all, 1 for the most probable;
             prefix_surprisal: -log2 of the probability of the sentence up to the word; constituents_ended: constituents
             of the best tree whose last word it is; depth: constituents around the word; distance: height in the tree
-            where the word and the one before it meet
+            where the word and the one before it meet. Of grammars, from all trees of what has been read:
+            belief_update: how much the word changes the probabilities of earlier constituents, in bits (Renyi's
+            divergence of order 1/2; _kl: of order 1); expected_ended, expected_open, expected_depth: expected number of
+            constituents that end at the word, that are still open after it, and around it; low_attachment: probability
+            that the smallest constituent around the word has at most three words; derivation_entropy: of the whole
+            derivation after the word, in bits, and derivation_entropy_reduction; lexical_surprisal and
+            structural_surprisal: two parts of the surprisal, of the word given its preterminal and of the preterminal
         next_words: add a column with the N most probable next words before each word, with their probabilities
     """
 
@@ -64,6 +80,16 @@ class ScoreOptions(ReadingOptions, TextOptions):
         object.__setattr__(self, "measures", tuple(self.measures))  # hashable, also if given as a list
         if self.given is not None and self.context == "carry":
             raise InputError('given: found with the context "carry"; expected sentences that are read by themselves')
+        if self.beliefs and self.context == "carry":
+            raise InputError(
+                f'measure {self.beliefs[0]}: found with the context "carry"; expected sentences that are read by'
+                " themselves"
+            )
+
+    @property
+    def beliefs(self) -> list[Measure]:
+        """The measures that are of the probabilities of constituents after each word."""
+        return [name for name in self.measures if name in BELIEF_MEASURES]
 
     @property
     def predictions(self) -> int | None:

@@ -28,8 +28,9 @@ from syntaxlm.core.text_files import LINES_TOGETHER
 from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.data.dependencies import DependencyCorpus, read_words
 from syntaxlm.data.treebanks import dependency_trees
-from syntaxlm.models.abilities import GeneratesTrees, PredictsNextToken
+from syntaxlm.models.abilities import GeneratesTrees, HasTreeBeliefs, PredictsNextToken
 from syntaxlm.reports.tables import Column, Columns
+from syntaxlm.scoring.beliefs import BeliefMeasures, belief_measures
 from syntaxlm.scoring.engine import Predictions, ScoredTokens, Scorer, TokenStream
 from syntaxlm.scoring.options import TREE_MEASURES, ScoreOptions
 from syntaxlm.storage.folder import ModelBundle
@@ -61,6 +62,20 @@ MEASURES = {
     "constituents_ended": Column("integer", "constituents of the best tree whose last word it is"),
     "depth": Column("integer", "constituents of the best tree around the word, the sentence included"),
     "distance": Column("integer", "height in the best tree where it meets the word before it; missing for the first"),
+    "belief_update": Column(
+        "number", "change of the probabilities of constituents of earlier words, in bits, order 1/2", ".3f"
+    ),
+    "belief_update_kl": Column("number", "the same by Kullback and Leibler's divergence", ".3f"),
+    "expected_ended": Column("number", "expected number of constituents that end at the word", ".2f"),
+    "expected_open": Column("number", "expected number of constituents that are open after the word", ".2f"),
+    "expected_depth": Column("number", "expected number of constituents around the word", ".2f"),
+    "low_attachment": Column("number", "probability that the smallest one around it has at most three words", ".2f"),
+    "derivation_entropy": Column("number", "entropy of the whole derivation after the word, in bits", ".1f"),
+    "derivation_entropy_reduction": Column(
+        "number", "by how much the word lowers it, at least 0; missing for the first word", ".1f"
+    ),
+    "lexical_surprisal": Column("number", "surprisal of the word given its preterminal, in bits", ".2f"),
+    "structural_surprisal": Column("number", "surprisal of its preterminal, in bits", ".2f"),
     "next_words": Column("text", "most probable next tokens before the word, each with its probability"),
 }
 
@@ -157,6 +172,8 @@ def surprisals_of(
     scorer = Scorer.of(bundle, options.mode(bundle.mode))
     if options.predictions is not None:
         bundle.require(PredictsNextToken, "entropy, rank and next words")
+    if options.beliefs:
+        bundle.require(HasTreeBeliefs, f"the measure {options.beliefs[0]}")
 
     def text_surprisals(lines: Iterable[str]) -> Iterator[list[WordSurprisal]]:
         stream = scorer.stream(best=options.predictions) if scorer.mode.carry_state else None
@@ -181,10 +198,13 @@ def _rows(
         read = reader.read(chunk, first)
         ids = read.by_line(read.ids.tolist())
         scored: list[ScoredTokens] = []
+        beliefs: dict[tuple[int, ...], BeliefMeasures] = {}
         if sentences := [[*given, *line_ids] for line_ids in ids if line_ids]:
             corpus = EncodedCorpus.from_sentences(sentences)
             corpus.line_numbers = np.flatnonzero([bool(line_ids) for line_ids in ids]) + first
             scored = list(scorer.tokens(corpus, best=options.predictions)) if stream is None else [stream.read(corpus)]
+            if options.beliefs:
+                beliefs = belief_measures(scorer, corpus)
         nats = [part.log_probs.double().cpu().numpy() for part in scored]
         bits = 0.0 - np.concatenate([[], *nats]) / math.log(2)  # never -0
         predictions = [part.predictions for part in scored if part.predictions is not None]
@@ -197,7 +217,9 @@ def _rows(
             if line_ids:
                 begin += len(given)
                 end = begin + len(line_ids) + ends
-            yield maker.rows(number, line, words, _LineTokens(bits[begin:end].tolist(), begin, distributions))
+            of_line = beliefs.get((*given, *line_ids)) if line_ids else None
+            tokens = _LineTokens(bits[begin:end].tolist(), begin, distributions, of_line, len(given))
+            yield maker.rows(number, line, words, tokens)
         first += len(chunk)
 
 
@@ -209,11 +231,15 @@ class _LineTokens:
         bits: the surprisal of each token.
         begin: index of the first token in `distributions`.
         distributions: the distributions of all tokens of several lines; None unless measures need them.
+        beliefs: of the line, with the words it continues; None unless measures need them.
+        given: number of tokens that the line continues.
     """
 
     bits: list[float]
     begin: int
     distributions: Predictions | None
+    beliefs: BeliefMeasures | None = None
+    given: int = 0
 
 
 class _RowMaker:
@@ -277,6 +303,8 @@ class _RowMaker:
             values["next_words"] = "; ".join(
                 f"{self.vocabulary.tokens[token]} {probability:.4g}" for token, probability in best
             )
+        if tokens.beliefs is not None:
+            values |= tokens.beliefs.of_tokens(tokens.given + first, tokens.given + after)
         return {name: values[name] for name in self.columns}
 
 

@@ -5,13 +5,15 @@ They also give the probability of every next word. C-PCFG, which does not, is in
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor
 
-from syntaxlm.models.abilities import ConstrainsWeights, PredictsNextToken, TokenScores
+from syntaxlm.core.iteration import batched
+from syntaxlm.models.abilities import ConstrainsWeights, HasTreeBeliefs, PredictsNextToken, TokenScores, TreeBeliefs
 from syntaxlm.models.batches import State, TokenBatch
+from syntaxlm.models.pcfg.beliefs import tree_beliefs
 from syntaxlm.models.pcfg.grammars import (
     HolographicGrammar,
     HolographicPCFGConfig,
@@ -27,13 +29,14 @@ from syntaxlm.models.sizes import check_chart
 from syntaxlm.ops.inside import Layout, NextWords, next_words, next_words_after_each, prefix_log_probs
 
 _PREFIX_PROBABILITIES_TOGETHER = 1 << 22  # most entries of a float64 chart of a group of sentences
+_BELIEFS_TOGETHER = 1 << 22  # most outside probabilities of all prefixes of a group of sentences
 _OTHER_VALUES_PER_SPAN = 12  # of float64, in prefix probabilities, besides the values of symbols: scales, places
 
 
 @model("simple-pcfg", SimplePCFGConfig)
 @model("tensor-pcfg", TensorPCFGConfig)
 @model("neural-pcfg", NeuralPCFGConfig)
-class PCFG(SentencePCFG, PredictsNextToken):
+class PCFG(SentencePCFG, PredictsNextToken, HasTreeBeliefs):
     """A grammar that also gives the probability of every next word, from prefix probabilities in float64.
 
     The state has all tokens of the prefix since BOS.
@@ -81,6 +84,26 @@ class PCFG(SentencePCFG, PredictsNextToken):
         return self._next(tokens, lengths), {"tokens": tokens}
 
     sentence_log_probs = SentencePCFG.sentence_log_probs  # type: ignore[assignment]  # faster than a sum over tokens
+
+    @torch.no_grad()
+    def tree_beliefs(self, sentences: Sequence[Sequence[int]]) -> list[TreeBeliefs]:
+        words = [(torch.tensor(sentence, device=self.device) - SPECIALS).clamp(min=0) for sentence in sentences]
+        all_emissions = self._all_tables()[1].double()
+        entropies = -(all_emissions.exp() * all_emissions).sum(0)
+        beliefs: dict[int, TreeBeliefs] = {}
+        for length in sorted(set(map(len, words))):
+            self._check_prefixes(length)
+            columns = [column for column, sentence in enumerate(words) if len(sentence) == length]
+            for some in batched(columns, max(1, _BELIEFS_TOGETHER // (length**3 * self.config.rule_rows))):
+                # The chart needs two words: a single word is repeated, and the second is ignored.
+                read = [words[column].repeat(2) if length == 1 else words[column] for column in some]
+                part = Sentences(torch.cat(read), (max(2, length),) * len(some))
+                tables = self._tables(part)
+                tables = tables._replace(words=tables.words.view(len(some), -1))
+                alone = self.unigrams[torch.stack([words[column][0] for column in some])]
+                found = tree_beliefs(tables, entropies, alone, self.one_word_share, length)
+                beliefs.update(zip(some, found, strict=True))
+        return [beliefs[column] for column in range(len(words))]
 
     def _check_prefixes(self, words: int) -> None:
         """Raise InputError if the prefix probabilities of a sentence do not fit in this machine's memory."""

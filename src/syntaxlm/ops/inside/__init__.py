@@ -1,7 +1,8 @@
 """The inside algorithm of probabilistic context-free grammars.
 
 `rules`: grammars, and the layout of charts.  `partition`: probabilities of sentences and posteriors of spans.
-`prefix`: probabilities of prefixes and of next words.  `best`: most probable derivations.  `sample`: samples of trees.
+`prefix`: probabilities of prefixes and of next words.  `incremental`: beliefs about the tree after each word.
+`best`: most probable derivations.  `sample`: samples of trees.
 
 They do not share one recursion over a semiring. Sums of large grammars are matrix products of scaled probabilities, in
 bfloat16 for training, 50 to 190 times as fast as the recursion in logarithms (`log_partition_reference`); a left-corner
@@ -9,6 +10,13 @@ closure needs float64; a maximum is no matrix product and needs back-pointers.
 """
 
 from syntaxlm.ops.inside.best import Derivation, best_derivations
+from syntaxlm.ops.inside.incremental import (
+    DerivationEntropies,
+    IncrementalBeliefs,
+    belief_updates,
+    derivation_entropies,
+    incremental_beliefs,
+)
 from syntaxlm.ops.inside.partition import Posteriors, log_partition, log_partition_reference, posteriors
 from syntaxlm.ops.inside.prefix import (
     NextWords,
@@ -23,14 +31,19 @@ from syntaxlm.ops.inside.sample import sample_trees
 
 __all__ = [
     "Derivation",
+    "DerivationEntropies",
     "FactoredRules",
+    "IncrementalBeliefs",
     "Layout",
     "NextWords",
     "Posteriors",
     "PrefixLogProbs",
     "Rules",
     "TableRules",
+    "belief_updates",
     "best_derivations",
+    "derivation_entropies",
+    "incremental_beliefs",
     "log_partition",
     "log_partition_reference",
     "next_words",

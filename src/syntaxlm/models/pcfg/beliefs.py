@@ -1,0 +1,62 @@
+"""What a reader believes about the tree of a sentence after each word, by a PCFG with sentences of one word."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from syntaxlm.models.abilities import TreeBeliefs
+from syntaxlm.models.pcfg.grammars import Tables
+from syntaxlm.ops.inside import derivation_entropies, incremental_beliefs
+
+
+@torch.no_grad()
+def tree_beliefs(
+    tables: Tables, emission_entropies: Tensor, alone: Tensor, share: Tensor, length: int
+) -> list[TreeBeliefs]:
+    """Return the beliefs about B sentences of n words.
+
+    With probability q, a sentence has one word. After the first word this is a possibility beside those of the grammar,
+    with a preterminal of its own; the second word excludes it.
+
+    Args:
+        tables: rules and emissions, with words of shape (B, max(2, n)); the second word of a single one is ignored.
+        emission_entropies: (t,), entropy of the words of each preterminal, in nats.
+        alone: (B,), natural logarithms of the probabilities of the first words in sentences of one word.
+        share: q.
+        length: n.
+    """
+    rules, emissions, words, _ = tables
+    grammar = incremental_beliefs(rules, emissions, words)
+    entropies = derivation_entropies(rules, emissions, words, emission_entropies)
+    lexical, structural = grammar.lexical_and_structural(emissions.double()[words])
+
+    # After the first word: the probability that there are more, and the parts of its surprisal.
+    log_more = torch.log1p(-share.double()) + grammar.log_probs[:, 0]
+    log_alone = share.double().log() + alone.double()
+    log_word = torch.logaddexp(log_more, log_alone)
+    more, only = (log_more - log_word).exp(), (log_alone - log_word).exp()
+    lexical[:, 0] = more * lexical[:, 0] - only * alone.double() / math.log(2)
+    structural[:, 0] = -log_word / math.log(2) - lexical[:, 0]
+    after_first = torch.special.entr(more) + torch.special.entr(only) + more * entropies.prefixes[:, 0]
+
+    # The end of the sentence has no word to choose, so its surprisal is structural.
+    if length > 1:
+        structural[:, 1] -= (log_more - log_word) / math.log(2)
+        end, parses = grammar.log_probs[:, -1] - grammar.sentence_log_probs, entropies.sentences
+    else:
+        end, parses = log_word - log_alone, torch.zeros_like(log_alone)
+    columns = [
+        grammar.spans[:, [*range(length), -1], :length, :length],
+        torch.cat([more[:, None] * grammar.open[:, :1], grammar.open[:, 1:length]], 1),
+        grammar.ended[:, :length],
+        torch.cat([more[:, None] * grammar.low[:, :1], grammar.low[:, 1:length]], 1),
+        torch.cat([after_first[:, None], entropies.prefixes[:, 1:length], parses[:, None]], 1),
+        torch.cat([lexical[:, :length], torch.zeros_like(end)[:, None]], 1),
+        torch.cat([structural[:, :length], end[:, None] / math.log(2)], 1),
+    ]
+    if length == 1:
+        columns[0] = torch.zeros_like(columns[0])
+    return [TreeBeliefs(*arrays) for arrays in zip(*(column.cpu().numpy() for column in columns), strict=True)]

@@ -1,0 +1,86 @@
+"""Measures of a grammar's beliefs about the tree after each word."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from syntaxlm.core.errors import InputError
+from syntaxlm.models.abilities import HasTreeBeliefs
+from syntaxlm.models.registry import model_types_with
+from syntaxlm.scoring.options import BELIEF_MEASURES, ScoreOptions
+from syntaxlm.scoring.surprisal import surprisals
+from syntaxlm.storage.folder import ModelBundle, ModelSettings
+from syntaxlm.text.normaliser_settings import NormaliserSettings
+from tests.fresh_models import fresh
+from tests.grammar_models import grammar
+
+LINES = ["the old cat sees a dog", "cat", "the dog", "", "a cat sleeps", "the old cat sees a dog"]
+ALL = ScoreOptions(measures=sorted(BELIEF_MEASURES))
+
+every_type = pytest.mark.parametrize("name", model_types_with(HasTreeBeliefs))
+
+
+@every_type
+def test_lexical_and_structural_surprisal_add_up_to_the_surprisal_of_every_word_and_end(name):
+    for words in surprisals(grammar(name), LINES, ALL):
+        for word in words:
+            parts = word.measures["lexical_surprisal"], word.measures["structural_surprisal"]
+            assert min(parts) > -1e-9
+            assert sum(parts) == pytest.approx(word.surprisal, abs=1e-9)
+        assert not words or words[-1].measures["lexical_surprisal"] == 0
+
+
+@every_type
+def test_sentences_read_together_have_the_beliefs_of_each_alone(name):
+    stored = grammar(name)
+    for line, words in zip(LINES, surprisals(stored, LINES, ALL), strict=True):
+        (alone,) = surprisals(stored, [line], ALL)
+        assert [word.measures for word in words] == [pytest.approx(word.measures, abs=1e-9) for word in alone]
+
+
+def test_after_the_first_word_the_sentence_may_be_this_word():
+    """Then it has no constituents: expectations are those of a grammar without such sentences, times the rest."""
+    without, shared = grammar("simple-pcfg", one_word_share=0.0), grammar("simple-pcfg", one_word_share=0.4)
+    (expected,), (found,) = (surprisals(stored, ["the old cat"], ALL) for stored in (without, shared))
+    word = 2 ** -expected[0].surprisal * 0.6
+    more = word / (word + 0.4 / len(shared.model.unigrams))
+    for name in ("expected_open", "expected_depth", "low_attachment"):
+        assert found[0].measures[name] == pytest.approx(more * expected[0].measures[name])
+        assert found[1].measures[name] == pytest.approx(expected[1].measures[name])
+    assert found[1].measures["structural_surprisal"] == pytest.approx(
+        expected[1].measures["structural_surprisal"] - np.log2(more)
+    )
+
+
+def test_words_of_several_tokens_add_up_and_ends_are_in_no_constituent():
+    stored = grammar("simple-pcfg")
+    settings = ModelSettings(stored.settings.model, NormaliserSettings(splitting="punctuation"))
+    stored = ModelBundle(stored.model, settings, stored.vocabulary)
+    options = dataclasses.replace(ALL, punctuation="keep")
+    together, apart = (next(iter(surprisals(stored, [line], options))) for line in ("the old, cat", "the old , cat"))
+    for name in ("belief_update", "belief_update_kl", "expected_ended", "lexical_surprisal"):
+        assert together[1].measures[name] == pytest.approx(apart[1].measures[name] + apart[2].measures[name])
+    assert together[1].measures["expected_open"] == pytest.approx(apart[2].measures["expected_open"])
+    assert together[1].measures["expected_depth"] == pytest.approx(apart[1].measures["expected_depth"])
+    assert together[-1].measures["expected_depth"] is None
+    assert together[-1].measures["belief_update"] > 0
+    assert together[0].measures["derivation_entropy_reduction"] is None
+
+
+def test_a_line_continues_the_given_words():
+    stored = grammar("simple-pcfg")
+    (whole,) = surprisals(stored, ["the old cat sleeps"], ALL)
+    (rest,) = surprisals(stored, ["cat sleeps"], ScoreOptions(measures=ALL.measures, given="the old"))
+    assert [word.measures for word in rest] == [pytest.approx(word.measures) for word in whole[2:]]
+
+
+def test_models_without_beliefs_and_streams_are_refused():
+    with pytest.raises(
+        InputError, match=r"so the measure belief_update cannot use it. Model types that can: .*simple-pcfg"
+    ):
+        list(surprisals(fresh("lstm"), LINES, ScoreOptions(measures=["belief_update"])))
+    with pytest.raises(InputError, match='measure expected_open: found with the context "carry"'):
+        ScoreOptions(measures=["expected_open"], context="carry")
