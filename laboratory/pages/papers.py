@@ -27,10 +27,22 @@ def published() -> dict[str, Any]:
     """Return published.yaml, without the runs of ours marked `if_stored` that are not stored yet."""
     found: dict[str, Any] = read_yaml(PUBLISHED)
     for row in (row for paper in found["experiments"].values() for row in paper["rows"] if "systems" in row):
-        row["systems"] = _without_missing(row["systems"])
+        leave_out_missing(row)
     for chosen in found["comparisons"].values():
         chosen["ours"] = _without_missing(chosen["ours"])
     return found
+
+
+def leave_out_missing(row: dict[str, Any]) -> None:
+    """Remove from a row of an experiment what is not stored yet, and the claims about it."""
+    ours = {one["system"] for one in row["systems"] if "here" in one}
+    row["systems"] = _without_missing(row["systems"])
+    missing = ours - {one["system"] for one in row["systems"] if "here" in one}
+    sides = [{side for side in claim.values() if isinstance(side, str)} for claim in row.get("claims", ())]
+    if not all(missing.isdisjoint(named) for named in sides):
+        kept = [claim for claim, named in zip(row["claims"], sides, strict=True) if missing.isdisjoint(named)]
+        row.pop("claims")
+        row |= {"claims": kept} if kept else {}
 
 
 def seeds(count: int) -> str:

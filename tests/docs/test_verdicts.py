@@ -16,7 +16,7 @@ from laboratory.pages.claims import (
     verdict,
     verdict_on,
 )
-from laboratory.pages.papers import published
+from laboratory.pages.papers import leave_out_missing, published
 from laboratory.pages.reproductions import FOUR_PAPERS, counts, overview, rows_of
 from laboratory.pages.stored_results import Figure
 from scipy import stats
@@ -115,6 +115,19 @@ def row(store):
     ]
     systems[0]["published"], systems[1]["published"] = "47.7 ± 1.5", 37.4
     return {"item": "Table 9", "measure": "F1", "why": "x", "systems": systems}
+
+
+def test_values_and_claims_of_runs_that_are_not_stored_are_left_out_if_they_say_so(row):
+    here = {"reports": "some", "scored_on": "wsj", "run": "missing"}
+    row["systems"][0]["if_stored"] = True
+    row["systems"].append({"system": "missing", "published": 50.0, "if_stored": True, "here": here})
+    row["claims"] = [{"higher": "missing", "than": "lstm"}, {"higher": "prpn", "than": "lstm"}]
+    only = {**row, "claims": [{"value": "missing"}]}
+    leave_out_missing(row)
+    assert [one.claim for one in decisions(row)] == ["prpn > lstm"]
+    assert [one["system"] for one in row["systems"] if "here" in one] == ["prpn", "lstm", "single"]
+    leave_out_missing(only)
+    assert verdict_on(only) is Verdict.NOT_RUN
 
 
 def test_claims_name_systems_numbers_or_stored_runs(row):
