@@ -181,4 +181,4 @@ def _run(here: Measured) -> str:
     if here.source is None:
         return ""
     experiment, run = here.source
-    return f"[{experiment}](../laboratory/results/{experiment}.jsonl)" + f" `{run}`" * bool(run)
+    return f"[{experiment}](../laboratory/results/{experiment}.jsonl)" + f": {run}" * bool(run)
