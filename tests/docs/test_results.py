@@ -116,6 +116,7 @@ NOT_MEASURED = {
     "9.8": "counted: the binary trees that the biased decoder reaches", "0.75": "an example of a setting",
     "3.7": "counted: million words of the English training text",
     "0.7": "counted: million words of the Icelandic training text", "0.035": "a default, the range of initial weights",
+    "0.0003": "a published learning rate",
     "1.2623": "in the output above it on the page", "1.2649": "KenLM's discount of the same counts",
 }  # fmt: skip
 

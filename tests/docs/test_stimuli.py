@@ -113,7 +113,7 @@ def test_the_model_knows_all_words_of_the_stimuli():
 
 def test_the_model_knows_all_words_of_the_sentences_in_readme():
     sentences = re.findall(r'"([A-Z][^"]+\.)"', (ROOT / "README.md").read_text(encoding="utf-8"))
-    assert len(sentences) >= 3
+    assert len(sentences) >= 2
     words = [word for one in syntaxlm.load("en").surprisal(sentences) for word in one]
     assert all(word.in_vocabulary for word in words)
 

@@ -31,7 +31,7 @@ SHARED = {
     "structures",
 }
 PARTS = {
-    "simple-pcfg": {"pcfg", "pcfg.derivations", "pcfg.grammars", "pcfg.networks", "pcfg.sentence_pcfg"},
+    "simple-pcfg": {"pcfg", "pcfg.beliefs", "pcfg.derivations", "pcfg.grammars", "pcfg.networks", "pcfg.sentence_pcfg"},
     "dmv-ccm": {"dmv", "ccm"},
 }
 """Modules that a model type needs, besides its own and those shared by all."""

@@ -139,10 +139,11 @@ def drop_weights(weight: Tensor, rate: float, rescaled: bool, training: bool) ->
 
 
 class Linear(nn.Linear):
-    """nn.Linear for many rows, (n, in) -> (n, out): see `affine`."""
+    """nn.Linear for many rows, (..., in) -> (..., out): see `affine`."""
 
     def forward(self, input: Tensor) -> Tensor:
-        return affine(input, self.weight, self.bias)
+        rows = affine(input.flatten(0, -2), self.weight, self.bias)
+        return rows.view(*input.shape[:-1], -1)
 
 
 class RMSNorm(nn.Module):

@@ -242,7 +242,8 @@ class PaLMBackbone(AWDBackbone):
             config.layer_dropout,
         )
         self.changes_loss = config.supervision_epochs > 0
-        self._learns_spans, self._learns_words = config.supervision > 0, not self.changes_loss
+        self._learns_spans = config.supervision > 0
+        self._learns_words = True
 
         for module in (*self.below.layers, *self.above.layers):
             _start_from_orthogonal_gates(cast(LSTMLayer, module))

@@ -91,9 +91,8 @@ def belief_updates(spans: Tensor, order: float = 1.0) -> Tensor:
         spans: (..., n + 1, n, n), as in `IncrementalBeliefs`.
         order: of the Renyi divergence; 1 is Kullback and Leibler's.
     """
-    spans = spans.clamp(
-        _ROUNDING, 1 - _ROUNDING
-    )  # what was certain but for rounding cannot become infinitely surprising
+    if order == 1:  # what was certain but for rounding cannot become infinitely surprising
+        spans = spans.clamp(_ROUNDING, 1 - _ROUNDING)
     before = torch.nn.functional.pad(spans[..., :-1, :, :], (0, 0, 0, 0, 1, 0))
     divergences = bernoulli_divergence(spans, before, order)
     last_words = torch.arange(spans.shape[-1], device=spans.device)
