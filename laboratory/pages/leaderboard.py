@@ -132,7 +132,8 @@ PARSERS = [
     Parser(
         "PaLM-S",
         "words and automatic trees of GUM",
-        "palm-s-gum-small",
+        "palm-gum",
+        run="palm-s",
         decoders=("greedy-sum", "greedy-right"),
         test_text="GUM",
     ),
