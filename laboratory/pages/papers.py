@@ -53,12 +53,18 @@ def _without_missing(systems: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the entries that are stored; of a missing one with a published value, all but the place of our value."""
     kept = []
     for one in systems:
-        ours = one.get("here", one)
-        if not one.get("if_stored") or all_parsed(ours["reports"], ours["scored_on"], run=ours["run"]):
+        if not one.get("if_stored") or _is_stored(one.get("here", one)):
             kept.append(one)
         elif "published" in one:
             kept.append({name: value for name, value in one.items() if name != "here"})
     return kept
+
+
+def _is_stored(ours: dict[str, Any]) -> bool:
+    """Return whether there are results of a run that is parsed or trained."""
+    if "training" in ours:
+        return bool(select(ours["training"], what="training", run=ours["run"]))
+    return bool(all_parsed(ours["reports"], ours["scored_on"], run=ours["run"]))
 
 
 def evaluated(one: dict[str, Any]) -> Runs:
