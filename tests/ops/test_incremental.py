@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -99,6 +100,16 @@ def test_prefixes_read_in_parts_equal_prefixes_read_together(monkeypatch):
     monkeypatch.setattr("syntaxlm.ops.inside.incremental._OUTSIDE_TOGETHER", 1)
     for found, together in zip(incremental_beliefs(rules, emissions, words), expected, strict=True):
         torch.testing.assert_close(found, together, rtol=0, atol=1e-13)
+
+
+def test_threads_compute_entropies_at_the_same_time():
+    rules, emissions, words = RULES["simple"](), word_log_probs(8, 4), text([9, 9]).view(2, 9)
+    emission_entropies = torch.ones(4, dtype=torch.float64)
+    expected = derivation_entropies(rules, emissions, words, emission_entropies)
+    with ThreadPoolExecutor(4) as threads:
+        asked = [threads.submit(derivation_entropies, rules, emissions, words, emission_entropies) for _ in range(12)]
+    for one in asked:
+        torch.testing.assert_close(one.result(), expected, rtol=0, atol=0)
 
 
 def test_sixty_words_do_not_underflow():

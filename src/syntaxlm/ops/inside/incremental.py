@@ -23,6 +23,7 @@ these formulas, and from 0 in tensors.
 from __future__ import annotations
 
 import math
+import threading
 from typing import NamedTuple
 
 import torch
@@ -32,6 +33,7 @@ from torch.autograd import forward_ad
 from syntaxlm.ops.inside.prefix import closure_of, prefix_log_probs
 from syntaxlm.ops.inside.rules import FactoredRules, Layout, Rules
 
+_FORWARD_MODE = threading.Lock()  # torch has one level of forward-mode differentiation in a process, not in a thread
 _ROUNDING = 1e-13  # of probabilities of spans
 _OUTSIDE_TOGETHER = 1 << 24  # outside probabilities of spans, for some prefixes at a time
 
@@ -196,7 +198,7 @@ def derivation_entropies(
     own = own + children[:, count:] @ emission_entropies.double()
     free = torch.linalg.solve(torch.eye(count).to(generation) - generation, own) if ends else torch.zeros_like(own)
 
-    with forward_ad.dual_level():
+    with _FORWARD_MODE, forward_ad.dual_level():
 
         def powers(probabilities: Tensor) -> Tensor:
             return forward_ad.make_dual(probabilities, torch.special.xlogy(probabilities, probabilities))
