@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
 from syntaxlm.core.declarations import Bounds, Options, Shown
 from syntaxlm.core.errors import InputError
@@ -14,18 +14,14 @@ if TYPE_CHECKING:
     from syntaxlm.models.batches import TextMode
 
 Context = Literal["reset", "carry"]
-Measure = Literal[
-    "entropy", "entropy_reduction", "rank", "prefix_surprisal", "constituents_ended", "depth", "distance",
+BeliefMeasure = Literal[
     "belief_update", "belief_update_kl", "expected_ended", "expected_open", "expected_depth", "low_attachment",
     "derivation_entropy", "derivation_entropy_reduction", "lexical_surprisal", "structural_surprisal",
 ]  # fmt: skip
-TREE_MEASURES = frozenset(["constituents_ended", "depth", "distance"])
-BELIEF_MEASURES = frozenset(
-    [
-        "belief_update", "belief_update_kl", "expected_ended", "expected_open", "expected_depth", "low_attachment",
-        "derivation_entropy", "derivation_entropy_reduction", "lexical_surprisal", "structural_surprisal",
-    ]
-)  # fmt: skip
+TreeMeasure = Literal["constituents_ended", "depth", "distance"]
+Measure = Literal["entropy", "entropy_reduction", "rank", "prefix_surprisal", TreeMeasure, BeliefMeasure]
+TREE_MEASURES = frozenset(get_args(TreeMeasure))
+BELIEF_MEASURES = frozenset(get_args(BeliefMeasure))
 MOST_NEXT_WORDS = 100
 MOST_SPILLOVER = 10  # previous words in a table of displayed words
 

@@ -336,10 +336,9 @@ def _misfits(
         faults.append(f"random: expected {len(usual):,} bytes")
     weights = [weight for optimiser in optimisers for weight in _weights(optimiser)]
     of_adam = [isinstance(optimiser, torch.optim.Adam) for optimiser in optimisers for _ in _weights(optimiser)]
-    fields: dict[str, set[str]] = {}
+    fields: dict[str, set[str]] = {}  # of the weights that Adam updates
     for name, tensor in parts["optimiser"].items():
         index, _, field_name = name.partition("/")
-        fields.setdefault(index, set()).add(field_name)
         place = int(index) if index.isascii() and index.isdigit() and len(index) < 10 else len(weights)
         if place >= len(weights):
             shape = None
@@ -347,10 +346,8 @@ def _misfits(
             shape = torch.Size()
         else:
             shape = weights[place].shape
+        if place < len(weights) and of_adam[place]:
+            fields.setdefault(index, set()).add(field_name)
         if tensor.shape != shape or not tensor.is_floating_point():
             faults.append(f"optimiser/{name} does not fit any weight of this model")
-    return faults + [
-        f"optimiser/{index} lacks its state"
-        for index, names in fields.items()
-        if not (index.isdigit() and int(index) < len(weights) and not of_adam[int(index)]) and not names >= _ADAM
-    ]
+    return faults + [f"optimiser/{index} lacks its state" for index, names in fields.items() if not names >= _ADAM]
