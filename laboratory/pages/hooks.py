@@ -16,21 +16,23 @@ from laboratory.pages.parts import with_parts, without_marks
 
 ROOT = Path(__file__).parents[2]
 DOCS, RESULTS = ROOT / "docs", "laboratory/results"
+_PYTHON = "reference/python"
+_OUTSIDE_DOCS = re.compile(rf"(\]\((?:\.\./)*)\.\./{RESULTS}/")
 _NOTEBOOK = re.compile(r"(\]\([\w./-]+)\.ipynb\)")
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Puts the pages of commands and packages into the navigation, after the first page of their section."""
+    """Put the pages of commands and inner packages into the navigation, after the page that introduces them."""
     pages = {
         "commands/index.md": [f"commands/{commands.page_name(name)}" for name in commands.all_commands()],
-        "reference/python/index.md": [f"reference/python/{name}" for name in reference.reference_pages()],
+        "explanation/architecture.md": [f"{_PYTHON}/{name}" for name in reference.reference_pages()],
     }
     _extend(config.nav or [], pages)
     return config
 
 
 def _extend(nav: list[Any], pages: dict[str, list[str]]) -> None:
-    """Replaces the entry of a section's first page by all pages of the section."""
+    """Replace the entry of such a page by a section with it and the pages that it introduces."""
     for entry in nav:
         for title, inner in entry.items() if isinstance(entry, dict) else ():
             if isinstance(inner, list):
@@ -41,7 +43,7 @@ def _extend(nav: list[Any], pages: dict[str, list[str]]) -> None:
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Adds the pages of packages and notebooks, and the stored results, which tables link to."""
-    made = {f"reference/python/{name}": text for name, text in reference.reference_pages().items()}
+    made = {f"{_PYTHON}/{name}": text for name, text in reference.reference_pages().items()}
     for path in sorted((DOCS / "notebooks").glob("*.ipynb")):
         made[f"notebooks/{path.stem}.md"] = notebook_page(path)
     for name, text in made.items():
@@ -52,12 +54,16 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Writes generated parts anew. A link to a notebook leads to its page, from other pages than this.
+    """Write generated parts anew. A link to a notebook leads to its page, from other pages than this.
 
-    Stored results are outside docs/ in the repository, and in the site itself.
+    Stored results are outside docs/ in the repository, and in the site itself. Readers who search the site look for
+    public names and for results, so inner packages and the experiment log are not searched.
     """
-    text = without_marks(with_parts(markdown)).replace(f"](../{RESULTS}/", f"]({RESULTS}/")
-    return text if page.file.src_uri.startswith("notebooks/") else _NOTEBOOK.sub(r"\1.md)", text)
+    name = page.file.src_uri
+    if name == "notebook.md" or (name.startswith(f"{_PYTHON}/") and name != f"{_PYTHON}/index.md"):
+        page.meta["search"] = {"exclude": True}
+    text = _OUTSIDE_DOCS.sub(rf"\1{RESULTS}/", without_marks(with_parts(markdown)))
+    return text if name.startswith("notebooks/") else _NOTEBOOK.sub(r"\1.md)", text)
 
 
 def on_page_content(html: str, **_: Any) -> str:

@@ -1,4 +1,4 @@
-"""F1 of published systems beside ours, minimal pairs by construction, and tests between models, for docs/papers.md."""
+"""F1 of published systems beside ours, minimal pairs by construction, and tests between models, for docs/papers."""
 
 from __future__ import annotations
 
@@ -112,13 +112,18 @@ def _ours(one: dict[str, Any]) -> Iterator[list[str]]:
                 place,
                 "",
                 "",
-                "`laboratory/results/baselines.jsonl`",
+                _stored("baselines"),
             ]
         return
-    found, source = f1_of(one), f"`laboratory/results/{one['reports']}.jsonl`"
+    found, source = f1_of(one), _stored(one["reports"])
     place = f"WSJ sample, {found.sentences:,}; `{found.protocol}`"
     name, f1 = f"**here: {one['system']}**", f"**{percent(found.f1)}**"
     yield [name, f1, one.get("data", "words of PTB"), place, f"`{found.decoder}`", found.seeds, source]
+
+
+def _stored(experiment: str) -> str:
+    """Return a link to the stored results of an experiment."""
+    return f"[{experiment}](../laboratory/results/{experiment}.jsonl)"
 
 
 _PAIRS = {"SN-PCFG": "simple-pcfg", "ON-LSTM": "on-lstm", "LSTM": "lstm"}  # runs of the experiment minimal-pairs

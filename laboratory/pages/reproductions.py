@@ -1,4 +1,4 @@
-"""docs/papers.md: every experiment of the papers with its verdict, its claims, and its values beside ours."""
+"""docs/papers.md and docs/papers: the experiments of the papers with verdicts, claims, and values beside ours."""
 
 from __future__ import annotations
 
@@ -14,6 +14,11 @@ from laboratory.pages.papers import published
 from laboratory.pages.stored_results import short
 
 FOUR_PAPERS = ("prpn", "on-lstm", "palm", "tree-rnn")
+# The pages in docs/papers, by their keys in published.yaml.
+PAGES = {
+    "prpn": "prpn", "on-lstm": "on-lstm", "palm": "palm", "tree-rnn": "tree-rnn", "structformer": "structformer",
+    "tree-reg": "tree-reg", "compared": "compared-systems", "pcfg": "neural-pcfgs",
+}  # fmt: skip
 _COUNTED = [verdict for verdict in Verdict if verdict is not Verdict.PICTURE]
 _GROUPS = {
     "PRPN": ("prpn",), "ON-LSTM": ("on-lstm",), "PaLM": ("palm",), "TreeRNN and TreeLSTM": ("tree-rnn",),
@@ -36,15 +41,16 @@ def rows_of(papers: Iterable[str]) -> list[Entry]:
 def overview() -> str:
     """The first table: the experiments of the four papers, with the values of their first claim."""
     heads = ["experiment", "published", "here", "seeds", "claims that hold", "verdict"]
-    return table(heads, (_overview_row(row) for row in rows_of(FOUR_PAPERS)))
+    return table(heads, (_overview_row(row, PAGES[paper]) for paper in FOUR_PAPERS for row in rows_of([paper])))
 
 
-def _overview_row(row: Entry) -> list[str]:
+def _overview_row(row: Entry, page: str) -> list[str]:
     decided, verdict = decisions(row), verdict_on(row)
     held = f"{_held(decided)} of {len(decided)}" if decided else ""
     label = f"{verdict}, one seed" if _undecided(decided) else str(verdict)
     seeds = str(decided[0].seeds or "") if decided else ""
-    return [f"[{row['item']}](#{_anchor(row['item'])})", row["finding"], _first_values(row), seeds, held, label]
+    section_link = f"[{row['item']}](papers/{page}.md#{_anchor(row['item'])})"
+    return [section_link, row["finding"], _first_values(row), seeds, held, label]
 
 
 def _first_values(row: Entry) -> str:
@@ -102,7 +108,7 @@ def experiments(paper: str) -> str:
 
 def section(row: Entry) -> str:
     """The section of an experiment: verdict and reasons, claims, and values."""
-    text = f"### {row['item']}\n\n**{verdict_on(row).capitalize()}.** {_sentence(row['why'])}"
+    text = f"## {row['item']}\n\n**{verdict_on(row).capitalize()}.** {_sentence(row['why'])}"
     if "about" in row:
         text += f" {_sentence(row['about'])}"
     if "recipe" in row:

@@ -1,4 +1,4 @@
-"""The tables of README.md, docs/results.md, docs/papers.md and other pages, from the stored results.
+"""The tables of README.md, docs/results.md, docs/papers and other pages, from the stored results.
 
 `python -m laboratory.pages.results` rewrites docs/leaderboard.csv and what stands between `<!-- results: NAME -->`
 and `<!-- end of results -->`.
@@ -25,7 +25,9 @@ from laboratory.pages.specified import specifications, specified_table
 
 ROOT = Path(__file__).parents[2]
 _NAMES = (
-    "results.md", "papers.md", "figures.md", "guides/bundled-models.md",
+    "results.md", "papers.md", "papers/published-f1.md",
+    *(f"papers/{name}.md" for name in reproductions.PAGES.values()),
+    "figures.md", "guides/bundled-models.md",
     "guides/ordinary-sentences.md", "models/ccm.md", "models/tree-rnn.md",
     "models/dmv.md", "models/prpn.md", "reference/speed.md",
     "guides/very-large-jobs.md", "explanation/trees-as-signal.md",
@@ -33,6 +35,7 @@ _NAMES = (
 PAGES = [ROOT / "README.md", *(ROOT / "docs" / name for name in _NAMES)]
 _BLOCK = re.compile(r"(<!-- results: (?P<name>\S+) -->\n).*?(<!-- end of results -->)", re.DOTALL)
 _MODELS = {"README.md": "docs/models", "bundled-models.md": "../models"}  # the folder of the models' pages
+_LINK = re.compile(r"\]\((?!https?://|#)")
 # Functions that give the block of their own name.
 _TABLES: tuple[Callable[[], str], ...] = (
     evaluations.compared_parsers, evaluations.languages, seeds.agreeing_seeds, seeds.decoder_gain, seeds.agreement,
@@ -70,7 +73,13 @@ def with_results(text: str, models: str) -> str:
 
 def generated(page: Path) -> str:
     """What a page should be."""
-    return with_results(page.read_text(encoding="utf-8"), _MODELS.get(page.name, "models"))
+    text = with_results(page.read_text(encoding="utf-8"), _MODELS.get(page.name, "models"))
+    return _BLOCK.sub(_linked_from_papers, text) if page.parent.name == "papers" else text
+
+
+def _linked_from_papers(block: re.Match[str]) -> str:
+    """Return a block whose links, which are written as seen from docs/, lead to the same pages from docs/papers/."""
+    return _LINK.sub("](../", block.group()).replace("](../papers/", "](")
 
 
 def without_results(text: str) -> str:

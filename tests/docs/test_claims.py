@@ -36,7 +36,7 @@ def test_layer_2_is_the_best_of_all_seeds_but_one():
     assert sorted(best) == ["2", "2", "2", "2", "3"]
     assert "layer 3 was best for one of five seeds" in TEXT
     assert best[2] == "3"
-    assert "In seed 3, layer 3 is the best" in page("papers.md")
+    assert "In seed 3, layer 3 is the best" in page("papers/on-lstm.md")
 
 
 def test_the_gain_of_the_biased_decoder_is_larger_for_trained_models():
@@ -58,7 +58,7 @@ def test_p_values_in_the_text_are_those_of_the_tests():
     def p_value(first, second):
         return stored_report("significance", first=first, second=second)["difference"]["p_value"]
 
-    assert f"(p = {p_value('ON-LSTM, biased', 'PRPN, biased'):.2f})" in page("papers.md")
+    assert f"(p = {p_value('ON-LSTM, biased', 'PRPN, biased'):.2f})" in page("papers/on-lstm.md")
     assert p_value("ON-LSTM, biased", "right branching") < 0.001
     assert p_value("PRPN, biased", "right branching") > 0.05
 
@@ -89,7 +89,7 @@ def test_every_decoder_is_in_the_list_and_explained():
 
 
 def test_published_values_of_dmv_are_the_same_on_all_pages():
-    for name in ("papers.md", "models/dmv.md"):
+    for name in ("papers/compared-systems.md", "models/dmv.md"):
         assert "62.7" in page(name)
         assert not re.search(r"\| (undirected|43\.2) \| 63\.7 \|", page(name))
 

@@ -115,7 +115,9 @@ COMMON = {
     "CNN", "HF-MRNN", "LDA", "LDepNgram", "LSA", "RNNME", "SCRNN", "UDepNgram",  # only quoted
 }  # fmt: skip
 _ABBREVIATION = re.compile(r"(?<![\w-])(?:[A-Z]\w*-)*\w*[A-Z]{2,}\w*(?:-[A-Za-z0-9]+)*(?![\w-])")
-_WHOLE = ["README.md", "docs/results.md", "docs/papers.md", *(f"docs/models/{path.name}" for path in MODEL_PAGES)]
+_PAPERS = (f"docs/papers/{path.name}" for path in (ROOT / "docs" / "papers").glob("*.md"))
+_MODELS = (f"docs/models/{path.name}" for path in MODEL_PAGES)
+_WHOLE = ["README.md", "docs/results.md", "docs/papers.md", *_PAPERS, *_MODELS]
 
 
 def test_the_glossary_has_every_abbreviation_of_readme_models_and_results_and_those_that_two_pages_use():
