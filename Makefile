@@ -26,7 +26,7 @@ $(VENV)/installed: pyproject.toml constraints.txt
 
 # What the tests need besides, all optional dependencies included; bytecode is compiled when it is first imported.
 $(VENV)/installed-test: $(VENV)/installed
-	$(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt --editable ".[test]"
+	$(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt --editable ".[test,docs]"
 	@touch $@
 
 quickstart: install
@@ -35,7 +35,7 @@ quickstart: install
 test: $(VENV)/installed-test
 	$(MAKE) --no-print-directory --jobs 2 lint pytest
 
-test-all: $(VENV)/installed-docs
+test-all: $(VENV)/installed-test
 	$(MAKE) --no-print-directory --jobs 2 lint pytest-all
 
 # The short tests with the lowest declared version of every dependency; torch as in constraints.txt.
@@ -50,7 +50,7 @@ test-lowest:
 pytest: $(VENV)/installed-test
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal
 
-pytest-all: $(VENV)/installed-docs
+pytest-all: $(VENV)/installed-test
 	SYNTAXLM_LONG_TESTS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal -m "long or not long"
 
 lint: $(VENV)/installed-test
@@ -63,12 +63,8 @@ lint: $(VENV)/installed-test
 benchmark: install test
 	$(BIN)/python -m laboratory.benchmarks.gated_memory
 
-docs: $(VENV)/installed-docs
+docs: $(VENV)/installed-test
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
-
-$(VENV)/installed-docs: $(VENV)/installed-test
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[docs]"
-	@touch $@
 
 clean:
 	rm -rf $(VENV) $(LOWEST) site .pytest_cache .mypy_cache .ruff_cache

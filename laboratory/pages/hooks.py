@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from html import escape, unescape
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ from laboratory.pages.parts import with_parts, without_marks
 ROOT = Path(__file__).parents[2]
 DOCS, RESULTS = ROOT / "docs", "laboratory/results"
 _PYTHON = "reference/python"
+_TABLE = re.compile("<table>.*?</table>", re.DOTALL)
+_HEAD, _CELL, _TAG = re.compile(r"<th[^>]*>(.*?)</th>", re.DOTALL), re.compile("<td"), re.compile("<[^>]+>")
 _OUTSIDE_DOCS = re.compile(rf"(\]\((?:\.\./)*)\.\./{RESULTS}/")
 _NOTEBOOK = re.compile(r"(\]\([\w./-]+)\.ipynb\)")
 
@@ -67,4 +70,16 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 
 
 def on_page_content(html: str, **_: Any) -> str:
-    return with_mathml(html)
+    return _TABLE.sub(_with_columns, with_mathml(html))
+
+
+def _with_columns(table: re.Match[str]) -> str:
+    """Return a table whose cells have the names of their columns, which a phone shows in front of the values."""
+    heads = [unescape(_TAG.sub("", head)) for head in _HEAD.findall(table.group())]
+    rows = table.group().split("<tr>")
+    return "<tr>".join(_named_cells(row, heads) for row in rows)
+
+
+def _named_cells(row: str, heads: list[str]) -> str:
+    names = iter(heads)
+    return _CELL.sub(lambda cell: f'{cell.group()} data-column="{escape(next(names, ""))}"', row)
