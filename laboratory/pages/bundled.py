@@ -7,11 +7,37 @@ from typing import Any
 
 from laboratory.pages.markdown import table
 from laboratory.pages.stored_results import parsed, percent
-from laboratory.results.store import stored_report
+from laboratory.results.store import stored_report, stored_run
 from syntaxlm.drawing.terminal import draw_tree
 from syntaxlm.trees.tree import parse_brackets
 
 SHIPPED = {"en": "`en`", "en-fast": "`en-fast`"}
+
+
+def headlines() -> str:
+    """What README says about `en` in a few sentences: trees, surprisals and speed."""
+    trees = parsed("shipped", "wsj", "en").first
+    right, bound = (percent(trees["baselines"][name]) for name in ("right", "binary_bound"))
+    own, five_grams = (_perplexity_of_ewt(name) for name in ("en", "kn5"))
+    pairs = _blimp()[0]["all"]
+    parses, scores = (
+        stored_run("shipped", what="speed", run="en", factors={"use": use}).report["sentences_per_second"]
+        for use in ("parse", "score")
+    )
+    return (
+        f"- **Trees.** `en` reaches an unlabelled F1 of {percent(trees['f1'])} on {trees['sentences']:,} sentences of the "
+        f"Wall Street Journal. Right-branching trees have {right}, and the best possible binary trees {bound}.\n"
+        f"- **Surprisals.** Its perplexity on the English Web Treebank is {own:.0f}, and that of 5-grams of the same "
+        f"text is {five_grams:.0f}. It prefers the grammatical sentence in {percent(pairs['accuracy'])}% of "
+        f"{pairs['pairs']:,} pairs of BLiMP.\n"
+        f"- **Speed.** It parses {parses:.0f} and scores {scores:.0f} sentences per second on two cores.\n"
+    )
+
+
+def _perplexity_of_ewt(name: str) -> float:
+    facts = {"context": "carry", "predicted": "words and marks"}
+    report = stored_report("shipped", what="perplexity", run=name, data="ewt-test", factors=facts)
+    return float(report["perplexity"])
 
 
 def shipped_pairs() -> str:

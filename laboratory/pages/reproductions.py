@@ -96,7 +96,7 @@ def counted_sentence() -> str:
         f"and {number[Verdict.NOT_RUN]} were not run"
     )
     return (
-        f"**Reproduction.** The papers on PRPN, ON-LSTM, PaLM and TreeRNN report {tested} experiments with a result "
+        f"- **Reproduction.** The papers on PRPN, ON-LSTM, PaLM and TreeRNN report {tested} experiments with a result "
         f"that can be tested. By a fixed rule, {found}: [experiment by experiment](docs/papers.md).\n"
     )
 

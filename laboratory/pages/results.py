@@ -50,7 +50,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "speed-aims": speed.aims,
     "experiments": reproductions.overview,
     "counts": reproductions.counts,
-    "reproductions": reproductions.counted_sentence,
+    "headlines": lambda: bundled.headlines() + reproductions.counted_sentence(),
     "signal-tenth": partial(signal.by_trees, "tenth"),
     "signal-third": partial(signal.by_trees, "third"),
     "signal-gum-trained": partial(signal.by_trees, "gum"),
