@@ -25,8 +25,8 @@ def headlines() -> str:
         for use in ("parse", "score")
     )
     return (
-        f"- **Trees.** `en` reaches an unlabelled F1 of {percent(trees['f1'])} on {trees['sentences']:,} sentences of the "
-        f"Wall Street Journal. Right-branching trees have {right}, and the best possible binary trees {bound}.\n"
+        f"- **Trees.** `en` reaches an unlabelled F1 of {percent(trees['f1'])} on {trees['sentences']:,} sentences of "
+        f"the Wall Street Journal. Right-branching trees have {right}, and the best possible binary trees {bound}.\n"
         f"- **Surprisals.** Its perplexity on the English Web Treebank is {own:.0f}, and that of 5-grams of the same "
         f"text is {five_grams:.0f}. It prefers the grammatical sentence in {percent(pairs['accuracy'])}% of "
         f"{pairs['pairs']:,} pairs of BLiMP.\n"
