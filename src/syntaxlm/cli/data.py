@@ -62,10 +62,14 @@ def inspect(
 ) -> int:
     """Show what files are and how commands would read them.
 
-    Show the form of each file and the evidence for it, the numbers of sentences, words or rows, the first two of them
-    as read, and with line numbers what would be dropped or is odd. Files are read by the readers of the commands. Reads
-    text, tagged text, trees, dependency trees, tables, minimal pairs, test suites, frequency lists, n-grams and model
-    folders. The exit code is 2 if a file cannot be read.
+    Show how each file would be read, by the readers of the commands. The exit code is 2 if a file cannot be read.
+
+    - The form of the file, and the evidence for it.
+    - The numbers of sentences, words or rows, and the first two of them as read.
+    - What would be dropped or is odd, with line numbers.
+
+    Reads text, tagged text, trees, dependency trees, tables, minimal pairs, test suites, frequency lists, n-grams and
+    model folders.
 
     Args:
         files: any files

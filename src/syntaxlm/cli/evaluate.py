@@ -52,11 +52,14 @@ def perplexity(
 ) -> None:
     """Measure the perplexity of a text.
 
-    Print perplexity, bits per token and bits per character of a text, one sentence per line. By default, words are read
-    as they are between spaces, for text that is tokenised like the training text. To read ordinary text as score does,
-    add --punctuation auto --contractions auto. For a dependency-tree model, TEXT is a file of dependency trees, and
-    perplexity is that of the words given their trees. With a neural cache, print the results with and without it. The
-    cache makes words more probable that recently followed a similar state; tune cache finds its weights.
+    Print perplexity, bits per token and bits per character of a text, one sentence per line.
+
+    - By default, words are read as they are between spaces, for text that is tokenised like the training text. To read
+      ordinary text as score does, add --punctuation auto --contractions auto.
+    - For a dependency-tree model, TEXT is a file of dependency trees, and perplexity is that of the words given their
+      trees.
+    - With a neural cache, the results with and without it are printed. The cache makes words more probable that
+      recently followed a similar state; tune cache finds its weights.
 
     Args:
         cache_weight: use a neural cache with this share of the probability, 0 to 1
@@ -232,10 +235,12 @@ def pairs(
     """Measure accuracy on minimal pairs.
 
     Measure how often the better sentence of minimal pairs, such as those of BLiMP and of Marvin and Linzen, has the
-    higher log-probability. Files are JSON lines or tables (.tsv, .csv), one item per line, with sentence_good and
-    sentence_bad, with better and worse, or, in JSON, with sentences, best first. Prints accuracy by group and case
-    beside the share of pairs with an unknown differing word. Several models appear in adjacent columns and are compared
-    with the first.
+    higher log-probability.
+
+    - Files are JSON lines or tables (.tsv, .csv), one item per line, with sentence_good and sentence_bad, with better
+      and worse, or, in JSON, with sentences, best first.
+    - Accuracy is printed by group and case, beside the share of pairs with an unknown differing word.
+    - Several models appear in adjacent columns and are compared with the first.
 
     Args:
         files: files or folders of minimal pairs; - for JSON lines on standard input
@@ -261,9 +266,11 @@ def suites(
 
     Evaluate the test suites of SyntaxGym. The sentences of an item, its conditions, are divided into regions, and the
     predictions of a suite compare the surprisals of regions: (7;%match%) < (7;%mismatch%). 7 is the region, * stands
-    for all; match is the condition. An item is correct if all predictions hold. Prints accuracy by circuit, suite and
-    prediction, also on items whose words are known. Several models appear in adjacent columns and are compared with the
-    first.
+    for all; match is the condition.
+
+    - An item is correct if all predictions hold.
+    - Accuracy is printed by circuit, suite and prediction, also for items whose words are known.
+    - Several models appear in adjacent columns and are compared with the first.
 
     Args:
         files: JSON suites, folders of them, or tables (.csv, .tsv) with the columns item and condition and one column

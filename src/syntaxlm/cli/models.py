@@ -356,11 +356,14 @@ def rerank(
 ) -> None:
     """Select among a parser's candidate trees with a dependency-tree model.
 
-    Select one of several candidate trees for each sentence: the one with the highest log P(S | T), the log-probability
-    of the words given the tree, or the highest weighted sum of this and the parser's score. The candidates of a
-    sentence follow each other, the parser's best first, and have the same sent_id or, without one, the same words.
-    Writes the selected trees. With --gold, prints their attachment scores, UAS and LAS, beside those of the first
-    candidates.
+    Select one of several candidate trees for each sentence, and write the selected trees. It is the tree with the
+    highest log P(S | T), the log-probability of the words given the tree, or with the highest weighted sum of this and
+    the parser's score.
+
+    - The candidates of a sentence follow each other, the parser's best first, and have the same sent_id or, without
+      one, the same words.
+    - With --gold, the attachment scores of the selected trees, UAS and LAS, are printed beside those of the first
+      candidates.
 
     Args:
         candidates: CoNLL-U file, optionally compressed, with k trees per sentence; - for standard input

@@ -121,14 +121,21 @@ def parse(
 ) -> int:
     """Parse plain or tagged text.
 
-    Parse text, one sentence per line, and write one tree per line. Lines without words give empty lines. A tag model
-    reads tagged text (word_TAG). A word-level model reads plain text, or the words of files named .tagged or
-    .tagged.txt. The format brackets has trees such as (X the (X old cat)), with tags (X (DT the) (NN cat)). json has
-    words, their offsets in the line, tokens, known words, text that was not read, spans and, for a single model, its
-    distances or the scores or probabilities of the spans. latex is for the package forest, svg is a picture of one
-    sentence, and tree is drawn with box characters. conllu has the dependency trees of a model that gives them (dmv).
-    tsv, csv and parquet have one row per constituent of two words or more. With --workers, a job parses very large
-    texts into a folder of Parquet files.
+    Parse text, one sentence per line, and write one tree per line. A line without words gives an empty line.
+
+    A word-level model reads plain text, or the words of files named .tagged or .tagged.txt. A tag model reads tagged
+    text (word_TAG). With --workers, a job parses very large texts into a folder of Parquet files.
+
+    Formats:
+
+    - brackets: trees such as (X the (X old cat)), with tags (X (DT the) (NN cat))
+    - tree: drawn with box characters
+    - json: words with their offsets in the line, tokens, known words, unread text and spans; for a single model also
+      its distances, or the scores or probabilities of the spans
+    - tsv, csv, parquet: one row per constituent of two words or more
+    - conllu: the dependency trees of a dependency model (dmv)
+    - latex: for the package forest
+    - svg: a picture of one sentence
 
     Args:
         also: another model; may be repeated: the trees are the average of all models' trees

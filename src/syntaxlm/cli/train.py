@@ -75,10 +75,12 @@ def train(
 ) -> int:
     """Train a model from a recipe.
 
-    Train a model from a recipe (a YAML file) into a new folder: a language model or, from a recipe with a section
-    pairs, a classifier of sentence pairs. Any setting of the recipe can be overridden by its dotted name:
-    --model.hidden_size 400 --text.train my.txt. Ctrl-C saves and stops (exit code 130). --resume produces the same
-    weights as an uninterrupted run. With --seeds, the same command resumes; finished runs are not repeated.
+    Train a model from a recipe (a YAML file) into a new folder. The model is a language model or, from a recipe with a
+    section pairs, a classifier of sentence pairs.
+
+    - Any setting of the recipe can be overridden by its dotted name: --model.hidden_size 400 --text.train my.txt.
+    - Ctrl-C saves and stops (exit code 130). --resume produces the same weights as an uninterrupted run.
+    - With --seeds, the same command resumes; finished runs are not repeated.
 
     Args:
         recipe: recipe file, or name of a bundled recipe (see recipes list)
@@ -144,10 +146,13 @@ def compare(
     """Train several recipes under one budget and print a table.
 
     Train every recipe with N seeds into DIR/RECIPE/seed-S, and print the mean and standard deviation of perplexity over
-    seeds (of bits per character for character-level models). With --treebank, also print the F1 of all models that
-    parse, beside left branching, right branching and random trees. Settings given by their dotted names apply to all
-    recipes. The same command resumes a stopped comparison; finished runs are not repeated. DIR/comparison.json has all
-    figures.
+    seeds (of bits per character for character-level models).
+
+    - With --treebank, F1 of all models that parse is printed, too, beside left branching, right branching and random
+      trees.
+    - Settings given by their dotted names apply to all recipes.
+    - The same command resumes a stopped comparison; finished runs are not repeated.
+    - DIR/comparison.json has all numbers.
 
     Args:
         recipes: recipe files or names of bundled recipes; their names must differ
@@ -201,11 +206,17 @@ def focus(
 ) -> int:
     """Train several parsers, average them, and train one parser on the average.
 
-    Train several seeds of a recipe and of its variants, average them, and parse the training text with the average.
-    Then train a grammar toward these trees (parse-focusing), if the recipe is of a PCFG, and a student, if there is a
-    recipe for it. No gold trees are read. If interrupted, the same command resumes. DIR/average is the average as a
-    model (of PCFGs), DIR/focused the single grammar, DIR/student the student, DIR/learned their average;
-    DIR/agreement.json has the agreement of the parsers, DIR/trees the average's trees.
+    Train several seeds of a recipe and of its variants, and parse the training text with their average. Then train one
+    parser on these trees. No gold trees are read. If interrupted, the same command resumes.
+
+    Output:
+
+    - DIR/average: the average as a model, if the recipe is of a PCFG
+    - DIR/focused: a grammar trained toward these trees (parse-focusing), if the recipe is of a PCFG
+    - DIR/student: the student, if there is a recipe for it
+    - DIR/learned: the average of the focused grammar and the student
+    - DIR/trees: the trees of the average
+    - DIR/agreement.json: how well the parsers agree
 
     Args:
         recipe: recipe of a parser: a file, or the name of a bundled recipe

@@ -298,7 +298,7 @@ def options_from(declared: Callable[..., T], values: Mapping[str, Any]) -> T:
 
 
 class Docstring(NamedTuple):
-    """A docstring in the style of Google: a line, paragraphs, and sections such as `Args:` by their titles."""
+    """A docstring in the style of Google: a line, paragraphs or lists, and sections such as `Args:` by their titles."""
 
     summary: str
     description: str
@@ -309,8 +309,14 @@ def docstring_of(documented: Any) -> Docstring:
     """Return the parts of a docstring, which are empty if Python removed docstrings (-OO)."""
     text = inspect.cleandoc(documented.__doc__ or "")
     prose, *parts = re.split(r"^(Args|Attributes|Examples|Returns|Raises|Yields):\n", text, flags=re.MULTILINE)
-    summary, _, description = (re.sub(r"\s+", " ", part) for part in prose.strip().partition("\n\n"))
-    return Docstring(summary, description, dict(zip(parts[::2], parts[1::2], strict=True)))
+    summary, _, description = prose.strip().partition("\n\n")
+    paragraphs = "\n\n".join(map(_unwrapped, re.split(r"\n{2,}", description)))
+    return Docstring(_unwrapped(summary), paragraphs, dict(zip(parts[::2], parts[1::2], strict=True)))
+
+
+def _unwrapped(paragraph: str) -> str:
+    """Return a paragraph as one line, or a list of items that begin with "- " as one line per item."""
+    return "\n".join(re.sub(r"\s+", " ", item) for item in re.split(r"\n(?=- )", paragraph))
 
 
 def help_texts(documented: Any) -> dict[str, str]:
