@@ -27,6 +27,7 @@ from syntaxlm.training.result import TrainingResult
 from syntaxlm.training.run import ProgressCallback, refuse_run, train
 
 SENTENCES = 20_000
+MINUTES = 0.5  # the most that training takes; on an idle machine, the toy recipes end before that
 FIRST_MODEL = "en"
 FIRST_SENTENCE = "The keys to the cabinet are on the table."
 DRAWN_WORDS = range(6, 13)  # words per drawn sentence: enough for structure, few enough for a terminal
@@ -103,8 +104,11 @@ def run_quickstart(
     floor = None if of_trees else json.loads((corpus / "floor.json").read_text(encoding="utf-8"))["test"]["floor"]
     suffix = "conllu" if of_trees else "txt"
     texts = [(f"{section}.{part}", os.fspath(corpus / f"{part}.{suffix}")) for part in ("train", "valid", "test")]
-    recipe = read_recipe(path, [*texts, ("run.seed", str(seed)), *settings])
-    say(f"Training a {recipe.model.name} model on {'dependency trees' if of_trees else 'the words alone'}")
+    recipe = read_recipe(path, [*texts, ("run.seed", str(seed)), ("schedule.minutes", str(MINUTES)), *settings])
+    say(
+        f"Training a {recipe.model.name} model on {'dependency trees' if of_trees else 'the words alone'},"
+        f" for {60 * MINUTES:.0f} seconds at most"
+    )
     result = train(recipe, folder / "model", callback)
     if result.stopped:
         return Quickstart(result, floor)
