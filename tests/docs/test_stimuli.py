@@ -1,4 +1,4 @@
-"""The pages on stimuli show what the program prints; the model knows the words of their items; their R code runs."""
+"""Pages on stimuli and the first tutorial show what the program prints, and their R code runs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ STIMULI = ROOT / "docs" / "examples" / "garden-paths.csv"
 REGIONS = ["clause", "noun", "main_verb", "rest"]
 PAGES = [
     "docs/tutorials/stimuli.md", "docs/explanation/first-word.md", "docs/reference/measures.md",
-    "docs/commands/items.md",
+    "docs/commands/items.md", "docs/tutorials/first-ten-minutes.md",
 ]  # fmt: skip
 _BLOCK = re.compile(r"^```(?P<language>\w+)\n(?P<body>.*?)^```$", re.M | re.S)
 RSCRIPT = shutil.which("Rscript")

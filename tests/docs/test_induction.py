@@ -1,0 +1,85 @@
+"""The page on grammar induction shows what the program draws today, and quotes the stored results."""
+
+from __future__ import annotations
+
+from statistics import fmean
+
+import pytest
+from laboratory.pages.induction import (
+    GIVING,
+    IMAGES,
+    NOUN_PHRASES,
+    PICTURES,
+    recall,
+    same_f1,
+    scores,
+    substitutions,
+)
+from laboratory.pages.stored_results import parsed, trees
+from laboratory.results.store import stored_report
+
+from syntaxlm.api.model import load
+from tests.docs.examples import ROOT
+from tests.docs.test_stimuli import is_same
+from tests.drawing.reading import assert_same_plot, drawn, read_svg
+
+TEXT = " ".join((ROOT / "docs/explanation/grammar-induction.md").read_text(encoding="utf-8").split())
+
+
+def words_of(svg: str) -> str:
+    return " ".join(drawn(one) for one in read_svg(svg).iter() if one.tag.endswith("text"))
+
+
+@pytest.mark.parametrize("name", ["induction-readings.svg", "induction-substitution.svg", "induction-chart.svg"])
+def test_pictures_of_sentences_show_what_the_models_compute(name):
+    stored = (IMAGES / name).read_text(encoding="utf-8")
+    assert is_same(words_of(PICTURES[name]().svg()), words_of(stored))
+
+
+def test_only_noun_phrases_are_replaced_without_cost():
+    costs = {row.span: row.cost for row in substitutions(load("en"), GIVING)}
+    assert len(costs) == 11
+    assert max(costs[span] for span in NOUN_PHRASES) < 0
+    assert min(cost for span, cost in costs.items() if span not in NOUN_PHRASES) > 2
+
+
+@pytest.mark.parametrize(("name", "draw"), [("induction-scores.svg", scores), ("induction-recall.svg", recall)])
+def test_plots_of_stored_results_are_those_of_today(name, draw):
+    assert_same_plot(IMAGES / name, draw().svg())
+
+
+def test_scores_in_the_text_are_stored():
+    on_lstm, grammars = (parsed(name, "wsj") for name in ("on-lstm-ptb-words-small", "simple-pcfg-ptb"))
+    values = [100 * value for value in grammars.f1.values]
+    gain = 100 * (on_lstm.f1_by("biased").mean - on_lstm.f1_by("unbiased").mean)
+    assert f"from {min(values):.1f} to {max(values):.1f}" in TEXT
+    assert f"changes the mean by about {gain:.0f} points" in TEXT
+    with_bias, without = (
+        100 * fmean(parsed("pcfg-types", "wsj-first-half", name).f1.values)
+        for name in ("simple-pcfg", "simple-pcfg-without-bias")
+    )
+    assert (
+        f"reached {with_bias:.1f} with the end bias and {without:.1f} without it. About {with_bias - without:.0f}"
+        in TEXT
+    )
+    short = stored_report("shipped", what="trees", run="en", data="wsj", protocol="wsj-test", max_words=10)
+    bundled = trees("shipped", "WSJ sample", "mbr", "en")
+    assert (
+        f"{100 * bundled.f1.mean:.1f} on all sentences and {100 * short['f1']:.1f} on sentences with up to 10" in TEXT
+    )
+
+
+def test_baselines_in_the_text_are_those_of_the_plot():
+    names = [label.get_text() for label in scores().axes[0].get_yticklabels()]
+    quoted = {"random trees": "Random trees have an F1 of ", "right branching": "fits English well and gives "}
+    quoted["best possible binary trees"] = "the best possible binary trees, "
+    for name, before in quoted.items():
+        (value,) = [one.rpartition(" ")[2] for one in names if one.startswith(name)]
+        assert f"{before}{value}" in TEXT
+
+
+def test_recall_in_the_text_is_that_of_the_picture():
+    first, second = same_f1().values()
+    assert f"{first[0]}% against {second[0]}%" in TEXT
+    assert f"{second[-1]}% against {first[-1]}%" in TEXT
+    assert all(name[-4:] in TEXT for name in same_f1())
