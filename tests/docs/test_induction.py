@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from statistics import fmean
 
 import pytest
@@ -26,14 +27,24 @@ from tests.drawing.reading import assert_same_plot, drawn, read_svg
 TEXT = " ".join((ROOT / "docs/explanation/grammar-induction.md").read_text(encoding="utf-8").split())
 
 
+def stored(name: str) -> str:
+    return (IMAGES / name).read_text(encoding="utf-8")
+
+
 def words_of(svg: str) -> str:
     return " ".join(drawn(one) for one in read_svg(svg).iter() if one.tag.endswith("text"))
 
 
 @pytest.mark.parametrize("name", ["induction-readings.svg", "induction-substitution.svg", "induction-chart.svg"])
 def test_pictures_of_sentences_show_what_the_models_compute(name):
-    stored = (IMAGES / name).read_text(encoding="utf-8")
-    assert is_same(words_of(PICTURES[name]().svg()), words_of(stored))
+    assert is_same(words_of(PICTURES[name]().svg()), words_of(stored(name)))
+
+
+def test_probabilities_in_the_text_are_those_of_the_pictures():
+    numbers = {name: re.findall(r"\d\.\d\d", words_of(stored(name))) for name in PICTURES}
+    assert [number for number in numbers["induction-chart.svg"] if number not in ("0.00", "1.00")] == ["0.66", "0.34"]
+    assert numbers["induction-readings.svg"] == ["0.68", "0.26"]
+    assert all(number in TEXT for number in ("0.66", "0.34", "0.68", "0.26"))
 
 
 def test_only_noun_phrases_are_replaced_without_cost():
@@ -59,7 +70,7 @@ def test_scores_in_the_text_are_stored():
         for name in ("simple-pcfg", "simple-pcfg-without-bias")
     )
     assert (
-        f"reached {with_bias:.1f} with the end bias and {without:.1f} without it. About {with_bias - without:.0f}"
+        f"F1 was {with_bias:.1f} with the end bias and {without:.1f} without it. About {with_bias - without:.0f}"
         in TEXT
     )
     short = stored_report("shipped", what="trees", run="en", data="wsj", protocol="wsj-test", max_words=10)
@@ -72,6 +83,7 @@ def test_scores_in_the_text_are_stored():
 def test_baselines_in_the_text_are_those_of_the_plot():
     names = [label.get_text() for label in scores().axes[0].get_yticklabels()]
     quoted = {"random trees": "Random trees have an F1 of ", "right branching": "fits English well and gives "}
+    quoted["ON-LSTM before training"] = "whose parameters are random, has "
     quoted["best possible binary trees"] = "the best possible binary trees, "
     for name, before in quoted.items():
         (value,) = [one.rpartition(" ")[2] for one in names if one.startswith(name)]
