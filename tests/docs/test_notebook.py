@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from laboratory.pages.notebook import outputs_of, store_outputs
+from laboratory.pages.stored_results import baselines, of_baseline, percent, trees
 
 from tests.docs.examples import ROOT
 from tests.docs.test_stimuli import is_same
@@ -95,6 +96,18 @@ def check_first_hour(text: str) -> None:
 
 
 CHECKS = {"first-hour": check_first_hour, "parse": check_parse, "surprisals": check_surprisals, "train": check_train}
+
+
+def test_scores_in_the_text_of_the_first_hour_are_stored():
+    cells = json.loads(NOTEBOOKS["first-hour"].read_text(encoding="utf-8"))["cells"]
+    text = " ".join(" ".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown").split())
+    en, fast = (trees("shipped", "WSJ sample", "mbr", name) for name in ("en", "en-fast"))
+    right, bound = (100 * of_baseline(baselines("wsj"), name).mean for name in ("right", "binary_bound"))
+    assert f"On {en.sentences:,} sentences of the Wall Street Journal, `en` reaches an F1 of {percent(en.f1)}" in text
+    assert (
+        f"and `en-fast` {percent(fast.f1)}. Right branching reaches {right:.1f}, and the upper bound is {bound:.1f}"
+        in text
+    )
 
 
 def test_every_notebook_has_a_check():
