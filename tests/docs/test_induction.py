@@ -40,11 +40,11 @@ def test_only_noun_phrases_are_replaced_without_cost():
     assert costs[2] > 2
 
 
-def test_probabilities_in_the_text_are_those_of_the_pictures():
-    numbers = {name: re.findall(r"\d\.\d\d", words_of(stored(name))) for name in PICTURES}
-    assert [number for number in numbers["induction-chart.svg"] if number not in ("0.00", "1.00")] == ["0.66", "0.34"]
-    assert numbers["induction-readings.svg"] == ["0.68", "0.26"]
-    assert all(number in TEXT for number in ("0.66", "0.34", "0.68", "0.26"))
+def test_numbers_in_the_text_are_in_the_pictures_or_compared_with_stored_results():
+    """The remaining numbers are compared below; 0.06 is what the two trees leave, and 0.9 to 1.0 is an interval."""
+    compared = {"60.5", "46.8", "74.1", "68.4", "52.6", "66.5", "51.8", "0.9", "1.0", "0.06"}
+    shown = " ".join(words_of(path.read_text(encoding="utf-8")) for path in IMAGES.glob("induction-*.svg"))
+    assert set(re.findall(r"(?<![-\w.])\d+\.\d+(?!\d|\.\d)", TEXT)) <= {*re.findall(r"\d+\.\d+", shown), *compared}
 
 
 @pytest.mark.parametrize(("name", "draw"), [("induction-scores.svg", scores), ("induction-recall.svg", recall)])
@@ -87,4 +87,4 @@ def test_recall_in_the_text_is_that_of_the_picture():
     first, second = same_f1().values()
     assert f"{first[0]}% against {second[0]}%" in TEXT
     assert f"{second[-1]}% against {first[-1]}%" in TEXT
-    assert all(name[-4:] in TEXT for name in same_f1())
+    assert f"almost the same, {' and '.join(name[-4:] for name in same_f1())}" in TEXT
