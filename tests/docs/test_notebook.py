@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from laboratory.pages.notebook import outputs_of, store_outputs
+from laboratory.pages.stored_results import baselines, of_baseline, percent, trees
 
 from tests.docs.examples import ROOT
 from tests.docs.test_stimuli import is_same
@@ -80,7 +81,33 @@ def check_train(text: str) -> None:
     assert f1["mbr"] > f1["right branching"] + 5
 
 
-CHECKS = {"parse": check_parse, "surprisals": check_surprisals, "train": check_train}
+def check_first_hour(text: str) -> None:
+    """`en` has learned agreement across a noun, which attracts the verb; `en-fast` has not."""
+    found = re.findall(r"^(en|en-fast) +(singular|plural) / (correct|wrong) +([\d.]+)$", text, re.M)
+    means = {(model, noun, verb): float(value) for model, noun, verb, value in found}
+    cost = {
+        (model, noun): means[model, noun, "wrong"] - means[model, noun, "correct"]
+        for model in ("en", "en-fast")
+        for noun in ("singular", "plural")
+    }
+    assert cost["en", "singular"] == pytest.approx(2.22, abs=0.02)
+    assert cost["en", "plural"] == pytest.approx(3.43, abs=0.02)
+    assert max(cost["en-fast", "singular"], cost["en-fast", "plural"]) == pytest.approx(-0.8, abs=0.02)
+
+
+CHECKS = {"first-hour": check_first_hour, "parse": check_parse, "surprisals": check_surprisals, "train": check_train}
+
+
+def test_scores_in_the_text_of_the_first_hour_are_stored():
+    cells = json.loads(NOTEBOOKS["first-hour"].read_text(encoding="utf-8"))["cells"]
+    text = " ".join(" ".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown").split())
+    en, fast = (trees("shipped", "WSJ sample", "mbr", name) for name in ("en", "en-fast"))
+    right, bound = (100 * of_baseline(baselines("wsj"), name).mean for name in ("right", "binary_bound"))
+    assert f"On {en.sentences:,} sentences of the Wall Street Journal, `en` reaches an F1 of {percent(en.f1)}" in text
+    assert (
+        f"and `en-fast` {percent(fast.f1)}. Right branching reaches {right:.1f}, and the upper bound is {bound:.1f}"
+        in text
+    )
 
 
 def test_every_notebook_has_a_check():
@@ -99,7 +126,7 @@ def test_the_stored_outputs_are_small_and_hold_what_the_notebook_states(name):
     "name", [pytest.param(name, marks=[pytest.mark.long] * (name == "train")) for name in NOTEBOOKS]
 )
 def test_a_notebook_gives_its_stored_outputs(name, monkeypatch):
-    for package in {"surprisals": ["pandas", "statsmodels"]}.get(name, ()):
+    for package in {"first-hour": ["matplotlib"], "surprisals": ["pandas", "statsmodels"]}.get(name, ()):
         pytest.importorskip(package)
     found = outputs_of(NOTEBOOKS[name])
     assert differences(NOTEBOOKS[name], found) == []

@@ -128,7 +128,8 @@ def test_every_figure_in_the_text_of_a_page_is_in_the_notebook_or_a_table():
     docs = ROOT / "docs"
     folders = ("tutorials", "guides", "explanation", "models", "reference")
     for page in [docs / "index.md", *(page for folder in folders for page in (docs / folder).glob("*.md"))]:
-        if page.name in ("english-text.md", "stimuli.md"):  # tests of their own compare their figures
+        # Tests of their own compare the figures of these pages.
+        if page.name in ("english-text.md", "first-ten-minutes.md", "grammar-induction.md", "stimuli.md"):
             continue
         text = without_parts(without_results(page.read_text(encoding="utf-8")))
         text = re.sub(r"```.*?```|`[^`]*`|\$\$.*?\$\$|\$[^$\n]*\$|\]\([^)]*\)", "", text, flags=re.DOTALL)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain, compress, pairwise
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,9 @@ from syntaxlm.trees.averaging import RankedTree
 from syntaxlm.trees.decoding import Scores
 from syntaxlm.trees.spans import SpanSets, format_spans, offsets_of, trees_of
 from syntaxlm.trees.tree import INDUCED_LABEL, Constituent, DependencyTree, Tree, format_brackets
+
+if TYPE_CHECKING:
+    from syntaxlm.drawing.svg import Picture
 
 UNREAD = "UNREAD"  # tag of words and punctuation marks that the model does not read
 
@@ -234,11 +237,18 @@ class Parse(HasRows):
     def __repr__(self) -> str:
         return f"Parse({str(self.tree)!r})"
 
-    def _repr_svg_(self) -> str:
-        """Draw the tree and its distances as SVG, for notebooks."""
+    def draw(self) -> Picture:
+        """Return the tree as a picture, with its distances if it has them.
+
+        `parse.draw().save("tree.svg")` writes it, also as `.html` or, with the extra `draw`, as `.pdf` or `.png`.
+        """
         from syntaxlm.drawing.tree import tree_picture  # pictures are imported only to draw
 
-        return tree_picture(self.tree, self.distances or None, words=self.words).svg()
+        return tree_picture(self.tree, self.distances or None, words=self.words)
+
+    def _repr_svg_(self) -> str:
+        """Return the picture as SVG, for notebooks."""
+        return self.draw().svg()
 
 
 @dataclass(frozen=True)
