@@ -51,8 +51,9 @@ class ReportOutput:
             print_warning(warning)
         if self.output is not None or self.format != "text":
             head = run_head() if with_head and self.format == "json" else None
-            data = report.data or [reading.source for reading in readings()]
-            report = replace(report, readings=readings(), run=head, models=invocation().models, data=data)
+            report = replace(report, readings=readings(), run=head, models=invocation().models)
+            if self.format == "html" and not report.data:  # titles name the files
+                report = replace(report, data=list(dict.fromkeys(reading.source for reading in readings())))
         elif not is_quiet():
             report = replace(report, warnings=())
         report.write(self.output, self.format)

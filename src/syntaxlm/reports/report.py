@@ -208,7 +208,9 @@ class Report:
 
     def html(self) -> str:
         """Return the report as a self-contained page."""
-        facts = {"model" if len(self.models) == 1 else "models": ", ".join(self.models), "data": self._data}
+        facts = {"model" if len(self.models) == 1 else "models": ", ".join(self.models)}
+        if not any(str(value).startswith(self._data) for value in self.facts.values()):
+            facts["data"] = self._data
         facts |= {name: format_value(value) for name, value in self.facts.items()}
         statements = [name for name, value in self.facts.items() if value == ""]
         facts = {name: value for name, value in facts.items() if value}
