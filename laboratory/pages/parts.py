@@ -21,6 +21,7 @@ from laboratory.pages import (
     tables,
     zoo,
 )
+from laboratory.shipping.psycholinguists import psycholinguists
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -45,6 +46,7 @@ PARTS: dict[str, Callable[..., str]] = {
     "python-name": interface.name_section,
     "python-methods": interface.method_table,
     "bundled-models": zoo.bundled_models,
+    "psycholinguists": psycholinguists,
     "measured-recipes": lambda: specified.specified_table("measured-recipes"),
     "measured-tag-recipes": lambda: specified.specified_table("measured-tag-recipes"),
     "request-fields": requests.request_fields,

@@ -9,6 +9,8 @@ from laboratory.pages.specified import specified_table
 from laboratory.pages.stored_results import parsed, percent
 from laboratory.results.store import select
 from laboratory.shipping.english import SHIPPED
+from laboratory.shipping.psycholinguists import psycholinguists
+from syntaxlm.storage.cards import FOR_PSYCHOLINGUISTS
 from syntaxlm.storage.folder import read_model
 from syntaxlm.storage.hub import CardFacts, write_card
 from syntaxlm.storage.model_index import (
@@ -87,6 +89,8 @@ def main() -> None:
     for name, description in DESCRIPTIONS.items():
         parts = [
             description,
+            f"## {FOR_PSYCHOLINGUISTS}",
+            psycholinguists(name),
             "## Figures",
             "Unlabelled F1, decoder `mbr`, protocol `wsj-test`, preprocessing `ptb-keep`, without and with punctuation"
             " as evidence. GUM's constituency trees are automatic.",
@@ -107,6 +111,8 @@ def write_icelandic() -> None:
     """Writes the card of `is`."""
     parts = [
         ICELANDIC,
+        f"## {FOR_PSYCHOLINGUISTS}",
+        psycholinguists("is"),
         "## Figures",
         "The last tenth of IcePaHC. Unlabelled F1, decoder `mbr`, protocol `wsj-test`, preprocessing `letters`, without"
         " and with punctuation as evidence.",

@@ -35,6 +35,21 @@ def test_a_sentence_is_drawn_as_svg(draw):
     assert len(of_role(root, "bar")) == 4
 
 
+def test_the_command_of_readme_draws_its_first_picture(run, tmp_path):
+    text = "The keys to the cabinet are on the table."
+    path = tmp_path / "keys.svg"
+    assert run("draw", "en", text, "--surprisal", "--no-chart", "-o", path) == (0, "", "")
+    assert path.read_text(encoding="utf-8") == Path("docs/images/one-sentence.svg").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("given", [["--gold", GOLD], [SENTENCE, "--pretokenised"]])
+def test_surprisals_are_drawn_below_a_sentence_as_score_reads_it(draw, given):
+    code, path, error = draw(*given, "--surprisal")
+    assert code == 2
+    assert "expected a SENTENCE, which is read as by score" in error
+    assert not path.exists()
+
+
 def test_the_name_of_a_file_is_not_drawn_as_a_sentence(refused, trained, tmp_path):
     (tmp_path / "a.txt").write_text("a b\n")
     assert "a.txt: found a file; expected a sentence" in refused("draw", trained.prpn, tmp_path / "a.txt")

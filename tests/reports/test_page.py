@@ -121,3 +121,20 @@ def test_a_stored_model_is_displayed_in_a_notebook(prpn: ModelBundle, lstm: Mode
     for fact in ("Model prpn", f"{weights:,}", f"{len(prpn.vocabulary):,} tokens", "hidden_size 16", "units words"):
         assert fact in Balanced(page).text
     assert re.search(r"structure</th><td[^>]*>none<", lstm._repr_html_())
+
+
+def test_a_page_names_the_model_the_command_and_what_was_measured(run, trained, toy, tmp_path):
+    path = tmp_path / "scores.html"
+    code, _, error = run(
+        "evaluate", "parse", trained.prpn, toy / "test.mrg", "--max-words", 10, "-o", path, "--format", "html"
+    )
+    assert code == 0, error
+    page = path.read_text(encoding="utf-8")
+    name = trained.prpn
+    assert f"<title>Parsing scores of {name.name} on test.mrg</title>" in page
+    for fact, value in (("model", name), ("data", toy / "test.mrg"), ("preprocessing", "ptb-keep")):
+        assert f'<dt>{fact}</dt><dd dir="auto">{value}</dd>' in page
+    assert f"<code>syntaxlm evaluate parse {name} {toy / 'test.mrg'} --max-words 10" in page
+    assert re.search(r"<dt>Date</dt><dd dir=\"auto\">\d{4}-\d\d-\d\d \d\d:\d\d UTC</dd>", page)
+    assert ">right branching</th>" in page  # names of rows come first
+    assert "<caption>F1 by length</caption>" in page

@@ -149,6 +149,8 @@ def describe(folder: str | Path, full: bool = False) -> dict[str, Any]:
         facts |= {"licence": card.pop("licence", None)}
         return facts | (card | {"settings": _plain(classifier.model)} if full else {})
     check_folder(folder)
+    fitness = card.pop("psycholinguists", None)
+    facts |= {"for_psycholinguists": fitness} if full and fitness else {}
     settings = read_config(ModelSettings, folder / CONFIG, MODEL_FORMAT)
     vocabulary = Vocabulary.read(folder / VOCABULARY)
     model = model_shapes(settings.model, len(vocabulary))

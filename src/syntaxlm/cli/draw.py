@@ -35,16 +35,18 @@ def draw(
     preprocessing: Preprocessing = "none",
     brackets: Brackets | None = None,
     maps: bool = False,
+    surprisal: bool = False,
+    no_chart: bool = False,
     theme: Theme = "auto",
 ) -> None:
-    """Draw a sentence's tree, distances, gates and attention.
+    """Draw a sentence's tree, surprisals, distances, gates and attention.
 
     Draw the tree that a model assigns to a sentence, with syntactic distances as bars or span scores as a chart,
-    optionally beside a gold tree and with maps of the model's gates and attention. Models of dependency trees (dmv)
-    also give arcs over the words. For a file of dependency trees instead of a model, draw these as arcs over the words.
-    The extension of FILE selects the format: .svg, .html (a self-contained page), .pdf or .png (require the extra draw:
-    pip install 'syntaxlm[draw]'; use the fonts of this machine), or .tex (trees only, for the LaTeX packages forest and
-    tikz-dependency).
+    optionally with the surprisal of each word as a bar, beside a gold tree, or with maps of the model's gates and
+    attention. Models of dependency trees (dmv) also give arcs over the words. For a file of dependency trees instead of
+    a model, draw these as arcs over the words. The extension of FILE selects the format: .svg, .html (a self-contained
+    page), .pdf or .png (require the extra draw: pip install 'syntaxlm[draw]'; use the fonts of this machine), or .tex
+    (trees only, for the LaTeX packages forest and tikz-dependency).
 
     Args:
         model: model folder written by train, or a file of dependency trees (.conllu, .conll, .conllx or .dp)
@@ -53,22 +55,26 @@ def draw(
         gold: gold tree, (S (NP ...) ...), or bracket file; its words are the sentence
         number: number of the tree in the file, from 1
         maps: also draw maps of gates and attention
+        surprisal: draw the surprisal of each word as a bar below it, in bits
+        no_chart: leave out the chart of span scores or probabilities
         theme: colour theme; auto (default) follows the reader's system and is light in a PDF or PNG
 
     Examples:
         syntaxlm draw MODEL "the old cat sleeps" -o cat.svg
+        syntaxlm draw en "The keys to the cabinet are on the table." --surprisal --no-chart -o keys.svg
     """
     from syntaxlm.core.text_files import content_suffix
     from syntaxlm.drawing.dependencies import write_dependencies
     from syntaxlm.drawing.files import check_format
     from syntaxlm.drawing.sentence import Drawing
-    from syntaxlm.parsing.analysis import analyse, maps_of, read_gold, read_trees
+    from syntaxlm.parsing.analysis import analyse, maps_of, read_gold, read_trees, with_surprisals
     from syntaxlm.trees.conllu import DEPENDENCY_FORMATS
 
     draws_dependencies = content_suffix(model.model) in DEPENDENCY_FORMATS and not model.model.is_dir()
     if draws_dependencies:
         values = {"sentence": sentence, "--gold": gold, "--decoder": options.decoder, "--layer": options.layer}
-        given = [name for name, value in values.items() if value is not None] + ["--maps"] * maps
+        given = [name for name, value in values.items() if value is not None]
+        given += ["--maps"] * maps + ["--surprisal"] * surprisal + ["--no-chart"] * no_chart
         if given:
             raise InputError(
                 f"{model.model}: found {', '.join(given)} with a file of dependency trees; expected only --number,"
@@ -79,6 +85,9 @@ def draw(
             "draw: expected either a SENTENCE, or --gold with a tree whose words are the sentence; found"
             f" {'both' if gold else 'neither'}"
         )
+    elif surprisal and (sentence is None or options.pretokenised):
+        found = "--gold" if sentence is None else "--pretokenised"
+        raise InputError(f"--surprisal: found {found}; expected a SENTENCE, which is read as by score")
     elif gold is None and number is not None:
         raise InputError("--number: selects a tree of the file given by --gold, but --gold is missing")
     elif sentence is not None and Path(sentence).is_file():
@@ -95,9 +104,11 @@ def draw(
     text = sentence if gold_tree is None else gold_tree
     assert text is not None
     analysis = analyse(bundle, text, options)
+    if surprisal and sentence is not None:
+        analysis = with_surprisals(analysis, bundle, sentence, options)
     pictures = maps_of(bundle, analysis.tokens) if maps else None
     with output_path(output, ".svg") as path:
-        Drawing(analysis, gold_tree, pictures).write(path, theme)
+        Drawing(analysis, gold_tree, pictures, not no_chart).write(path, theme)
 
 
 def report(

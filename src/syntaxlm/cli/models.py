@@ -72,6 +72,8 @@ def describe_model(
 
     Print a model's type, abilities, size, training text, settings and normaliser, the perplexities stored by training
     and, if the folder has a model card, the licence, language, description, results and training data of the card.
+    The description of a bundled model starts with what an experimenter wants to know: its text and vocabulary, how it
+    reads numbers, capitals and punctuation, and whether it has learned agreement and garden paths, beside GPT-2.
 
     Args:
         output: write the description to this file (written atomically); default, or -: standard output
@@ -161,7 +163,7 @@ def _lines(values: dict[str, Any], indent: str = "") -> list[str]:
         name = indent + key.replace("_", " ")
         if isinstance(value, dict):
             lines += [f"{name}:", *_lines(value, indent + "  ")]
-        elif key == "data" and value:  # Markdown of the model card
+        elif key in ("for_psycholinguists", "data") and value:  # Markdown of the model card
             lines += [f"{name}:", *(f"  {shortened(line, _LONGEST_LINE)}".rstrip() for line in value.split("\n"))]
         elif key == "results" and value:
             lines += [f"{name}:", *_result_lines([Result.model_validate(result) for result in value])]

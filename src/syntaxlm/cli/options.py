@@ -134,9 +134,11 @@ class ProtocolOptions:
 
 
 def load_model(name_or_folder: Path, device: str | None) -> ModelBundle:
-    """Return the model that `syntaxlm.load` finds, on the device of `--device`."""
+    """Return the model that `syntaxlm.load` finds, on the device of `--device`, and name it on the pages of the run."""
+    from syntaxlm.core.run_head import invocation
     from syntaxlm.storage.sources import read_named
 
+    invocation().models.append(str(name_or_folder))
     return read_named(str(name_or_folder), device or "cpu")[0]
 
 

@@ -14,7 +14,7 @@ from syntaxlm.core.errors import escaped, printable
 from syntaxlm.core.files import text_output, to_json
 from syntaxlm.core.progress import error_console, is_quiet, print_above_bars
 from syntaxlm.core.reading import ReadingReport, readings
-from syntaxlm.core.run_head import run_head
+from syntaxlm.core.run_head import invocation, run_head
 
 if TYPE_CHECKING:
     from syntaxlm.reports.report import HasReport, Report
@@ -51,7 +51,9 @@ class ReportOutput:
             print_warning(warning)
         if self.output is not None or self.format != "text":
             head = run_head() if with_head and self.format == "json" else None
-            report = replace(report, readings=readings(), run=head)
+            report = replace(report, readings=readings(), run=head, models=invocation().models)
+            if self.format == "html" and not report.data:  # titles name the files
+                report = replace(report, data=list(dict.fromkeys(reading.source for reading in readings())))
         elif not is_quiet():
             report = replace(report, warnings=())
         report.write(self.output, self.format)

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -85,12 +85,14 @@ class Invocation:
         began: the time of `time.time` at its start.
         recipe: as in `RunHead`.
         overrides: as in `RunHead`.
+        models: names of the models that were loaded, which grow during the run.
     """
 
     command: str | None = None
     began: float | None = None
     recipe: str | None = None
     overrides: Mapping[str, Any] | None = None
+    models: list[str] = field(default_factory=list)
 
 
 _invocation: ContextVar[Invocation | None] = ContextVar("invocation", default=None)

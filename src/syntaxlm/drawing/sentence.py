@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 
@@ -16,9 +16,10 @@ from syntaxlm.drawing.dependencies import dependency_picture
 from syntaxlm.drawing.files import check_format, write_picture
 from syntaxlm.drawing.heat_map import heat_map
 from syntaxlm.drawing.latex import format_dependency_latex, format_latex
-from syntaxlm.drawing.layout import DrawableDependencies, DrawableTree
+from syntaxlm.drawing.layout import MARGIN, DrawableDependencies, DrawableTree, Span
+from syntaxlm.drawing.surprisal import FULL, DrawableSurprisal, surprisal_bars
 from syntaxlm.drawing.svg import UNKNOWN, Picture, right_to_left
-from syntaxlm.drawing.tree import tree_picture
+from syntaxlm.drawing.tree import SpanNote, tree_picture, word_anchors
 from syntaxlm.reports.page import Block, Page, PageFigure, Paragraph, Preformatted, Section, Theme
 
 MAPS = "Gates and attention"
@@ -41,6 +42,10 @@ class Analysis:
         span_scores: (n, n) log scores of spans, by first and last word; None if the tree was not decoded from them.
         marginals: (n, n) probabilities of spans, by first and last word; None if the tree was not decoded from them.
         dependencies: the dependency tree from which the constituents follow; None if the model gives none.
+        places: start and end of each word in the sentence; empty if it was not read from text.
+        span_notes: what the marker of each constituent shows.
+        surprisals: of the words as written, and of the end of the sentence; empty for a drawing without bars.
+        units: what the model reads: a key of `FULL`.
     """
 
     words: tuple[str, ...]
@@ -51,6 +56,10 @@ class Analysis:
     span_scores: Scores | None = field(default=None, compare=False)
     marginals: Scores | None = field(default=None, compare=False)
     dependencies: DrawableDependencies | None = None
+    places: tuple[tuple[int, int], ...] = ()
+    span_notes: Mapping[Span, SpanNote] | None = field(default=None, compare=False)
+    surprisals: Sequence[DrawableSurprisal] = field(default=(), compare=False)
+    units: str = "words"
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,16 +103,34 @@ def map_pictures(words: Sequence[str], maps: SentenceMaps) -> list[Picture]:
 
 @dataclass(frozen=True)
 class Drawing:
-    """The drawing of a sentence: its tree, optionally with a gold tree and maps."""
+    """The drawing of a sentence: its tree with surprisals, optionally with a gold tree and maps.
+
+    Attributes:
+        analysis: the sentence.
+        gold: drawn beside the tree of the model; then there are no surprisals.
+        maps: gates and attention.
+        has_chart: whether the chart of spans is drawn, if there is one.
+    """
 
     analysis: Analysis
     gold: DrawableTree | None = None
     maps: SentenceMaps | None = None
+    has_chart: bool = True
 
     def tree_picture(self) -> Picture:
         sentence = self.analysis
         notes = [UNKNOWN if unknown else "" for unknown in sentence.unknown]
-        return tree_picture(sentence.tree, sentence.distances or None, self.gold, sentence.words, notes)
+        distances = sentence.distances or None
+        drawn = tree_picture(sentence.tree, distances, self.gold, sentence.words, notes, sentence.span_notes)
+        if self.gold is not None or not sentence.surprisals:
+            return drawn
+
+        # The bars hang below the words of the tree.
+        mirrored = right_to_left(sentence.words)
+        centres = word_anchors(sentence.tree, sentence.words, distances)
+        full = FULL[sentence.units]
+        bars = surprisal_bars(sentence.surprisals, centres, sentence.places, drawn.width, mirrored, full)
+        return replace(svg.stacked([drawn, bars], gap=-MARGIN, align_right=mirrored), title=drawn.title)
 
     def scores_pictures(self) -> tuple[Picture, ...]:
         """Return the chart of span scores or probabilities, if the tree was decoded from them.
@@ -111,6 +138,8 @@ class Drawing:
         One cell per span, by its first and last word.
         """
         sentence = self.analysis
+        if not self.has_chart:
+            return ()
         if sentence.marginals is not None:
             chart = sentence.marginals
             title = "probability of each span given the sentence, 0 to 1"
@@ -172,6 +201,7 @@ class Drawing:
 
     def write(self, path: Path, theme: Theme = "auto") -> None:
         """Write SVG, PNG, HTML or LaTeX, chosen by the file's extension. Raises InputError."""
-        if check_format(path) == ".tex" and self.maps:
-            raise InputError(f"{path}: LaTeX output contains only trees; write maps as SVG, PNG or HTML")
+        if check_format(path) == ".tex" and (self.maps or self.analysis.surprisals):
+            found = "maps" if self.maps else "surprisals"
+            raise InputError(f"{path}: LaTeX output contains only trees; write {found} as SVG, PDF, PNG or HTML")
         write_picture(path, self.picture, lambda: self.page(theme), self.latex, theme)

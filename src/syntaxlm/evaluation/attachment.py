@@ -124,6 +124,7 @@ class AttachmentReport(HasReport):
             | shared
             for name, attachment in {"predicted": self.predicted, **self.baselines}.items()
         ]
+        headings = {"directed attachment": PERCENT, "undirected": PERCENT, "trees": ""}
         shown = [[row["directed"], row["undirected"], title] for row, title in zip(rows, _TITLES, strict=True)]
         return Report(
             DEPENDENCY_SCORES,
@@ -136,13 +137,13 @@ class AttachmentReport(HasReport):
                 "baselines": self.baselines,
             },
             {
-                self.treebank: "",
                 "preprocessing": self.preprocessing,
                 "protocol": self.protocol.name,
                 "sentences": f"{len(lengths)} ({min(lengths)} to {max(lengths)} words)",
                 "words": sum(lengths),
             },
-            tables=[ReportTable({"directed attachment": PERCENT, "undirected": PERCENT, "trees": ""}, shown)],
+            tables=[ReportTable(headings, shown, is_named_last=True)],
+            data=[self.treebank],
         )
 
 

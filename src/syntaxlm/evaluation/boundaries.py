@@ -210,13 +210,13 @@ class BoundaryReport(HasReport):
             rows,
             {name: getattr(self, name) for name in self.__dataclass_fields__},
             {
-                self.source: "",
                 "gaps between characters": self.gaps,
                 "boundaries": f"{self.boundaries:,} ({100 * self.boundaries / self.gaps:.1f}%)",
                 "unknown characters": f"{self.unknown:,} of {self.tokens:,}",
             },
             [f"pooled over the text; thresholds chosen on {part} ({self.tuning_gaps:,} gaps, not evaluated); {sees}"],
             [ReportTable.of(BOUNDARY_SCORES, rows, _HEADINGS)],
+            data=[self.source],
         )
 
 

@@ -252,11 +252,12 @@ class CompletionReport(HasReport):
                 "interpolated": self.interpolation,
                 "interpolated_against": self.compared,
             },
-            {self.sources[0]: "", **counts, "chance": format_value(self.chance, PERCENT)},
+            {**counts, "chance": format_value(self.chance, PERCENT)},
             self._explanation(),
             [ReportTable(headings, shown)],
             notes,
             warnings=self._warnings(),
+            data=self.sources[:1],
         )
 
     def _explanation(self) -> list[str]:

@@ -328,7 +328,9 @@ class GrammarReport(HasReport):
                 title += f"   p(S -> {each.symbol}) {_number(each.start_probability)}"
             examples = " | ".join(shortened(example, LONGEST_EXAMPLE) for example in each.examples)
             rules = [[_number(rule.probability), str(rule)] for rule in each.rules]
-            tables.append(ReportTable({"p": RIGHT, "rule": ""}, rules, f"{title}\nexamples: {examples}"))
+            tables.append(
+                ReportTable({"p": RIGHT, "rule": ""}, rules, f"{title}\nexamples: {examples}", is_named_last=True)
+            )
         preterminals = []
         for part in self.preterminals:
             rows += [{"type": "preterminal", **vars(part), **vars(word)} for word in part.words]

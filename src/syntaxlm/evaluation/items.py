@@ -115,7 +115,8 @@ class ItemsReport(HasReport):
             + ("; differences are within items." if len(conditions) > 1 else "."),
         )
         written = list(self._rows())
-        return Report(self.columns, written, figures, facts, explanation, tables, warnings=self.warnings)
+        name = "Surprisal by region and condition"
+        return Report(self.columns, written, figures, facts, explanation, tables, warnings=self.warnings, name=name)
 
     @property
     def columns(self) -> Columns:  # type: ignore[override]  # they depend on the input

@@ -176,9 +176,10 @@ class AnsweredPairs(HasReport):
                 **self.score().to_dict(),
                 **figures,
             },
-            {self.source: "", "pairs": len(self.pairs), **facts},
+            {"pairs": len(self.pairs), **facts},
             [baseline],
             [ReportTable(headings, lines[:-1])],
+            data=[self.source],
         )
 
 

@@ -207,7 +207,7 @@ class PairsReport(HasReport):
                 "models": models,
                 "against_first": self.against_first,
             },
-            {", ".join(self.sources): "", **counts, "cases": len(self.groupings["case"])},
+            {**counts, "cases": len(self.groupings["case"])},
             [
                 "a pair is correct if the better sentence has the higher total log-probability (end of sentence"
                 " included, state reset at each sentence); ties are incorrect",
@@ -221,6 +221,7 @@ class PairsReport(HasReport):
                 for words, result in results.items()
             ],
             warnings=self._warnings(),
+            data=self.sources,
         )
 
     def _share_undecided(self, model: PairScores) -> float:

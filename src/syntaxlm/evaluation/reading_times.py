@@ -267,7 +267,7 @@ class ReadingTimesReport(HasReport):
         headings |= {"delta log-lik.\n10^-3 nats/word": ".2f", "95% interval": RIGHT}
         headings |= {f"{name.replace('_', ' ')}\nper bit (s.e.)": RIGHT for name in coefficients}
         guessed = "" if words.sentence_column else " (found from punctuation)"
-        facts = {words.table.source: "", "words": len(words), "sentences": f"{words.sentences[-1] + 1:,}{guessed}"}
+        facts = {"words": len(words), "sentences": f"{words.sentences[-1] + 1:,}{guessed}"}
         facts |= {words.group_column: int(words.groups[-1]) + 1} if words.group_column else {}
         differences = [
             f"{label} minus {self.models[0].label}: {1000 * difference.value:+.2f}"
@@ -283,6 +283,7 @@ class ReadingTimesReport(HasReport):
             [ReportTable(headings, shown)],
             differences + self._token_notes(),
             warnings=self._warnings(),
+            data=[words.table.source],
         )
 
     def _warnings(self) -> list[str]:

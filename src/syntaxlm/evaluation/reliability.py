@@ -71,7 +71,7 @@ class Reliability:
             for bin in self.constituents
         ]
         title = f"reliability of probabilities   expected calibration error {100 * self.error:.1f}"
-        return ReportTable(headings, rows, title)
+        return ReportTable(headings, rows, title, is_named_last=True)
 
     def plot(self, ax: Axes | None = None) -> Plot:
         """Return the share of correct constituents by probability; perfect probabilities are on the diagonal.

@@ -289,10 +289,11 @@ class RerankReport(HasReport):
                 "scores": self.scores,
                 "picked_against_first": self.compared,
             },
-            {self.sources[0]: "", "sentences": self.sentences, "candidates": self.candidates},
+            {"sentences": self.sentences, "candidates": self.candidates},
             lines,
             [ReportTable.of(RERANKING_SCORES, rows, headings)],
             [compared] if self.compared else [],
+            data=self.sources[:1],
         )
 
 

@@ -54,7 +54,6 @@ SUITE_ACCURACIES = Columns(
 )
 _ITEM_SETS = {"all": "all items", "words_known": "items with all words known"}  # that accuracies are of
 _MEANS = {"accuracy": "mean over suites", "mean_over_predictions": "mean over suites and predictions"}
-SOURCES_NAMED = 3  # files that the report names
 FORMULA_CHARACTERS = 80  # characters of a formula in a table
 
 
@@ -203,8 +202,6 @@ class SuitesReport(HasReport):
             "sentences": len(_sentences(self.suites)),
         }
         models = list(map(self._figures_of, self.models))
-        few = len(self.sources) <= SOURCES_NAMED
-        shown = ", ".join(self.sources) if few else f"{self.sources[0]} and {len(self.sources) - 1} others"
         return Report(
             SUITE_ACCURACIES,
             [row for figures in models for row in _rows(figures)],
@@ -217,7 +214,7 @@ class SuitesReport(HasReport):
                 "models": models,
                 "against_first": self.against_first,
             },
-            {shown: "", **counts},
+            counts,
             [
                 "an item is correct if all predictions of its suite hold; the accuracy of several suites is their mean",
                 "surprisal of a region: sum over its words; each sentence is read by itself, its end is left out",
@@ -230,6 +227,7 @@ class SuitesReport(HasReport):
                 for words, result in results.items()
             ],
             warnings=self._warnings(),
+            data=self.sources,
         )
 
     def _figures_of(self, model: ModelSuites) -> dict[str, Any]:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from syntaxlm.evaluation.reliability import Reliability
 from syntaxlm.reports.report import HasReport, Report
-from syntaxlm.reports.tables import PERCENT, Column, Columns, ReportTable, Row
+from syntaxlm.reports.tables import PERCENT, RIGHT, Column, Columns, ReportTable, Row
 from syntaxlm.statistics.bootstrap import BootstrapResult
 from syntaxlm.trees.baselines import BaselineScores, SeedScores, over_seeds
 from syntaxlm.trees.f1 import LabelMapping, ParsingScores
@@ -180,18 +180,24 @@ class ParsingReport(HasReport):
         figures = scores.to_dict()
         protocol = figures.pop("protocol")
         lengths, rows = scores.by_sentence.lengths, self._rows()
-        tables = [ReportTable.of(PARSING_SCORES, rows, _HEADINGS, missing="")]
+        compared = {self.chosen: self.against_right, **self.right_by_decoder}
+        tables = [replace(ReportTable.of(PARSING_SCORES, rows, _HEADINGS, missing=""), is_named_last=True)]
         if self.f1_by_layer:  # a column for each decoder
             decoders = next(iter(self.f1_by_layer.values()))
             by_layer = [
                 [*values.values(), f"layer {layer}{' (chosen)' if layer == self.layer else ''}"]
                 for layer, values in self.f1_by_layer.items()
             ]
-            tables.append(ReportTable({**{f"{name} F1": PERCENT for name in decoders}, "distances": ""}, by_layer))
+            tables.append(
+                ReportTable(
+                    {**{f"{name} F1": PERCENT for name in decoders}, "distances": ""}, by_layer, is_named_last=True
+                )
+            )
         if self.labels:
             tables.append(self.labels.table(self.chosen))
         if self.reliability:
             tables.append(self.reliability.table())
+        tables += self._short_tables()
         return Report(
             PARSING_SCORES,
             rows,
@@ -214,14 +220,14 @@ class ParsingReport(HasReport):
                 **({"reliability": self.reliability.to_dict()} if self.reliability else {}),
             },
             {
-                self.gold.source: "",
                 "preprocessing": self.gold.preprocessing,
                 "protocol": scores.protocol,
                 "sentences": f"{scores.sentences} ({lengths.min()} to {lengths.max()} words)",
-                **({f"average of {self.models} models": ""} if self.models > 1 else {}),
+                **({"average of": f"{self.models} models"} if self.models > 1 else {}),
             },
             tables=tables,
-            notes=self._notes(),
+            notes=[f"{name} compared with right branching: {result}" for name, result in compared.items()],
+            data=[self.gold.source],
         )
 
     def details(self, name: str | None = None) -> list[ScoredSentence]:
@@ -286,26 +292,42 @@ class ParsingReport(HasReport):
                 rows.append({**dict.fromkeys(PARSING_SCORES), "trees": trees, "role": role, **values, **shared})
         return rows
 
-    def _notes(self) -> list[str]:
+    def _short_tables(self) -> list[ReportTable]:
+        """Return recall by label, F1 by length, and the shape of the trees, which a terminal shows as lines."""
         scores = self.scores[self.chosen]
-        compared = {self.chosen: self.against_right, **self.right_by_decoder}
-        lines = [f"{name} compared with right branching: {result}" for name, result in compared.items()]
+        tables = []
         if scores.recall_by_label:
             common = sorted(scores.recall_by_label.items(), key=lambda item: -item[1][1])[:LABELS_PRINTED]
-            shown = (f"{label} {100 * recall:.1f} ({count})" for label, (recall, count) in common)
-            lines.append("recall by label   " + "   ".join(shown))
-        by_length = (f"{words} {100 * f1:.1f} ({count})" for words, (f1, count) in scores.f1_by_length.items())
-        lines.append("F1 by length      " + "   ".join(by_length))
-        for name, shape in (("predicted", scores.predicted_shape), ("gold", scores.gold_shape)):
-            if shape:
-                lines.append(
-                    f"{name:9} trees   mean depth {shape.depth:.1f}   "
-                    f"left splits {shape.left:.1f}%   right splits {shape.right:.1f}%"
-                )
+            by_label = {label: (recall, count) for label, (recall, count) in common}
+            headings = {"label": "", "recall": PERCENT, "constituents": ","}
+            tables.append(_short_table("recall by label", headings, by_label))
+        headings = {"words": "", "F1": PERCENT, "sentences": ","}
+        tables.append(_short_table("F1 by length", headings, scores.f1_by_length))
+
+        # The shape of several untrained models has a standard deviation over seeds.
+        shapes = {
+            name: [f"{shape.depth:.1f}", f"{shape.left:.1f}", f"{shape.right:.1f}"]
+            for name, shape in (("predicted", scores.predicted_shape), ("gold", scores.gold_shape))
+            if shape
+        }
+        lines = [_shape_line(f"{name:9} trees", values) for name, values in shapes.items()]
         if self.random_weights:
             values = {name: f"{mean:.1f} ± {std:.1f}" for name, (mean, std) in self.random_weights.shape().items()}
-            lines.append(
-                f"random weights    mean depth {values['depth']}   "
-                f"left splits {values['left']}%   right splits {values['right']}%"
-            )
-        return lines
+            shapes["random weights"] = [values["depth"], values["left"], values["right"]]
+            lines.append(_shape_line("random weights ", shapes["random weights"]))
+        headings = {"trees": "", "mean depth": RIGHT, "left splits, %": RIGHT, "right splits, %": RIGHT}
+        rows = [[name, *values] for name, values in shapes.items()]
+        return [*tables, ReportTable(headings, rows, "shape of the trees", lines=lines)]
+
+
+def _shape_line(name: str, values: Sequence[str]) -> str:
+    """Return the shape of trees on a line for a terminal: the mean depth, and the shares of left and right splits."""
+    depth, left, right = values
+    return f"{name}   mean depth {depth}   left splits {left}%   right splits {right}%"
+
+
+def _short_table(title: str, headings: Mapping[str, str], shares: Mapping[str, tuple[float, int]]) -> ReportTable:
+    """Return a table of shares with their numbers of cases, which a terminal shows as a line."""
+    shown = [f"{name} {100 * share:.1f} ({count})" for name, (share, count) in shares.items()]
+    rows = [[name, share, count] for name, (share, count) in shares.items()]
+    return ReportTable(headings, rows, title, lines=[f"{title:15}   " + "   ".join(shown)])

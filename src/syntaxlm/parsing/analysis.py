@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
@@ -13,15 +15,20 @@ import torch
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.reading import ReadingReport, announce
 from syntaxlm.data.treebanks import dependency_trees
+from syntaxlm.drawing.layout import Span
 from syntaxlm.drawing.sentence import Analysis, SentenceMaps
+from syntaxlm.drawing.tree import SpanNote
 from syntaxlm.models.abilities import HasMaps
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.parsing.options import ParseOptions
 from syntaxlm.parsing.parse import parse_lines
 from syntaxlm.parsing.result import Parse
 from syntaxlm.parsing.structure import decodings, structure_of
+from syntaxlm.scoring.options import ScoreOptions
+from syntaxlm.scoring.surprisal import surprisals
 from syntaxlm.storage.folder import ModelBundle
-from syntaxlm.text.options import AS_WRITTEN
+from syntaxlm.text.options import AS_WRITTEN, TextOptions
+from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.trees.dependencies import paths_of
 from syntaxlm.trees.preprocessing import find_preprocessing, preprocess
 from syntaxlm.trees.spans import trees_of
@@ -115,16 +122,63 @@ def analyse(
         leaves = [tokens] if bundle.normaliser.units == "tags" else None
         (tree,) = trees_of(structure.decode(*decoding), [words], leaves)
         parse = Parse(1, words, tokens, tree, structure.word_values(decoding.layer), structure.span_values(0))
+    return analysis_of(parse, bundle.vocabulary)
+
+
+def with_surprisals(analysis: Analysis, bundle: ModelBundle, sentence: str, options: TextOptions) -> Analysis:
+    """Return the analysis of a line of text with the surprisals of its words.
+
+    Args:
+        analysis: as returned by `analyse`.
+        bundle: the model.
+        sentence: the text.
+        options: how words are split.
+
+    Raises:
+        InputError: like `surprisals`.
+    """
+    reading = ScoreOptions(punctuation=options.punctuation, contractions=options.contractions)
+    (words,) = surprisals(bundle, [sentence], reading)
+    return replace(analysis, surprisals=words, units=bundle.normaliser.units)
+
+
+def analysis_of(parse: Parse, vocabulary: Vocabulary | None = None) -> Analysis:
+    """Return a parsed sentence for a drawing.
+
+    Args:
+        parse: the sentence.
+        vocabulary: decides which words are unknown; None: `Parse.known`.
+    """
+    known = parse.known if vocabulary is None else map(vocabulary.knows, parse.tokens)
     return Analysis(
         tuple(parse.words),
         tuple(parse.tokens),
         tuple(parse.distances),
-        tuple(not bundle.vocabulary.knows(token) for token in parse.tokens),
+        tuple(not is_known for is_known in known),
         parse.tree,
         parse.span_scores,
         parse.marginals,
         parse.dependencies,
+        tuple(parse.offsets),
+        span_notes(parse),
     )
+
+
+def span_notes(parse: Parse) -> dict[Span, SpanNote]:
+    """Return what the marker of each constituent shows: its probability or score, or the distances around it."""
+    notes = {}
+    for row in parse.rows():
+        start = row["start"]
+        end = row["end"]
+        label = row["label"] and f", {row['label']}"
+        if row["marginal"] is not None:
+            note = SpanNote(f"probability {row['marginal']:.3f}{label}", row["marginal"])
+        elif row["score"] is not None:
+            note = SpanNote(f"score {row['score']:.3f}{label}", min(1.0, math.exp(row["score"])))
+        else:
+            note = SpanNote(f"largest distance inside {max(parse.distances[start + 1 : end], default=0.0):.3f}")
+        notes[start, end] = note
+    return notes
 
 
 @torch.no_grad()

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 from syntaxlm.core.errors import printable
 from syntaxlm.core.files import write_text
+from syntaxlm.core.run_head import invocation
 from syntaxlm.core.version import VERSION
 from syntaxlm.reports.tables import ReportTable
 
@@ -136,11 +138,13 @@ class Page:
         title: the title.
         sections: the sections, from top to bottom.
         key_figures: main results, shown at the top.
+        facts: what the results were measured on and how, shown at the top.
     """
 
     title: str
     sections: tuple[Section, ...]
     key_figures: tuple[KeyFigure, ...] = ()
+    facts: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def left_out(self) -> dict[str, str]:
@@ -153,9 +157,18 @@ class Page:
         return {heading: " ".join(texts) for heading, texts in left_out.items()}
 
     def html(self, theme: Theme = "auto") -> str:
-        """Return the page as HTML. The theme "auto" follows the reader's system."""
+        """Return the page as HTML, which ends with the models, the command, the version and the date of the run.
+
+        Args:
+            theme: the colours; "auto" follows the reader's system.
+        """
+        run = invocation()
+        is_named = "model" in self.facts or "models" in self.facts
+        origin = {} if is_named else {"Models" if len(run.models) > 1 else "Model": ", ".join(run.models)}
+        origin |= {"Command": run.command or ""}
+        origin |= {"Written by": f"syntaxlm {VERSION}", "Date": f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"}
         template = _templates().get_template("page.html.jinja")
-        return template.render(page=self, theme=theme, version=VERSION, smallest_scale=SMALLEST_SCALE)
+        return template.render(page=self, theme=theme, version=VERSION, origin=origin, smallest_scale=SMALLEST_SCALE)
 
     def write(self, path: Path, theme: Theme = "auto") -> WrittenReport:
         """Write the page atomically. Raises InputError."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,6 +19,8 @@ from syntaxlm.reports.page import Block, HtmlTable, Notes, Page, Paragraph, Sect
 from syntaxlm.reports.tables import Columns, ReportTable, Row, format_value
 from syntaxlm.reports.writers import dataframe, format_rows, plain, write_lines, write_rows
 
+FILES_IN_TITLE = 2
+FILES_NAMED = 3  # in the facts
 ROWS_PRINTED = 100  # rows or pictures of a result that is printed or shown in a notebook
 
 
@@ -116,6 +119,9 @@ class Report:
         readings: how the files that were measured were read.
         warnings: what changes the meaning of the figures; a line each, before the tables.
         run: the command, its version, machine and files, for JSON.
+        data: the files that were measured, the first fact.
+        models: the names of the models, for titles.
+        name: what was measured, for titles; "": the name of the columns.
     """
 
     columns: Columns
@@ -128,6 +134,9 @@ class Report:
     readings: Sequence[ReadingReport] = ()
     warnings: Sequence[str] = ()
     run: RunHead | None = None
+    data: Sequence[str] = ()
+    models: Sequence[str] = ()
+    name: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the figures for JSON, and if there are any, "warnings", "readings" and the head, "run"."""
@@ -138,13 +147,26 @@ class Report:
 
     @property
     def title(self) -> str:
-        """The name of the columns, with a capital letter."""
-        return self.columns.name[:1].upper() + self.columns.name[1:]
+        """What was measured, of which models, on which files: "Parsing scores of en on gold.mrg"."""
+        name = self.name or self.columns.name
+        models = f" of {' and '.join(Path(model).name for model in self.models)}" if self.models else ""
+        files = [Path(file).name for file in self.data]
+        if len(files) > FILES_IN_TITLE:
+            files = [files[0], f"{len(files) - 1} others"]
+        return name[:1].upper() + name[1:] + models + (f" on {' and '.join(files)}" if files else "")
+
+    @property
+    def _data(self) -> str:
+        """The files that were measured, or the first of many."""
+        if len(self.data) > FILES_NAMED:
+            return f"{self.data[0]} and {len(self.data) - 1} others"
+        return ", ".join(self.data)
 
     @property
     def summary(self) -> str:
         """The facts on one line."""
-        return "   ".join(f"{name} {format_value(value)}".strip() for name, value in self.facts.items())
+        facts = [f"{name} {format_value(value)}".strip() for name, value in self.facts.items()]
+        return "   ".join([*filter(None, [self._data]), *facts])
 
     @property
     def _head(self) -> list[str]:
@@ -154,7 +176,7 @@ class Report:
 
     @property
     def _filled_tables(self) -> list[ReportTable]:
-        return [table for table in self.tables if table.rows]
+        return [table.with_names_first() for table in self.tables if table.rows]
 
     @property
     def _readings(self) -> list[str]:
@@ -163,8 +185,10 @@ class Report:
 
     def text(self) -> str:
         """Return the report for a terminal, without the last line end."""
-        tables = [f"{table.title}\n{table.text()}".removeprefix("\n") for table in self._filled_tables]
-        parts = ["\n".join(self._head), *tables, "\n".join(self.notes), "\n".join(self._readings)]
+        printed = [table for table in self.tables if table.rows and not table.lines]
+        tables = [f"{table.title}\n{table.text()}".removeprefix("\n") for table in printed]
+        notes = [*self.notes, *(line for table in self.tables for line in table.lines)]
+        parts = ["\n".join(self._head), *tables, "\n".join(notes), "\n".join(self._readings)]
         text = "\n\n".join(filter(None, parts))
         return "\n".join(map(printable, text.split("\n")))  # names in files must not control the terminal
 
@@ -184,11 +208,20 @@ class Report:
 
     def html(self) -> str:
         """Return the report as a self-contained page."""
-        blocks: list[Block] = [*map(Paragraph, self._head)]
-        blocks += map(HtmlTable, self._filled_tables)
+        facts = {"model" if len(self.models) == 1 else "models": ", ".join(self.models)}
+        if not any(str(value).startswith(self._data) for value in self.facts.values()):
+            facts["data"] = self._data
+        facts |= {name: format_value(value) for name, value in self.facts.items()}
+        statements = [name for name, value in self.facts.items() if value == ""]
+        facts = {name: value for name, value in facts.items() if value}
+
+        # Fields that a terminal holds apart by spaces are separated by semicolons.
+        head = [*statements, *self.explanation, *(f"warning: {warning}" for warning in self.warnings)]
+        blocks: list[Block] = [Paragraph(_running_text(line)) for line in head]
+        blocks += [HtmlTable(replace(table, title=_running_text(table.title))) for table in self._filled_tables]
         if notes := (*self.notes, *self._readings):
-            blocks.append(Notes(notes))
-        return Page(self.title, (Section("", tuple(blocks)),)).html()
+            blocks.append(Notes(tuple(map(_running_text, notes))))
+        return Page(self.title, (Section("", tuple(blocks)),), facts=facts).html()
 
     def formatted(self, format: ReportFormat) -> str:
         """Return the report in a format other than Parquet, without the last line end."""
@@ -217,3 +250,8 @@ class Report:
             write_rows(self.rows, self.columns, path, format)
         else:
             write_lines([self.formatted(format) + "\n"], path)
+
+
+def _running_text(text: str) -> str:
+    """Return text for a terminal with semicolons instead of the spaces that hold its fields apart."""
+    return re.sub(r"(?<=\S) {2,}(?=\S)", "; ", re.sub(r" {2,}\(", " (", text))

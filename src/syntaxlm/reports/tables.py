@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
 from syntaxlm.reports.latex import latex_text
@@ -75,12 +75,16 @@ class ReportTable:
         rows: the values of the columns; text is shown as it is.
         title: the title of the table.
         missing: the text that is shown for None.
+        is_named_last: whether the last column names the rows; everywhere but in a terminal it is shown first.
+        lines: what a terminal shows instead of the table, after the notes of the report; empty: the table.
     """
 
     headings: Mapping[str, str]
     rows: Sequence[Sequence[Any]]
     title: str = ""
     missing: str = "-"
+    is_named_last: bool = False
+    lines: Sequence[str] = ()
 
     @classmethod
     def of(
@@ -97,6 +101,14 @@ class ReportTable:
         """
         formats = {heading: columns[name].format for name, heading in headings.items()}
         return cls(formats, [[row[name] for name in headings] for row in rows], title, missing)
+
+    def with_names_first(self) -> ReportTable:
+        """Return the table with the column first that names the rows."""
+        if not self.is_named_last:
+            return self
+        *others, name = self.headings.items()
+        rows = [[row[-1], *row[:-1]] for row in self.rows]
+        return replace(self, headings=dict([name, *others]), rows=rows, is_named_last=False)
 
     def cells(self) -> list[list[str]]:
         """Return the values of all rows as text."""

@@ -16,6 +16,7 @@ from syntaxlm.core.yaml_files import parse_yaml
 from syntaxlm.storage.hub import CARD, NOT_STATED, SELF_DESCRIPTION, has_card
 from syntaxlm.storage.model_index import F1, Result, printable, results_of
 
+FOR_PSYCHOLINGUISTS = "For psycholinguists"  # a section on text, vocabulary, and what the model has learned of syntax
 LARGEST_CARD = 1 << 18  # bytes
 LARGEST_FRONT = 1 << 14  # characters of a front matter
 _LONGEST_FACT = 100  # characters of the licence, and of all languages
@@ -32,6 +33,7 @@ class StoredCard:
         description: the text before the sections.
         results: the model index of the front matter.
         data: the section "Training data", in Markdown.
+        psycholinguists: the section `FOR_PSYCHOLINGUISTS`, in Markdown.
     """
 
     licence: str | None
@@ -39,6 +41,7 @@ class StoredCard:
     description: str | None
     results: list[Result]
     data: str | None
+    psycholinguists: str | None = None
 
     @property
     def accuracy(self) -> Result | None:
@@ -69,6 +72,7 @@ def read_card(folder: Path) -> StoredCard | None:
         language=_fact(stated.get("language")),
         description=" ".join(sections[""].split()) or None,
         results=results_of(stated, f"{path}: the front matter"),
+        psycholinguists=sections.get(FOR_PSYCHOLINGUISTS),
         data=sections.get("Training data") if sections.get("Training data") != NOT_STATED else None,
     )
 
