@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 import re
 
+import httpx
 import pytest
 
 from syntaxlm.api import load
 from syntaxlm.models.abilities import ParsesSentences, ScoresTokens
+from syntaxlm.serve.app import create_app
 from syntaxlm.serve.limits import Limits
 from syntaxlm.serve.models import ServedModel
-from syntaxlm.storage.bundled import bundled_names
+from syntaxlm.serve.server import running
+from syntaxlm.storage.bundled import bundled_names, find_model
 from syntaxlm.storage.folder import write_model
 from tests.fresh_models import fresh
 from tests.serve.conftest import SENTENCE
@@ -175,10 +178,33 @@ def test_the_server_lists_models_and_limits(client, models):
     assert by_name["prpn"]["decoders"] == ["biased", "unbiased"]
 
 
+def test_a_tree_in_brackets_is_drawn_and_written_as_latex(client):
+    found = post(client, "tree", brackets="(S (NP The cat) (VP sees (NP it)) .)")
+    assert found["sentence"] == "The cat sees it ."
+    assert found["spans"] == [[0, 5], [0, 2], [2, 4]]
+    assert found["latex"].startswith("\\begin{forest}\n[{S} [{NP} [{The}")
+    assert re.findall(r'data-start="(\d+)" data-end="(\d+)"', found["svg"]) == [("0", "5"), ("0", "2"), ("2", "4")]
+    for wrong, message in (
+        ("(a b) (c d)", "found 2 trees"),
+        ("(a (b", "brackets, line 1"),
+        ("((a) " * 101, "brackets"),
+    ):
+        refused = client.post("/api/tree", json={"brackets": wrong})
+        assert (refused.status_code, message in refused.json()["detail"]) == (422, True), refused.text
+
+
+def test_the_card_of_a_model_is_sent_as_text(client):
+    with running(create_app({"is": load("is")})) as address:
+        card = httpx.get(f"{address}/api/card")
+        assert card.text == (find_model("is") / "README.md").read_text("utf-8")
+        assert card.headers["content-type"] == "text/plain; charset=utf-8"
+    assert client.get("/api/card").status_code == 404  # of a model without a folder
+
+
 def test_every_operation_is_in_the_schema_and_every_field_has_a_type(client):
     schema = client.get("/api/openapi.json").json()
     assert set(schema["paths"]) == {
-        f"/api/{name}" for name in ("models", "parse", "surprisal", "analyse", "pair", "generate", "sentences")
+        f"/api/{name}" for name in ("models", "parse", "surprisal", "analyse", "pair", "generate", "sentences", "tree")
     }
     assert all(
         {"summary", "responses"} <= set(operation) for path in schema["paths"].values() for operation in path.values()

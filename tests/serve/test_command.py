@@ -28,7 +28,7 @@ def test_a_server_listens_on_this_machine_until_it_is_interrupted():
     assert names == "prpn, lstm"
     address = rest.split()[0]
     assert address.startswith("http://127.0.0.1:")
-    assert [one["name"] for one in httpx.get(f"{address}/api/models").json()["models"]] == ["prpn", "lstm"]
+    assert [one["name"] for one in httpx.get(f"{address}/api/models", timeout=60).json()["models"]] == ["prpn", "lstm"]
     assert process.stdout.readline() == "The models are ready.\n"
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)

@@ -12,6 +12,7 @@ from syntaxlm.drawing.svg import TEXT_SIZES, UNKNOWN, Anchor, Picture, right_to_
 COLUMN = 34.0  # pixels: least width of a column, room for a bar's value
 BAR_ZONE = 96.0  # pixels: height of a bar of `FULL` bits
 FULL = {"words": 20.0, "tags": 10.0, "characters": 8.0}  # bits: one scale for all sentences, so that models compare
+TALLEST = 10.0  # bars of `FULL` bits; a picture with a higher bar, as of a word of many tokens, has a scale of its own
 BAR = 20.0  # pixels: width of a bar
 ABOVE_AXIS = 20.0  # pixels: from the baseline of the words to the axis of the bars
 BETWEEN = 54.0  # pixels between the axes of two sentences, for both lines of words
@@ -67,7 +68,7 @@ def surprisal_bars(
     """
     bits = [row.surprisal for row in rows if row.surprisal is not None]
     rows = [row for row in rows if row.surprisal is not None]
-    full = max([full, *bits])
+    full = _scale(full, bits)
     text = f"surprisal in bits, {sum(bits):.1f} in total"
     end_width = text_width(END, TEXT_SIZES["note"])
     widest = max(width, text_width(text, TEXT_SIZES["note"]) + 2 * MARGIN)
@@ -106,7 +107,7 @@ def pair_picture(
         decisive: index of the column that is marked.
     """
     most = [max(row.surprisal or 0.0 for row in rows) for rows in (first, second)]
-    full = max(FULL["words"], *most)
+    full = _scale(FULL["words"], most)
     aligned = [
         (None if above is None else first[above], None if below is None else second[below]) for above, below in columns
     ]
@@ -133,6 +134,11 @@ def pair_picture(
     elements += [svg.line(MARGIN, y, total - MARGIN, y, "axis") for y in (axis, axis + BETWEEN)]
     sentences = [" ".join(row.word for row in rows if row.word) for rows in (first, second)]
     return Picture(total, foot + MARGIN, tuple(elements), f"Surprisal: {sentences[0]} / {sentences[1]}")
+
+
+def _scale(full: float, bits: Sequence[float]) -> float:
+    """Return the bits of a bar of full height: `full`, unless a bar would be too high for a picture."""
+    return max([full, *(value / TALLEST for value in bits)])
 
 
 def _has_marks(row: DrawableSurprisal, places: Sequence[tuple[int, int]]) -> bool:

@@ -205,6 +205,7 @@ _RULES = {
     "node-shared": "fill:{shared};stroke:{shared};stroke-width:1.5",
     "node-other": "fill:{paper};stroke:{edge};stroke-width:1.5",
     "node-score": "fill:{cell};stroke:{edge};stroke-width:1.5",
+    "node-differs": "fill:none;stroke:{negative};stroke-width:2;stroke-dasharray:4 2",
     "target": "fill:none;pointer-events:all",
     "guide": "fill:none;stroke:{guide};stroke-width:1;stroke-dasharray:2 3",
     "level": "fill:none;stroke:{faint};stroke-width:1;stroke-dasharray:6 4",

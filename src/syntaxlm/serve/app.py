@@ -11,7 +11,7 @@ from typing import Annotated, Any, TypeVar
 
 from fastapi import APIRouter, Depends, FastAPI, HTTPException, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, PlainTextResponse
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException as BaseHTTPException
 
@@ -22,7 +22,7 @@ from syntaxlm.core.version import VERSION
 from syntaxlm.serve import schemas
 from syntaxlm.serve.guard import RETRY_AFTER, error_answer
 from syntaxlm.serve.limits import Limits
-from syntaxlm.serve.models import ComputationError, ServedModel
+from syntaxlm.serve.models import ComputationError, ServedModel, described_tree
 from syntaxlm.serve.site import Site
 from syntaxlm.serve.threads import ModelThread, OverloadError
 
@@ -47,6 +47,8 @@ ERRORS: dict[int | str, dict[str, Any]] = {
     status: {"model": schemas.Error, "description": reason} for status, reason in _REASONS.items()
 }
 
+WITHOUT_MODEL = (400, 408, 413, 422, 503)  # errors of requests that no model computes
+
 
 @dataclass(frozen=True)
 class Served:
@@ -54,7 +56,7 @@ class Served:
 
     Attributes:
         models: by name; the first is the default of requests.
-        splitter: the thread that splits text into sentences.
+        splitter: the thread that splits text into sentences, and draws trees that users type.
     """
 
     models: Mapping[str, ServedModel]
@@ -162,10 +164,29 @@ async def generate(request: schemas.GenerateRequest, served: ServedHere) -> sche
     return _validated(schemas.GenerateAnswer, model=model.name, sentences=sampled)
 
 
+@router.get("/card", include_in_schema=False)  # for readers: Markdown, not JSON
+async def card(served: ServedHere, model: schemas.ModelName = None) -> PlainTextResponse:
+    found = served.model(model)
+    if found.card_text is None:
+        raise HTTPException(404, f"{found.name}: the model has no card")
+    return PlainTextResponse(found.card_text)
+
+
+@router.post("/tree", summary="Draw a tree in brackets", responses={key: ERRORS[key] for key in WITHOUT_MODEL})
+async def tree(request: schemas.TreeRequest, served: ServedHere) -> schemas.TreeAnswer:
+    compute = partial(_drawn, limits=served.limits)
+    (drawn,) = await asyncio.wrap_future(served.splitter.submit(object(), [request.brackets], compute))
+    return _validated(schemas.TreeAnswer, **drawn)
+
+
+def _drawn(texts: Sequence[str], limits: Limits) -> list[dict[str, Any]]:
+    return [described_tree(text, limits) for text in texts]
+
+
 @router.post(
     "/sentences",
     summary="Split running text into sentences",
-    responses={key: ERRORS[key] for key in (400, 408, 413, 422, 503)},
+    responses={key: ERRORS[key] for key in WITHOUT_MODEL},
 )
 async def sentences(request: schemas.SplitRequest, served: ServedHere) -> schemas.SplitAnswer:
     (split,) = await asyncio.wrap_future(served.splitter.submit(object(), [request.text], _split))

@@ -17,10 +17,12 @@ from typing import Any, cast
 from syntaxlm.api.model import LanguageModel
 from syntaxlm.api.results import SentenceSurprisal
 from syntaxlm.core.errors import InputError
+from syntaxlm.drawing.latex import format_latex
 from syntaxlm.drawing.surprisal import pair_picture
-from syntaxlm.drawing.tree import tree_picture
+from syntaxlm.drawing.tree import SpanNote, tree_picture
 from syntaxlm.generation.sentences import SentenceWithTree
 from syntaxlm.models.abilities import (
+    HasTreeBeliefs,
     LabelsSpans,
     ParsesSentences,
     PredictsNextToken,
@@ -35,11 +37,12 @@ from syntaxlm.serve.pictures import chart_picture, sentence_picture
 from syntaxlm.serve.schemas import AccuracyInfo, AlignedWord, DrawnTree, ModelInfo
 from syntaxlm.serve.threads import Compute, ModelThread, OverloadError
 from syntaxlm.storage.bundled import find_model
-from syntaxlm.storage.cards import read_card
+from syntaxlm.storage.cards import card_text, read_card
 from syntaxlm.storage.folder import structure_name
+from syntaxlm.storage.model_index import Result
 from syntaxlm.text.normaliser import UntaggedTokenError
 from syntaxlm.text.reader import AUTO_STYLE, TextReader
-from syntaxlm.trees.tree import Tree, format_brackets
+from syntaxlm.trees.tree import Tree, format_brackets, parse_brackets
 
 Values = dict[str, Any]
 
@@ -54,6 +57,7 @@ class ServedModel:
     """A model with the threads that compute its requests.
 
     Attributes:
+        card_text: the card of the model, in Markdown; None without one.
         sampler: samples sentences, which takes long.
         thread: computes everything else.
     """
@@ -66,9 +70,12 @@ class ServedModel:
         self.model = model
         self.limits = limits
         self._card = None
+        self.card_text: str | None = None
         if model.folder is not None:
+            folder = find_model(model.folder)
             with suppress(InputError):  # damaged; the model can be used without it
-                self._card = read_card(find_model(model.folder))
+                self._card = read_card(folder)
+                self.card_text = card_text(folder)
         self.thread, self.sampler = ModelThread(name, limits.max_waiting), ModelThread(name, limits.max_waiting)
 
     def start(self) -> None:
@@ -125,9 +132,12 @@ class ServedModel:
             decoders=list(model.decoders) if isinstance(model, ParsesSentences) else [],
             layers=model.distance_layers if isinstance(model, ParsesSentences) else 0,
             by_word=isinstance(model, PredictsNextToken),
+            beliefs=isinstance(model, HasTreeBeliefs),
             language=card.language if card else None,
             description=card.description if card else None,
-            accuracy=AccuracyInfo(values=accuracy.row(), protocol=accuracy.protocol) if accuracy else None,
+            accuracy=_stated(accuracy) if accuracy else None,
+            perplexities=[_stated(result) for result in card.perplexities] if card else [],
+            has_card=self.card_text is not None,
         )
 
     def parse(self, sentences: list[str], **options: Any) -> list[Values]:
@@ -248,6 +258,35 @@ class ServedModel:
             except UntaggedTokenError as error:
                 raise error.at(f"sentence {number}") from None
             self.limits.check_words(words, number)
+
+
+def _stated(result: Result) -> AccuracyInfo:
+    return AccuracyInfo(values=result.row(), protocol=result.protocol)
+
+
+def described_tree(brackets: str, limits: Limits) -> Values:
+    """Return a tree that a user typed, with its picture and its LaTeX code.
+
+    Raises:
+        InputError: for text that is not one tree, and for a tree with too many words.
+    """
+    trees = parse_brackets(brackets, source="brackets")
+    if len(trees) != 1:
+        raise InputError(f"brackets: found {len(trees)} trees; expected one")
+    (tree,) = trees
+    limits.check_words(len(tree), 1)
+
+    # A constituent in a group of its own can be marked by the page.
+    labels = {(part.start, part.end): part.label for part in tree.constituents if part.end - part.start > 1}
+    notes = {span: SpanNote(label or "constituent") for span, label in labels.items()}
+    return {
+        "sentence": " ".join(tree.words),
+        "words": list(tree.words),
+        "spans": list(labels),
+        "brackets": _brackets(tree),
+        "latex": format_latex(tree),
+        "svg": tree_picture(tree, span_notes=notes).svg(),
+    }
 
 
 def _brackets(tree: Tree) -> str | None:

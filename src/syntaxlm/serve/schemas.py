@@ -127,6 +127,10 @@ class SplitRequest(Request):
     text: Annotated[Text, Field(description="Running text.")]
 
 
+class TreeRequest(Request):
+    brackets: Annotated[Text, Field(description="One tree in brackets, with or without labels.")]
+
+
 class Error(BaseModel):
     detail: Annotated[str, Field(description="What is wrong, what was expected, and what to do.")]
 
@@ -136,7 +140,7 @@ class Answer(BaseModel):
 
 
 class AccuracyInfo(BaseModel):
-    """The F1 that the card of a model states."""
+    """A result that the card of a model states."""
 
     values: Annotated[dict[str, str], Field(description="The first result of the card, by heading.")]
     protocol: Annotated[str, Field(description="How it was measured.")]
@@ -153,9 +157,12 @@ class ModelInfo(BaseModel):
     decoders: Annotated[list[str], Field(description="Decoding algorithms, the default first.")]
     layers: Annotated[int, Field(description="Number of layers of distances.")]
     by_word: Annotated[bool, Field(description="Whether sentences can be sampled word by word.")]
+    beliefs: Annotated[bool, Field(description="Whether it has measures such as belief_update.")]
     language: Annotated[str | None, Field(description="Codes of languages, from the model's card.")] = None
     description: Annotated[str | None, Field(description="From the model's card.")] = None
     accuracy: Annotated[AccuracyInfo | None, Field(description="From the model's card.")] = None
+    perplexities: Annotated[list[AccuracyInfo], Field(description="From the model's card.")] = []
+    has_card: Annotated[bool, Field(description="Whether `api/card` returns a card.")] = False
 
 
 class LimitsInfo(BaseModel):
@@ -282,6 +289,17 @@ class Generated(BaseModel):
 class GenerateAnswer(Answer):
     model: str
     sentences: list[Generated]
+
+
+class TreeAnswer(Answer):
+    """The tree of a request. Spans are [start, end), counted in words from 0; those of one word are left out."""
+
+    sentence: Annotated[str, Field(description="The words, joined by spaces.")]
+    words: list[str]
+    spans: list[tuple[int, int]]
+    brackets: str | None
+    latex: Annotated[str, Field(description="For the package forest.")]
+    svg: str
 
 
 class SplitAnswer(Answer):

@@ -25,17 +25,18 @@ from syntaxlm.serve.threads import ModelThread, OverloadError
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
+SCRIPTS = (
+    "api", "comparison", "elements", "files", "magnification", "models", "page", "pairs", "pictures", "requests",
+    "samples", "sentences", "tables", "tasks", "texts", "theme", "words",
+)  # fmt: skip
+
 STATIC = {
     "/": ("index.html", "text/html"),
-    "/page.js": ("page.js", "text/javascript"),
-    "/elements.js": ("elements.js", "text/javascript"),
-    "/pictures.js": ("pictures.js", "text/javascript"),
-    "/results.js": ("results.js", "text/javascript"),
     "/page.css": ("page.css", "text/css"),
+    "/print.css": ("print.css", "text/css"),
     "/icon.svg": ("icon.svg", "image/svg+xml"),
     "/api/": ("api.html", "text/html"),
-    "/api.js": ("api.js", "text/javascript"),
-}
+} | {f"/{name}.js": (f"{name}.js", "text/javascript") for name in SCRIPTS}
 """Each route, and the file of the package that it returns. Files are read once, when the application is created."""
 
 

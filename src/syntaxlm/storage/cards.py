@@ -14,7 +14,7 @@ from syntaxlm.core.errors import InputError, shortened
 from syntaxlm.core.files import read_stored_text
 from syntaxlm.core.yaml_files import parse_yaml
 from syntaxlm.storage.hub import CARD, NOT_STATED, SELF_DESCRIPTION, has_card
-from syntaxlm.storage.model_index import F1, Result, printable, results_of
+from syntaxlm.storage.model_index import F1, PERPLEXITY, Result, printable, results_of
 
 FOR_PSYCHOLINGUISTS = "For psycholinguists"  # a section on text, vocabulary, and what the model has learned of syntax
 LARGEST_CARD = 1 << 18  # bytes
@@ -46,7 +46,15 @@ class StoredCard:
     @property
     def accuracy(self) -> Result | None:
         """The first result with an F1; None if there is none."""
-        return next((result for result in self.results if any(metric.type == F1 for metric in result.metrics)), None)
+        return next(iter(self._with(F1)), None)
+
+    @property
+    def perplexities(self) -> list[Result]:
+        """The results with a perplexity."""
+        return self._with(PERPLEXITY)
+
+    def _with(self, metric_type: str) -> list[Result]:
+        return [result for result in self.results if any(metric.type == metric_type for metric in result.metrics)]
 
 
 def read_card(folder: Path) -> StoredCard | None:
@@ -55,12 +63,10 @@ def read_card(folder: Path) -> StoredCard | None:
     Raises:
         InputError: for a card that is too large, is not text, or whose front matter is not YAML.
     """
-    if not has_card(folder):
-        return None
     path = folder / CARD
-    text = read_stored_text(path, LARGEST_CARD).replace("\r\n", "\n")
-    found = _FRONT.match(text)
-    if found is None:
+    text = card_text(folder)
+    found = None if text is None else _FRONT.match(text)
+    if text is None or found is None:
         return None
     if len(found[1]) > LARGEST_FRONT:
         raise InputError(f"{path}: the front matter is too long; expected at most {LARGEST_FRONT:,} characters")
@@ -75,6 +81,11 @@ def read_card(folder: Path) -> StoredCard | None:
         psycholinguists=sections.get(FOR_PSYCHOLINGUISTS),
         data=sections.get("Training data") if sections.get("Training data") != NOT_STATED else None,
     )
+
+
+def card_text(folder: Path) -> str | None:
+    """Return the text of a model's card; None without one. Raises InputError as `read_card` does."""
+    return read_stored_text(folder / CARD, LARGEST_CARD).replace("\r\n", "\n") if has_card(folder) else None
 
 
 def _fact(value: Any) -> str | None:

@@ -12,7 +12,7 @@ const { models } = await (await fetch("models")).json();
 
 const EXAMPLES = {
   model: models[0].name, sentences: ["The old man the boats."], first: "The dogs bark.", second: "The dogs barks.",
-  text: "It rained. We stayed at home.", count: 2,
+  text: "It rained. We stayed at home.", count: 2, brackets: "(S (NP the dog) (VP barks))",
 };
 
 const resolved = (part) => (part.$ref ? schema.components.schemas[part.$ref.split("/").at(-1)] : part);
@@ -31,12 +31,12 @@ function fields(part) {
     const standard = field.default !== undefined && field.default !== null ? ` Default: ${JSON.stringify(field.default)}.` : "";
     return element(
       "tr", {}, element("td", {}, element("code", {}, name)), element("td", {}, typeOf(field)),
-      element("td", {}, required.includes(name) ? "required" : ""), element("td", {}, (field.description ?? "") + standard),
+      element("td", {}, required.includes(name) ? "yes" : ""), element("td", {}, (field.description ?? "") + standard),
     );
   });
-  const heads = ["field", "type", "", "meaning"].map((head) => element("th", { scope: "col" }, head));
+  const heads = ["field", "type", "required", "meaning"].map((head) => element("th", { scope: "col" }, head));
   return element(
-    "div", { class: "scroll" }, description ? element("p", { class: "hint" }, description) : "",
+    "div", { class: "scroll", role: "group", "aria-label": "Fields", tabindex: 0 }, description ? element("p", { class: "hint" }, description) : "",
     element("table", {}, element("thead", {}, element("tr", {}, ...heads)), element("tbody", {}, ...rows)),
   );
 }

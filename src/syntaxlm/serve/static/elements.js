@@ -1,4 +1,4 @@
-// Elements of the page, its messages, and requests to the JSON interface. Text reaches the document only as text.
+// Elements of the page, and its messages. Text reaches the document only as text.
 
 export const $ = (id) => document.getElementById(id);
 
@@ -9,7 +9,7 @@ export function element(name, attributes = {}, ...children) {
     else if (value === true) made.setAttribute(key, "");
     else if (value !== false && value !== null && value !== undefined) made.setAttribute(key, value);
   }
-  made.append(...children.filter((child) => child !== null && child !== undefined));
+  made.append(...children.filter((child) => child !== null && child !== undefined && child !== false));
   return made;
 }
 
@@ -19,6 +19,8 @@ export const button = (text, handler, attributes = {}) =>
 export const toolbar = (name, buttons) =>
   element("div", { class: "toolbar", role: "group", "aria-label": name }, name, ...buttons);
 
+export const fold = (summary, ...content) => element("details", {}, element("summary", {}, summary), ...content);
+
 export const number = (value, digits = 2) => (value === null || value === undefined ? "" : value.toFixed(digits));
 
 // A probability with at least two significant digits: 0.68, 0.012, 3.1e-5.
@@ -26,25 +28,36 @@ export const probability = (value) => (value >= 0.1 || value === 0 ? value.toFix
 
 export const counted = (count, noun) => `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;
 
-export function status(message, wrong = false) {
-  $("status").textContent = message;
+// A text with its own direction, among others.
+export const isolated = (text) => `\u2068${text}\u2069`;
+
+export const listed = (texts, between) => [...new Set(texts)].map(isolated).join(between);
+
+// rest: nodes behind the message, such as a button.
+export function status(message, wrong = false, ...rest) {
+  $("status").replaceChildren(message, ...rest);
   $("status").classList.toggle("wrong", wrong);
 }
 
 export const right = (text) => ({ text }); // a cell of a number
 
+// A cell is a text, a number from `right`, or an element.
 export function table(caption, heads, rows) {
-  const cell = (name, value, scope) =>
-    element(name, { class: typeof value === "object" ? "number" : null, scope }, String(value?.text ?? value));
   const body = element("tbody");
   for (const row of rows) body.append(element("tr", {}, ...row.map((value) => cell("td", value))));
   return element(
-    "div", { class: "scroll" },
+    "div", { class: "scroll", role: "group", "aria-label": caption, tabindex: 0 },
     element(
       "table", {}, element("caption", {}, caption),
       element("thead", {}, element("tr", {}, ...heads.map((head) => cell("th", head, "col")))), body,
     ),
   );
+}
+
+function cell(name, value, scope) {
+  if (value instanceof Node) return element(name, { scope }, value);
+  const isNumber = typeof value === "object";
+  return element(name, { class: isNumber ? "number" : null, scope, dir: isNumber ? null : "auto" }, String(isNumber ? value.text : value));
 }
 
 let forget = () => {}; // what marks the element that the tooltip is about
@@ -67,20 +80,4 @@ export function hideTooltip() {
   $("tooltip").hidden = true;
   forget();
   forget = () => {};
-}
-
-export class Refused extends Error {}
-
-export async function ask(path, body) {
-  let answer;
-  try {
-    answer = await fetch(path, body && {
-      method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body),
-    });
-  } catch {
-    throw new Refused("The server does not answer. Is it still running?");
-  }
-  const content = await answer.json().catch(() => ({}));
-  if (!answer.ok) throw new Refused(content.detail ?? `The server answered ${answer.status}.`);
-  return content;
 }

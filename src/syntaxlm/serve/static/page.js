@@ -1,15 +1,24 @@
-// The page: its form, its state in the address, and the requests of its tasks.
+// The page: its form, its state in the address, and the results of each task.
 
-import { $, Refused, ask, button, counted, element, hideTooltip, status } from "./elements.js";
-import { accuracyOf, can, downloadsOfAll, faulty, generatedColumn, languages, pairColumn, sentenceColumn } from "./results.js";
+import { $, button, counted, element, hideTooltip, status } from "./elements.js";
+import { centre, magnify } from "./magnification.js";
+import { accuracyOf, can, cardsOf, chip, citationOf, perplexitiesOf } from "./models.js";
+import { Refused, ask } from "./requests.js";
+import { chosenColumns, textOf } from "./tables.js";
+import * as tasks from "./tasks.js";
+import "./theme.js";
 
 const TABS = ["sentences", "pair", "generate"];
 const ACTIONS = { sentences: "Parse", pair: "Compare", generate: "Generate" };
+const TREE = "(S (NP The old) (VP man (NP the boats)))";
 const EXAMPLES = {
   sentences: [
     ["Garden path", "The old man the boats.\nThe horse raced past the barn fell."],
     ["Attachment", "She saw the man with the telescope."],
+    ["Coordination", "The old men and women left the house early."],
+    ["Relative clause", "The reporter who the senator attacked admitted the error."],
     ["News", "The company said it expects sales to rise in the second half of the year."],
+    ["Your own tree", TREE],
   ],
   pair: [
     ["Agreement", "The keys to the cabinet are on the table.", "The keys to the cabinet is on the table."],
@@ -18,104 +27,30 @@ const EXAMPLES = {
   generate: [],
 };
 const FIELDS = {
-  sentences: { text: "text", lines: "lines", decoder: "decoder", layer: "layer", labels: "labels" },
-  pair: { first: "first", second: "second" },
+  sentences: { text: "text", lines: "lines", column: "column", decoder: "decoder", layer: "layer", labels: "labels" },
+  pair: { first: "first", second: "second", pairs: "pairs", first_column: "first-column", second_column: "second-column" },
   generate: {
     count: "count", seed: "seed", max_words: "max-words", trees: "trees", prompt: "prompt", temperature: "temperature",
     top_k: "top-k",
   },
 };
+const RERUN = ["column", "decoder", "layer", "labels", "lines", "first-column", "second-column"]; // results follow at once
 
 const LOCAL = /^(localhost|127\.[\d.]+|\[::1\])$/;
+const SLOW = 250; // milliseconds until the page says that it computes
+const LONGEST = 120_000; // milliseconds until it stops to wait
 
 let server = { models: [], limits: {} };
 let tab = "sentences";
 let missing = []; // what the address asks for and this server lacks
-let running = 0; // number of the latest request; the answers of earlier ones are dropped
+let reading = 1; // of a single sentence
+let running = null; // the AbortController of the latest request
+// The results of each task: state is the fragment that they belong to.
+const views = Object.fromEntries(TABS.map((name) => [name, { node: element("div", { class: "view" }), state: null, message: "" }]));
 
 function chosen() {
   const names = [...document.querySelectorAll("#models input:checked")].map((input) => input.value);
   return server.models.filter((model) => names.includes(model.name));
-}
-
-const BEST = 3; // trees of a sentence
-const optional = (id) => ($(id).value.trim() === "" ? null : Number($(id).value));
-
-// ---- tasks: each returns the articles of its results, and what to announce
-
-async function sentences(models) {
-  const lines = $("text").value.split(/\r?\n/).map((line) => line.trim()).filter(Boolean);
-  if (!lines.length) throw new Refused("Type a sentence first.");
-  const { sentences: texts } = $("lines").checked ? { sentences: lines } : await ask("api/sentences", { text: lines.join("\n") });
-  const usable = models.filter((model) => can(model, "parsing") || can(model, "surprisal"));
-  const found = await each(usable, (model) => {
-    const decoder = model.decoders.includes($("decoder").value) ? $("decoder").value : model.decoders[0];
-    const layer = optional("layer");
-    return ask("api/analyse", {
-      model: model.name, sentences: texts,
-      decoder: decoder ?? null,
-      layer: layer !== null && layer <= model.layers ? layer : null,
-      labels: $("labels").checked,
-      best: decoder === "mbr" && !($("labels").checked && can(model, "labels")) ? BEST : 1, // only the best has labels
-    });
-  });
-  const articles = texts.map((text, place) =>
-    article([text], found, (model, answer) => sentenceColumn(model, answer.sentences[place])));
-  return {
-    articles: texts.length > 1 ? [downloadsOfAll(found), ...articles] : articles,
-    said: counted(texts.length, "sentence") + (texts.length > lines.length ? " (split automatically)" : ""),
-  };
-}
-
-const article = (heading, found, column) => element(
-  "article", {}, element("h2", { dir: "auto" }, ...heading),
-  element("div", { class: "columns" }, ...found.map(({ model, answer, fault }) => (fault ? faulty(model, fault) : column(model, answer)))),
-);
-
-async function pair(models) {
-  const [first, second] = [$("first").value.trim(), $("second").value.trim()];
-  if (!first || !second) throw new Refused("Type two sentences first.");
-  const usable = models.filter((model) => can(model, "sentence scores"));
-  const found = await each(usable, (model) => ask("api/pair", { model: model.name, first, second }));
-  return { articles: [article([first, " / ", second], found, pairColumn)], said: "1 pair" };
-}
-
-async function generate(models) {
-  const usable = models.filter((model) => can(model, "generation"));
-  const found = await each(usable, (model) => {
-    const trees = $("trees").checked && can(model, "labels");
-    const byWord = !trees && model.by_word;
-    return ask("api/generate", {
-      model: model.name, count: optional("count") ?? 1, seed: optional("seed") ?? 0, max_words: optional("max-words"),
-      trees,
-      ...(byWord && { prompt: $("prompt").value.trim() || null, temperature: optional("temperature") ?? 1, top_k: optional("top-k") }),
-    });
-  });
-  const column = (model, answer) => generatedColumn(model, answer, parseText);
-  return { articles: [article(["Generated sentences"], found, column)], said: "Generated" };
-}
-
-const TASKS = { sentences, pair, generate };
-
-// The answers of all models. Throws if none of them answers.
-async function each(models, request) {
-  if (!models.length) throw new Refused("None of the selected models can do this. Select another one.");
-  const found = await Promise.all(models.map(async (model) => {
-    try {
-      return { model, answer: await request(model) };
-    } catch (fault) {
-      if (!(fault instanceof Refused)) throw fault;
-      return { model, fault };
-    }
-  }));
-  if (found.every(({ fault }) => fault)) throw found[0].fault;
-  return found;
-}
-
-function parseText(text) {
-  $("text").value = text;
-  select("sentences");
-  submit();
 }
 
 // ---- state in the address, after #, which a browser does not send to the server
@@ -126,8 +61,9 @@ function fragment() {
   for (const [name, id] of Object.entries(FIELDS[tab])) {
     const field = $(id);
     const value = field.type === "checkbox" ? (field.checked ? "1" : "") : field.value;
-    if (value !== "") state.set(name, value);
+    if (value !== "" && !field.closest("label[hidden]")) state.set(name, value);
   }
+  if (tab === "sentences" && reading > 1) state.set("reading", reading);
   return `#${state}`;
 }
 
@@ -143,8 +79,12 @@ function restore() {
     const field = $(id);
     if (field.type === "checkbox") field.checked = state.get(name) === "1";
     else field.value = state.get(name) ?? (field.tagName === "SELECT" ? "" : field.defaultValue);
-    if (field.tagName === "SELECT" && field.value !== (state.get(name) ?? "")) missing.push(`the ${name} ${state.get(name)}`);
+    if (["text", "pairs"].includes(id)) columns(); // their selects have the columns of the text
+    if (["decoder", "layer"].includes(name) && field.value !== (state.get(name) ?? "")) missing.push(`the ${name} ${state.get(name)}`);
   }
+  columns();
+  $("many").open = $("pairs").value !== "";
+  reading = Math.max(1, Number(state.get("reading")) || 1);
   return true;
 }
 
@@ -152,20 +92,144 @@ function restore() {
 function follow() {
   if (!restore()) return false;
   if (!missing.length) {
-    submit(true);
+    submit({ isReturn: true });
     return true;
   }
-  running += 1; // earlier answers are dropped
+  stop();
   show([]);
-  $("submit").removeAttribute("aria-disabled");
   const names = server.models.map(({ name }) => name).join(", ");
   status(`The link asks for ${missing.join(" and ")}, which this server does not have. It has the models ${names}. Select what to use, then press ${ACTIONS[tab]}.`, true);
   return true;
 }
 
+// ---- results
+
+// Shows results of the task instead of the present ones. The guide is open as long as there are none.
+function show(content) {
+  const view = views[tab];
+  hideTooltip();
+  if (!content.length || !view.node.childElementCount) $("guide").open = !content.length;
+  view.node.replaceChildren(...content);
+  view.node.classList.remove("stale");
+  $("results").replaceChildren(view.node);
+  fit();
+  for (const figure of view.node.querySelectorAll("figure.sentence")) centre(figure, figure.querySelector(".slm-bar[fill-opacity]"));
+}
+
+function fit() {
+  const view = views[tab].node;
+  magnify(view, $("fit").checked);
+  const isCut = [...view.querySelectorAll("figure.sentence")].some((figure) => figure.scrollWidth > figure.clientWidth + 1);
+  $("fit-all").hidden = !isCut && !$("fit").checked;
+}
+
+// Marks results that do not belong to what the form says now.
+function checkStale() {
+  const view = views[tab];
+  if (!view.node.childElementCount || running) return;
+  const isStale = view.state !== fragment();
+  if (isStale === view.node.classList.contains("stale")) return;
+  view.node.classList.toggle("stale", isStale);
+  status(isStale ? `The results below are those of an earlier input. Press ${ACTIONS[tab]} to update them.` : view.message);
+}
+
+// isReturn: whether the address has the state already, as after Back. isFirst: whether the page shows its example.
+async function submit({ isReturn = false, isFirst = false } = {}) {
+  stop();
+  const view = views[tab];
+  const models = chosen();
+  if (!models.length) return refuse(server.models.length ? "Select a model first." : "No models are loaded yet.");
+  const wrong = wrongField();
+  if (wrong) return refuse(wrong);
+  if (!isReturn) reading = 1;
+  columns();
+  if (!isReturn && !isFirst && location.hash !== fragment()) history.pushState(null, "", fragment());
+  const state = fragment();
+  const request = new AbortController();
+  running = request;
+  waiting(request, view);
+  try {
+    const { content, said } = await tasks[tab](models, {
+      limits: server.limits, signal: request.signal, reading, parseText, openPair,
+      onReading: (place) => {
+        reading = place;
+        if (!isFirst || location.hash) history.replaceState(null, "", fragment());
+        view.state = fragment();
+      },
+    });
+    if (request !== running) return;
+    show(content);
+    view.state = state;
+    view.message = `${said}, ${counted(models.length, "model")}.`;
+    status(isFirst ? "An example. Type a sentence of your own, and press Parse." : view.message);
+    if (!isReturn && !isFirst) reveal();
+  } catch (fault) {
+    if (request !== running) return;
+    if (request.signal.aborted) return refuse(String(request.signal.reason));
+    refuse(fault instanceof Refused ? fault.message : "The page failed to show the answer.");
+    if (!(fault instanceof Refused)) throw fault;
+  } finally {
+    if (request === running) running = null;
+  }
+}
+
+// Ends the present request, whose answers are dropped.
+function stop() {
+  running?.abort();
+  running = null;
+}
+
+// Says why there are no new results; earlier ones stay.
+function refuse(message) {
+  const view = views[tab].node;
+  view.classList.toggle("stale", view.childElementCount > 0);
+  status(view.childElementCount ? `${message} The results below are those of an earlier input.` : message, true);
+}
+
+// Says that the page computes, for how long, and lets the user cancel.
+function waiting(request, view) {
+  const started = performance.now();
+  $("submit").setAttribute("aria-disabled", "true");
+  const timer = setInterval(() => {
+    const passed = performance.now() - started;
+    const isOver = running !== request;
+    if (isOver) {
+      clearInterval(timer);
+      $("waiting").hidden = true;
+      if (!running) $("submit").removeAttribute("aria-disabled");
+    } else if (passed > LONGEST) {
+      request.abort(`The server has not answered within ${LONGEST / 1000} seconds.`);
+    } else if (passed > SLOW) {
+      if ($("waiting").hidden) status("Computing …");
+      view.node.classList.add("stale");
+      $("waiting").hidden = false;
+      $("elapsed").textContent = `${Math.floor(passed / 1000)} s`;
+    }
+  }, SLOW / 5);
+}
+
+// Brings new results into sight if they are below it.
+function reveal() {
+  const first = views[tab].node.querySelector("article");
+  if (first && first.getBoundingClientRect().top > 0.6 * window.innerHeight) $("status").scrollIntoView();
+}
+
+function parseText(text) {
+  $("text").value = text;
+  select("sentences");
+  submit();
+}
+
+function openPair({ first, second }) {
+  Object.entries({ first, second, pairs: "" }).forEach(([id, value]) => { $(id).value = value; });
+  $("many").open = false;
+  submit();
+}
+
 // ---- the form
 
 function select(name, focus = false) {
+  const isOther = tab !== name;
   tab = name;
   for (const one of TABS) {
     const isOn = one === name;
@@ -175,12 +239,21 @@ function select(name, focus = false) {
   }
   if (focus) $(`tab-${name}`).focus();
   $("submit").textContent = ACTIONS[name];
+  document.body.dataset.task = name;
   const examples = EXAMPLES[name].map(([title, ...texts]) => button(title, () => {
     (name === "pair" ? ["first", "second"] : ["text"]).forEach((id, place) => { $(id).value = texts[place]; });
+    if (name === "pair") $("pairs").value = "";
     submit();
   }, { class: "link" }));
   $("examples").replaceChildren(...(examples.length ? ["Examples:", ...examples] : []));
   options();
+  if (!isOther) return;
+  stop();
+  hideTooltip();
+  $("results").replaceChildren(views[name].node);
+  status(views[name].message);
+  checkStale();
+  fit();
 }
 
 // Shows the options that the selected models have.
@@ -198,45 +271,72 @@ function options() {
   const labelled = models.some((model) => can(model, "labels"));
   for (const id of ["labels", "trees"]) $(id).closest("label").hidden = !labelled;
   $("by-word").hidden = ($("trees").checked && labelled && models.every((model) => can(model, "labels"))) || !models.some((model) => model.by_word);
+  $("citation").replaceChildren(...citationOf(models, server.version));
 }
 
-// isReturn: whether the address has the state already, as after Back.
-async function submit(isReturn = false) {
-  const request = ++running;
-  const models = chosen();
-  if (!models.length) return status(server.models.length ? "Select a model first." : "No models are loaded yet.", true);
-  if (!isReturn && location.hash !== fragment()) history.pushState(null, "", fragment());
-  $("submit").setAttribute("aria-disabled", "true");
-  const slow = setTimeout(() => request === running && status("Computing …"), 250);
-  try {
-    const { articles, said } = await TASKS[tab](models);
-    if (request !== running) return;
-    show(articles);
-    status(`${said}, ${counted(models.length, "model")}.`);
-  } catch (fault) {
-    if (request !== running) return;
-    show([]);
-    status(fault instanceof Refused ? fault.message : "The page failed to show the answer.", true);
-    if (!(fault instanceof Refused)) throw fault;
-  } finally {
-    clearTimeout(slow);
-    if (request === running) $("submit").removeAttribute("aria-disabled");
+// Offers the columns of a pasted table.
+function columns() {
+  chosenColumns($("text").value, ["column"]);
+  chosenColumns($("pairs").value, ["first-column", "second-column"]);
+}
+
+// What is wrong with a field of the task, as text; null if nothing is. The field is marked, and has the focus.
+function wrongField() {
+  const fields = [...$(`panel-${tab}`).querySelectorAll("input[type=number]")];
+  fields.forEach((field) => field.removeAttribute("aria-invalid"));
+  const wrong = fields.find((field) => !field.closest("[hidden]") && !field.checkValidity());
+  if (!wrong) return null;
+  wrong.setAttribute("aria-invalid", "true");
+  wrong.focus();
+  const { min, max, step } = wrong;
+  const number = step && step !== "any" && Number(step) < 1 ? "a number" : "a whole number";
+  return `${wrong.dataset.name} must be ${number} ${max ? `from ${min} to ${Number(max).toLocaleString("en")}` : `of ${min} or more`}.`;
+}
+
+async function readFile(file, field) {
+  if (!file) return;
+  if (file.size > server.limits.max_body) {
+    return status(`${file.name} has ${file.size.toLocaleString("en")} bytes; the page reads at most ${server.limits.max_body.toLocaleString("en")}. For whole files, use the commands of syntaxlm.`, true);
   }
+  field.value = await textOf(file);
+  columns();
+  submit();
 }
 
-// Shows results instead of the present ones. The guide is open as long as there are none.
-function show(articles) {
-  hideTooltip();
-  if (!articles.length || !$("results").childElementCount) $("guide").open = !articles.length;
-  $("results").replaceChildren(...articles);
+// A field takes files that are dropped on it, or chosen with its button.
+function takesFiles(field, input) {
+  field.addEventListener("dragover", (event) => event.preventDefault());
+  field.addEventListener("drop", (event) => {
+    if (!event.dataTransfer.files.length) return;
+    event.preventDefault();
+    readFile(event.dataTransfer.files[0], field);
+  });
+  input.addEventListener("change", () => {
+    readFile(input.files[0], field);
+    input.value = "";
+  });
 }
 
-function theme(value) {
-  if (value === "auto") delete document.documentElement.dataset.theme;
-  else document.documentElement.dataset.theme = value;
-  for (const link of document.querySelectorAll("link[data-pictures]")) {
-    const own = link.dataset.pictures;
-    link.media = value === "auto" ? `(prefers-color-scheme: ${own})` : value === own ? "all" : "not all";
+// Several pairs that are pasted into a line for one sentence go into the field for many.
+function pastePairs(event) {
+  const text = event.clipboardData?.getData("text") ?? "";
+  if (!/[\t\n]/.test(text.trim())) return;
+  event.preventDefault();
+  $("pairs").value = text;
+  $("many").open = true;
+  $("pairs").focus();
+  columns();
+}
+
+async function copyLink() {
+  const address = new URL(fragment(), location.href);
+  const works = LOCAL.test(location.hostname) ? "works only on this computer, while the server runs" : `works while ${location.hostname} serves these models`;
+  try {
+    await navigator.clipboard.writeText(address.href);
+    status(`The link is in the clipboard. It ${works}.`);
+  } catch {
+    history.replaceState(null, "", address);
+    status(`The link is in the address bar. It ${works}.`);
   }
 }
 
@@ -245,6 +345,7 @@ function listen() {
   document.addEventListener("keydown", (event) => {
     if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) { event.preventDefault(); submit(); }
   });
+  if (/Mac/.test(navigator.platform)) $("key").textContent = "⌘Enter";
   for (const name of TABS) $(`tab-${name}`).addEventListener("click", () => select(name));
   document.querySelector("[role=tablist]").addEventListener("keydown", (event) => {
     const place = TABS.indexOf(tab);
@@ -253,39 +354,50 @@ function listen() {
     event.preventDefault();
     select(TABS[(target + TABS.length) % TABS.length], true);
   });
-  $("models").addEventListener("change", options);
-  $("trees").addEventListener("change", options);
-  $("theme").addEventListener("change", () => {
-    theme($("theme").value);
-    try { localStorage.setItem("theme", $("theme").value); } catch { /* private windows */ }
+  $("form").addEventListener("input", ({ target }) => {
+    if (["text", "pairs"].includes(target.id)) columns();
+    if (target.tagName !== "SELECT" && target.type !== "checkbox") checkStale();
   });
-  $("link").addEventListener("click", async () => {
-    const address = new URL(fragment(), location.href);
-    const works = LOCAL.test(location.hostname) ? "works only on this computer, while the server runs" : `works while ${location.hostname} serves these models`;
-    try {
-      await navigator.clipboard.writeText(address.href);
-      status(`The link is in the clipboard. It ${works}.`);
-    } catch {
-      history.replaceState(null, "", address);
-      status(`The link is in the address bar. It ${works}.`);
-    }
+  $("form").addEventListener("change", ({ target }) => {
+    const isModel = target.name === "model";
+    if (isModel || target.id === "trees") options();
+    const follows = (isModel && tab !== "generate") || RERUN.includes(target.id);
+    if (follows && views[tab].node.childElementCount) submit();
+    else checkStale();
   });
+  takesFiles($("text"), $("file"));
+  takesFiles($("pairs"), $("pairs-file"));
+  for (const id of ["first", "second"]) $(id).addEventListener("paste", pastePairs);
+  $("link").addEventListener("click", copyLink);
+  $("cancel").addEventListener("click", () => running?.abort("Cancelled."));
+  $("fit").addEventListener("change", fit);
+  $("help").addEventListener("click", () => {
+    $("guide").open = true;
+    $("guide").scrollIntoView();
+    $("guide").querySelector("summary").focus();
+  });
+  new ResizeObserver(fit).observe($("results"));
   document.addEventListener("pointerdown", hideTooltip);
   window.addEventListener("hashchange", () => {
     if (follow()) return;
     if (!location.hash) { // before the first result
-      running += 1;
+      stop();
+      $("text").value = "";
+      select("sentences");
       show([]);
       status("");
+      example();
     }
   });
 }
 
+// The limits of the server are those of the fields.
+function limit() {
+  $("count").max = server.limits.max_sentences;
+  $("max-words").max = server.limits.max_words;
+}
+
 async function start() {
-  try {
-    const stored = localStorage.getItem("theme");
-    if (stored) { $("theme").value = stored; theme(stored); }
-  } catch { /* private windows */ }
   listen();
   const loading = element("span", { class: "hint" }, "loading …");
   $("models").append(loading);
@@ -297,18 +409,24 @@ async function start() {
   } finally {
     loading.remove();
   }
-  server.models.forEach((model, place) => {
-    const f1 = model.accuracy?.values.F1;
-    const about = [languages(model) || model.model_type, f1 && `F1 ${f1}`, !can(model, "parsing") && "no trees"];
-    const small = about.filter((one) => one && one !== model.name).join(", ");
-    $("models").append(element("label", { class: "chip", title: model.description },
-      element("input", { type: "checkbox", name: "model", value: model.name, checked: place === 0 }),
-      element("span", {}, model.name), element("small", {}, small)));
-  });
+  limit();
+  const perplexities = perplexitiesOf(server.models);
+  $("models").append(...server.models.map((model, place) => chip(model, place, perplexities.get(model.name))));
   $("accuracy").replaceChildren(...accuracyOf(server.models));
+  $("cards").replaceChildren(...cardsOf(server.models).flatMap((link) => [link, " "]));
+  $("version").textContent = `syntaxlm ${server.version}`;
   document.querySelectorAll("#guide .distances").forEach((one) => { one.hidden = !server.models.some(({ layers }) => layers); });
   select("sentences");
-  follow();
+  if (!follow()) example();
+}
+
+// A first visit shows a sentence, if the first model reads English.
+function example() {
+  const [model] = server.models;
+  const readsEnglish = /\ben\b/.test(model.language ?? "en") && model.units === "words" && can(model, "parsing");
+  if (!readsEnglish || $("text").value) return;
+  [, $("text").value] = EXAMPLES.sentences[1];
+  submit({ isFirst: true });
 }
 
 start();
