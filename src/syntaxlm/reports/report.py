@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,7 +15,7 @@ from syntaxlm.core.files import to_json
 from syntaxlm.core.reading import ReadingReport
 from syntaxlm.core.run_head import RunHead
 from syntaxlm.reports.latex import latex_comment
-from syntaxlm.reports.page import Block, HtmlTable, Notes, Page, Paragraph, Section
+from syntaxlm.reports.page import Block, HtmlTable, Notes, Page, Paragraph, Section, table_html
 from syntaxlm.reports.tables import Columns, ReportTable, Row, format_value
 from syntaxlm.reports.writers import dataframe, format_rows, plain, write_lines, write_rows
 
@@ -33,6 +34,15 @@ class HasRows(ABC):
     columns: Columns
     readings: tuple[ReadingReport, ...] = ()
     not_printed: ClassVar[frozenset[str]] = frozenset()
+
+    def __init_subclass__(cls) -> None:
+        """Let a subclass print itself also where a session or a notebook shows it, unless it has its own `__repr__`.
+
+        A dataclass would otherwise get one that lists its fields.
+        """
+        super().__init_subclass__()
+        if "__repr__" not in vars(cls):
+            cls.__repr__ = cls.__str__  # type: ignore[method-assign, assignment]
 
     @abstractmethod
     def rows(self) -> Iterator[Row]:
@@ -99,6 +109,10 @@ class HasReport(HasRows):
 
     def __str__(self) -> str:
         return self.report().text()
+
+    def _repr_html_(self) -> str:
+        """Return the report for notebooks."""
+        return self.report().notebook()
 
 
 @dataclass(frozen=True)
@@ -190,6 +204,11 @@ class Report:
             blocks.append(Notes(notes))
         return Page(self.title, (Section("", tuple(blocks)),)).html()
 
+    def notebook(self) -> str:
+        """Return the report as HTML for a notebook, in the notebook's own colours."""
+        tables = map(table_html, self._filled_tables)
+        return "".join([*_paragraphs(self._head), *tables, *_paragraphs([*self.notes, *self._readings])])
+
     def formatted(self, format: ReportFormat) -> str:
         """Return the report in a format other than Parquet, without the last line end."""
         match format:
@@ -217,3 +236,8 @@ class Report:
             write_rows(self.rows, self.columns, path, format)
         else:
             write_lines([self.formatted(format) + "\n"], path)
+
+
+def _paragraphs(lines: Iterable[str]) -> Iterator[str]:
+    """Yield lines of text as paragraphs of HTML."""
+    return (f"<p>{html.escape(printable(line))}</p>" for line in lines)

@@ -160,6 +160,8 @@ class TrainingResult:
         lines += [str(part) for part in (self.trees, self.answers) if part is not None]
         return "\n".join(lines)
 
+    __repr__ = __str__
+
 
 def _numbers(values: Any) -> str:
     """Format numbers as a row; rows are separated by commas."""
