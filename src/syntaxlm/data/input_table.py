@@ -64,8 +64,11 @@ class InputTable:
         return replace(report, evidence=self.reading.form, remarks=(*self.reading.remarks, *report.remarks))
 
     @classmethod
-    def read(cls, table: Any) -> InputTable:
+    def read(cls, table: Any, keep_empty: bool = False) -> InputTable:
         """Read a file (which may be compressed; "-" is standard input), or take a data frame, see `is_frame`.
+
+        Args:
+            keep_empty: whether rows of a data frame without any value are kept.
 
         Raises:
             InputError: for a table without header or rows, and as `open_table` does.
@@ -75,7 +78,8 @@ class InputTable:
             source, names = "the data frame", frame_columns(table)
             check_unique(names, source)
             rows = [(number, tuple(map(_value_of, row))) for number, row in enumerate(_frame_rows(table), 1)]
-            filled = [(number, row) for number, row in rows if len(names) == 1 or any(cell is not None for cell in row)]
+            keep_empty = keep_empty or len(names) == 1
+            filled = [(number, row) for number, row in rows if keep_empty or any(cell is not None for cell in row)]
             values = [row for _, row in filled]
             kept = [(number, tuple(map(_cell_of, row))) for number, row in filled]
             remarks = Remarks()
