@@ -16,6 +16,7 @@ import pytest
 
 import syntaxlm
 from syntaxlm.core.errors import InputError, InputWarning
+from syntaxlm.data.input_table import InputTable
 from syntaxlm.generation.options import SamplingKeywords, SamplingOptions
 from syntaxlm.parsing.options import ParseKeywords, ParseOptions
 from syntaxlm.scoring.options import ScoreKeywords, ScoreOptions
@@ -220,6 +221,17 @@ def test_the_parameters_that_help_and_completion_show_are_the_options(nlp, metho
     assert not any(one.kind is one.VAR_KEYWORD for one in shown.values())
     plain, limited = get_type_hints(keywords), get_type_hints(options)  # without limits, which are annotations
     assert plain == {name: limited[name] for name in defaults}
+
+
+@pytest.mark.parametrize(
+    ("frame", "index"),
+    [(FRAME.set_index(pd.Index(["x", "y"])), "'y'"), (FRAME[1:].reset_index(drop=True), "0"), (FRAME[1:], "1"),
+     (pl.DataFrame(FRAME.to_dict("list")), "1")],
+    ids=["labels", "from 0", "part", "polars"],
+)  # fmt: skip
+def test_a_row_of_a_data_frame_is_named_by_its_index(nlp, frame, index):
+    last = InputTable.read(frame)
+    assert last.place(len(last.rows) - 1) == f"the data frame, row with index {index}"
 
 
 def test_completion_offers_what_users_call(nlp):

@@ -142,7 +142,7 @@ def test_the_share_of_unknown_words_is_printed_and_punctuation_is_dropped_by_def
     assert "\n5 words, 1 unknown (20.0%), 2 not read (, .). Most frequent: xyzzy." in err
     _, out, err = score("The cat, the dog.\n", "--punctuation", "keep", "--contractions", "keep")
     assert [row["token"] for row in table(out)][:2] == ["<unk>", "<unk>"]
-    assert "'The' is unknown, but 'the' is known: use --punctuation auto --contractions auto" in err
+    assert "'The' is unknown, but 'the' is known: use --punctuation auto and --contractions auto" in err
 
 
 def test_carried_state_of_a_model_of_single_sentences_warns(score):

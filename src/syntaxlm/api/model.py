@@ -260,7 +260,7 @@ class LanguageModel(StoredModel):
             check_names(column=column)
             check_table(text, "surprisal")
             table = InputTable.read(text, keep_empty=True)
-            texts = table.column(column, "column")
+            texts = table.column(column, "--column")
             chosen_place = table.names.index(column)
             cells = [[*row[:chosen_place], *row[chosen_place + 1 :]] for row in table.values]
             further = input_columns(list(columns), [name for name in table.names if name != column], cells)

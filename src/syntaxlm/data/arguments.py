@@ -71,7 +71,7 @@ def texts_in(table: Any, column: str, method: str) -> list[str]:
     """
     check_names(column=column)
     check_table(table, method)
-    return InputTable.read(table, keep_empty=True).column(column, "column")
+    return InputTable.read(table, keep_empty=True).column(column, "--column")
 
 
 def _is_word(text: object) -> bool:

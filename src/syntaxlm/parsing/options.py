@@ -86,7 +86,7 @@ class ParseOptions(DecodingOptions, TextOptions):
             reason = f"found together with {self.several}, whose trees have no labels; expected one of them"
             raise InputError(f"labels: {reason}")
         if self.sample_seed and not self.samples:
-            raise InputError("sample seed: found without samples; expected both, or neither")
+            raise InputError("sample_seed: found without samples; expected both, or neither")
 
     @property
     def several(self) -> str:

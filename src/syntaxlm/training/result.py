@@ -15,6 +15,7 @@ from pydantic import AfterValidator, BaseModel
 from syntaxlm.core.declarations import Bounds
 from syntaxlm.core.errors import InputError, amount
 from syntaxlm.core.files import parse_json, read_stored
+from syntaxlm.core.option_names import option_name
 from syntaxlm.core.settings import read_settings
 from syntaxlm.evaluation.collapse import TreeFigures
 from syntaxlm.evaluation.pair_classification import ClassificationReport, InferenceReport
@@ -139,7 +140,7 @@ class TrainingResult:
         if self.stopped:
             return (
                 f"Training stopped after {amount(self.steps, 'step')}; a checkpoint is saved."
-                f" Resume with: syntaxlm train --resume {self.folder}"
+                f" Resume with: {option_name('syntaxlm train --resume', str(self.folder))}"
             )
         averaged = ", averaged weights" if self.averaged else ""
         spent = f"{amount(self.steps, 'step')}, {self.epochs:.2f} epochs, {self.seconds / 60:.1f} minutes"
