@@ -97,7 +97,6 @@ def test_columns_with_reserved_names_are_renamed_in_every_row(score):
 @pytest.mark.parametrize(
     ("content", "options", "said"),
     [
-        ("", [], "found no sentence; expected one sentence per line"),
         ("", ["--column", "text"], "line 1: no header"),
         ("item\ttext\n", ["--column", "text"], "found no sentence; expected at least one row"),
         ("item\ttext\n1\ta\n", ["--column", "sentence"], "no column 'sentence'; found item, text."),
@@ -112,10 +111,11 @@ def test_what_cannot_be_scored_is_reported(score, content, options, said):
     assert error.count("error:") == 1
 
 
-def test_a_file_of_empty_lines_gives_a_header_alone(score):
-    code, out, error = score("\n\n")
+@pytest.mark.parametrize(("content", "note"), [("\n\n", "0 sentences; 2 blank lines"), ("", "0 sentences")])
+def test_a_text_without_sentences_gives_a_header_alone(score, content, note):
+    code, out, error = score(content)
     assert (code, out) == (0, "\t".join(COLUMNS) + "\n")
-    assert error.endswith("0 sentences; 2 blank lines\n")
+    assert error.endswith(f"{note}\n")
 
 
 def test_output_files_are_written_atomically(score, tmp_path):
