@@ -459,6 +459,7 @@ class LanguageModel(StoredModel):
             )
 
 
+@suggests_parameters
 def load(
     name_or_folder: str | Path,
     device: str | torch.device = "cpu",

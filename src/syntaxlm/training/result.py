@@ -121,6 +121,13 @@ class TrainingResult:
     answers: ClassificationReport | InferenceReport | None = None
     run: dict[str, Any] | None = None
 
+    @property
+    def perplexity(self) -> float:
+        """The perplexity on the validation text. Raises InputError if there is none, see `criterion`."""
+        if self.valid is None:
+            raise InputError(f"{self.folder}: the run has no validation perplexity")
+        return self.valid.perplexity
+
     def to_dict(self) -> dict[str, Any]:
         test = self.test or self.answers
         return {
