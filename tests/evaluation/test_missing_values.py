@@ -144,7 +144,7 @@ def test_times_of_0_and_missing_times_are_counted(write):
     assert values == pytest.approx([0, 200, float("nan"), 0], nan_ok=True)
     assert said == (
         "reading times in column time, 3 times; 1 row without a number in column time (line 4); 2 times of 0, which"
-        " tables of eye movements have for skipped words (--min-time 1 omits them) (lines 2, 5)"
+        " tables of eye movements have for skipped words (minimum=1 omits them) (lines 2, 5)"
     )
 
 

@@ -50,7 +50,7 @@ def train(
         recipe: a recipe, the name of a bundled recipe, or a YAML file.
         overrides: settings to replace, see `read_recipe`.
         resume: whether to continue a run of the same settings that is in the folder. If it is finished, its result is
-            returned, so the same call is right before and after an interruption.
+            returned, so the same call serves before and after an interruption.
         callback: called with each event of the run, see `syntaxlm.training.progress.Event`.
 
     Raises:
