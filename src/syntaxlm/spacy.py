@@ -154,6 +154,9 @@ class SyntaxComponent:
         self._model: LanguageModel | None = None
         self._process = os.getpid()  # the process that loaded the model
 
+    def __repr__(self) -> str:
+        return f"SyntaxComponent({self.model_name!r})"
+
     @property
     def language_model(self) -> "LanguageModel":
         """The model, which is loaded if necessary. Raises InputError if it cannot be loaded or used here."""

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
+import inspect
+import math
 import pickle
 from pathlib import Path
+from typing import get_type_hints
 
 import numpy as np
 import pandas as pd
@@ -12,6 +16,11 @@ import pytest
 
 import syntaxlm
 from syntaxlm.core.errors import InputError, InputWarning
+from syntaxlm.data.input_table import InputTable
+from syntaxlm.generation.options import SamplingKeywords, SamplingOptions
+from syntaxlm.parsing.options import ParseKeywords, ParseOptions
+from syntaxlm.scoring.options import ScoreKeywords, ScoreOptions
+from syntaxlm.text.options import TextKeywords, TextOptions
 from tests.fresh_models import fresh
 
 from .models import language_model
@@ -35,8 +44,8 @@ def values_of(nlp, method, texts):
 @pytest.mark.parametrize(
     ("texts", "message"),
     [
-        (FRAME, "found pandas.DataFrame; .*among 'sentence', 'item': frame\\['sentence'\\]"),
-        (pl.DataFrame(FRAME.to_dict("list")), "found polars.DataFrame; .*frame\\['sentence'\\]"),
+        (FRAME, "found pandas.DataFrame; .*among 'sentence', 'item': column='sentence'"),
+        (pl.DataFrame(FRAME.to_dict("list")), "found polars.DataFrame; .*column='sentence'"),
         ({"a": "the cat"}, r"found dict; .*list\(texts\.values\(\)\)"),
         (b"the cat", r"found bytes; .*text\.decode\(\)"),
         (bytearray(b"the cat"), "found bytearray"),
@@ -57,10 +66,6 @@ def values_of(nlp, method, texts):
     ids=str,
 )
 def test_other_objects_than_texts_are_refused(nlp, method, texts, message):
-    if method == "surprisal" and hasattr(texts, "columns"):
-        with pytest.raises(InputError, match="choose its column of sentences"):
-            nlp.surprisal(texts)
-        return
     with pytest.raises(TypeError, match=f"^{method}.*{message}"):
         values_of(nlp, method, texts)
 
@@ -106,7 +111,9 @@ def test_a_numpy_string_is_one_text(nlp):
         (lambda nlp: nlp.parse("a", beest=3), "parse: found the unexpected parameter 'beest'. Did you mean best"),
         (lambda nlp: nlp.surprisal("a", contxt="carry"), "surprisal: .*'contxt'. Did you mean context"),
         (lambda nlp: nlp.evaluate_items(FRAME, critcal="verb"), "evaluate_items: .*Did you mean critical"),
-        (lambda nlp: nlp.evaluate_items(FRAME, region=["verb"]), "evaluate_items: .*Did you mean regions"),
+        (lambda nlp: nlp.evaluate_items(FRAME, region=["a"], regions=["b"]), "evaluate_items: .*Did you mean regions"),
+        (lambda nlp: nlp.generate(seeed=1), "generate: .*Did you mean seed"),
+        (lambda nlp: nlp.generate(x=1), "generate: .*'x'. Its parameters: count, prompt, trees, temperature"),
         (lambda nlp: nlp.evaluate_items(FRAME, condition=3), "condition: found 3; expected str or a list of str"),
         (
             lambda nlp: nlp.evaluate_items(FRAME, regions=FRAME),
@@ -175,6 +182,62 @@ def test_results_hold_how_their_files_were_read(nlp, tmp_path):
     assert [one.form for one in table.readings] == ["displayed words, one per row"]
     assert pickle.loads(pickle.dumps(table)).readings == table.readings
     assert nlp.evaluate_items(FRAME.assign(condition=["a", "b"])).readings[0].source == "the data frame"
+
+
+def test_a_parameter_is_accepted_in_the_singular_and_in_the_plural(nlp):
+    frame = FRAME.assign(condition=["a", "b"])
+    reports = [nlp.evaluate_items(frame, "sentence", condition=["condition"]),
+               nlp.evaluate_items(frame, "sentence", conditions=["condition"])]  # fmt: skip
+    assert str(reports[0]) == str(reports[1])
+
+
+@pytest.mark.parametrize("of", [pd.DataFrame, pl.DataFrame], ids=["pandas", "polars"])
+def test_a_column_of_a_data_frame_has_one_result_per_row(nlp, of, tmp_path):
+    frame = of({"sentence": ["the cat sees", None, "a dog"], "item": [1, None, 2]})
+    texts = ["the cat sees", "", "a dog"]
+    assert list(map(str, nlp.parse(frame, column="sentence"))) == list(map(str, nlp.parse(texts)))
+    assert list(map(str, nlp.pipe(frame, column="sentence"))) == list(map(str, nlp.parse(texts)))
+    first, missing, last = nlp.log_prob(frame, column="sentence")
+    assert [first, last] == pytest.approx(nlp.log_prob([texts[0], texts[2]]))
+    assert math.isnan(missing)
+    assert nlp.perplexity(frame, column="sentence").nats == pytest.approx(-(first + last))
+    assert [row["sentence"] for row in nlp.surprisal(frame, column="sentence").rows()][-1] == 3
+    with pytest.raises(InputError, match=r"no column 'sent'; .*Did you mean sentence"):
+        nlp.parse(frame, column="sent")
+    pd.DataFrame({"sentence": texts[:1]}).to_csv(tmp_path / "a.csv", index=False)
+    assert list(map(str, nlp.parse(str(tmp_path / "a.csv"), column="sentence"))) == [str(nlp.parse(texts[0]))]
+
+
+@pytest.mark.parametrize(
+    ("method", "keywords", "options"),
+    [("parse", ParseKeywords, ParseOptions), ("pipe", ParseKeywords, ParseOptions),
+     ("surprisal", ScoreKeywords, ScoreOptions), ("log_prob", TextKeywords, TextOptions),
+     ("generate", SamplingKeywords, SamplingOptions)],
+)  # fmt: skip
+def test_the_parameters_that_help_and_completion_show_are_the_options(nlp, method, keywords, options):
+    shown = inspect.signature(getattr(nlp, method)).parameters
+    defaults = {field.name: field.default for field in dataclasses.fields(options)}
+    assert {name: shown[name].default for name in defaults} == defaults
+    assert not any(one.kind is one.VAR_KEYWORD for one in shown.values())
+    plain, limited = get_type_hints(keywords), get_type_hints(options)  # without limits, which are annotations
+    assert plain == {name: limited[name] for name in defaults}
+
+
+@pytest.mark.parametrize(
+    ("frame", "index"),
+    [(FRAME.set_index(pd.Index(["x", "y"])), "'y'"), (FRAME[1:].reset_index(drop=True), "0"), (FRAME[1:], "1"),
+     (pl.DataFrame(FRAME.to_dict("list")), "1")],
+    ids=["labels", "from 0", "part", "polars"],
+)  # fmt: skip
+def test_a_row_of_a_data_frame_is_named_by_its_index(nlp, frame, index):
+    last = InputTable.read(frame)
+    assert last.place(len(last.rows) - 1) == f"the data frame, row with index {index}"
+
+
+def test_completion_offers_what_users_call(nlp):
+    offered = [name for name in dir(nlp) if not name.startswith("_")]
+    assert {"parse", "surprisal", "device", "name", "save_pretrained"} < set(offered)
+    assert not {"model", "require", "parser_normaliser"}.intersection(offered)
 
 
 def test_a_list_of_words_is_a_warning(nlp):

@@ -7,15 +7,18 @@ import json
 import pickle
 from collections.abc import Callable
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import syntaxlm
+from syntaxlm.comparison.report import Comparison
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.settings import SettingsError
 from syntaxlm.reports.report import HasReport, HasRows
 from syntaxlm.text.normaliser import UntaggedTokenError
+from syntaxlm.training.result import CriterionValue, TrainingResult
 from tests.api.models import TEXTS, language_model, results_of_every_type
 from tests.fresh_models import fresh
 from tests.grammar_models import grammar
@@ -49,6 +52,9 @@ def evaluations(toy, tmp_path_factory) -> list[HasRows]:
             f"{line},{word},{300 + 7 * line % 90 + len(word)}" for line in range(16) for word in TEXTS[0].split()
         ),
         "list.txt": "the 9\ncat 2\nold 3\nsees 1\na 8\ndog 2",
+        "questions.txt": "<s> the cat sees </s>\n<s> the cat sat </s>\n",
+        "answers.txt": "<s> the cat sees </s>\n",
+        "gold.dp": "the\tDT\t2\ncat\tNN\t3\nsees\tVBZ\t0\n",
         "best.conllu": "".join(f"{n}\t{w}\t_\t_\t_\t_\t{h}\tdep\t_\t_\n" for n, w, h in ((1, "the", 2), (2, "cat", 0))),
     }  # fmt: skip
     for name, text in files.items():
@@ -66,6 +72,11 @@ def evaluations(toy, tmp_path_factory) -> list[HasRows]:
         pcfg.evaluate_parsing(toy / "test.mrg", preprocessing="none"),
         syntaxlm.evaluate_trees(toy / "test.mrg", toy / "test.mrg"),
         syntaxlm.rerank(tree_model(), folder / "best.conllu"),
+        lstm.evaluate_completion(folder / "questions.txt", folder / "answers.txt"),
+        language_model(fresh("structformer")).evaluate_attachment(folder / "gold.dp"),
+        syntaxlm.tune_cache(lstm, toy / "valid.txt", size=20),
+        syntaxlm.inspect(folder / "items.csv"),
+        Comparison(folder, [], 1, faults={"run": "no text"}),
     ]
     if find_spec("statsmodels"):
         found.append(
@@ -86,6 +97,12 @@ def test_results_of_evaluations_can_be_copied(evaluations, copied):
         again = copied(result)
         assert contents(again) == contents(result), type(result)
         assert getattr(again, "readings", None) == getattr(result, "readings", None)
+
+
+@every_copy
+def test_results_of_training_can_be_copied(copied):
+    result = TrainingResult(Path("run"), 3, 1.0, 6.0, criterion=CriterionValue("loss", "nats per token", 2.0))
+    assert copied(result) == result
 
 
 def test_a_copied_row_has_the_measures_of_the_row():

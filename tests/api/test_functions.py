@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import logging
 import signal
 from types import SimpleNamespace
 
@@ -169,6 +170,26 @@ def test_ctrl_c_in_training_saves_and_raises_so_that_no_script_continues(few, tm
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     assert syntaxlm.resume(tmp_path / "cut").valid == whole.valid
     assert_same_run(tmp_path / "whole", tmp_path / "cut")
+
+
+def test_a_run_is_resumed_by_the_call_that_started_it(few, tmp_path, caplog):
+    caplog.set_level(logging.INFO, "syntaxlm")
+    recipe, folder = few.recipe("lstm"), tmp_path / "cut"
+    whole = syntaxlm.train(recipe, tmp_path / "whole", resume=True)
+    with pytest.raises(KeyboardInterrupt):
+        syntaxlm.train(recipe, folder, resume=True, callback=stop_at(2, number=signal.SIGINT))
+    assert syntaxlm.train(recipe, folder, resume=True).valid == whole.valid
+    assert_same_run(tmp_path / "whole", folder)
+    finished = (folder / "result.json").stat().st_mtime_ns
+    assert syntaxlm.train(recipe, folder, resume=True).perplexity == whole.perplexity
+    assert (folder / "result.json").stat().st_mtime_ns == finished
+    with pytest.raises(InputError, match=r"already holds a run with other settings: run\.seed: found .*, expected 9"):
+        syntaxlm.train(recipe, folder, {"run.seed": 9}, resume=True)
+    with pytest.raises(InputError, match=r"Resume it with syntaxlm\.resume\('.*cut'\), or name"):
+        syntaxlm.train(recipe, folder)
+    epochs = [line for line in caplog.messages if line.startswith(f"{tmp_path / 'whole'}: epoch ")]
+    assert len(epochs) == recipe.schedule.epochs
+    assert "valid perplexity" in epochs[0]
 
 
 def test_sigterm_in_training_has_its_usual_effect_after_saving(few, tmp_path):

@@ -70,6 +70,24 @@ def test_batches_of_any_size_give_the_same_parses(prpn, size):
     assert [one.number for one in prpn.pipe(iter(TEXTS), size)] == list(range(1, len(TEXTS) + 1))
 
 
+@pytest.mark.parametrize("method", ["parse", "pipe"])
+def test_long_sentences_are_not_parsed_and_named(prpn, method):
+    texts = ["the cat sees", "the old cat sees a dog", "a dog", "the old cat sees a dog"]
+    with pytest.warns(InputWarning, match=r"texts 2, 4: not parsed, because of more than 3 words \(max_words\)"):
+        parses = list(getattr(prpn, method)(texts, max_words=3))
+    assert [len(parse.words) for parse in parses] == [3, 0, 2, 0]
+    assert str(parses[0]) == str(prpn.parse(texts[0]))
+
+
+def test_progress_of_texts_is_shown_where_it_is_asked_for(prpn, monkeypatch):
+    asked = []
+    monkeypatch.setattr("syntaxlm.api.model.progress_bar", lambda items, *shown, **how: asked.append(shown) or items)
+    prpn.parse(TEXTS), prpn.surprisal(TEXTS), prpn.pipe(TEXTS)
+    assert not asked
+    prpn.parse(TEXTS, progress=True), prpn.surprisal(iter(TEXTS), progress=True), prpn.pipe(TEXTS, progress=True)
+    assert asked == [("sentences", 6), ("sentences", None), ("sentences", 6)]
+
+
 def test_a_stream_is_read_lazily(prpn):
     numbers = itertools.count()
     texts = (SENTENCE for _ in numbers)  # endless

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import re
 import sys
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
 import syntaxlm
 from syntaxlm.api import Results
+from syntaxlm.api.results import NOTHING
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import to_json
 from syntaxlm.core.yaml_files import parse_yaml
+from syntaxlm.reports.report import Report
+from syntaxlm.reports.tables import ReportTable
+from syntaxlm.training.result import TrainingResult
 from tests.api.models import language_model, results_of_every_type
 from tests.fresh_models import fresh
 from tests.grammar_models import grammar
@@ -103,8 +108,34 @@ def test_every_result_is_printed_as_text_or_a_table():
     assert str(words[0]) == f"the {words[0].surprisal:.2f}"
     many = language_model(fresh("lstm")).surprisal(["<b>"] * 60)
     assert str(many).endswith("\n... and 20 more")
-    assert str(Results(["a cat"] * 110)).endswith("a cat\n... and 10 more")
+    assert str(Results(["a cat"] * 100)).count("a cat") == 100
+    assert str(Results(["a cat"] * 101)) == "a cat\na cat\na cat\n... and 98 more"
     assert repr(Results()) == "no results"
+
+
+def test_three_results_of_many_are_shown():
+    lstm, pcfg = language_model(fresh("lstm")), language_model(grammar("simple-pcfg"))
+    surprisals = lstm.surprisal(["the cat", "a dog"] * 60)
+    assert str(surprisals).splitlines()[1:] == [*str(lstm.surprisal(["the cat", "a dog", "the cat"])).splitlines()[1:],
+                                                "... and 117 more sentences"]  # fmt: skip
+    assert "117 more sentences" in surprisals._repr_html_()
+    parses = pcfg.parse(["the cat"] * 11)
+    assert (parses._repr_html_().count("<svg"), str(parses).count("cat")) == (3, 11)
+    assert "<p>... and 8 more</p>" in parses._repr_html_()
+
+
+def test_reports_are_shown_as_they_are_printed():
+    score = language_model(fresh("lstm")).perplexity(["the cat"])
+    assert repr(score) == str(score)
+    assert score._repr_html_().startswith("<p>perplexity")
+    table = ReportTable({"model": ""}, [["<b>"]])
+    shown = Report(NOTHING, [], {}, {"of": "<i>"}, tables=[table], notes=["a & b"]).notebook()
+    assert all(part in shown for part in ("<p>of &lt;i&gt;</p><table>", "&lt;b&gt;", "<p>a &amp; b</p>"))
+
+
+def test_a_training_result_is_shown_as_it_is_printed():
+    result = TrainingResult(Path("run"), steps=3, epochs=1.0, seconds=6)
+    assert repr(result) == str(result) == "run: 3 steps, 1.00 epochs, 0.1 minutes"
 
 
 def test_inputs_and_settings_are_printed_for_reading(tmp_path):

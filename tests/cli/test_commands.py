@@ -60,7 +60,6 @@ def test_an_unknown_option_is_reported_in_one_line(refused, command):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "text.txt: found no sentence"),
         (b"a cat\nthe\x00dog\n", "text.txt, line 2: found a zero byte"),
         (b"a cat\nna\xefve\n", "text.txt, line 2: found byte 0xef at offset 8 of the file, expected UTF-8 text"),
     ],
@@ -72,6 +71,13 @@ def test_invalid_text_is_reported_with_file_and_line_and_nothing_is_written(
     assert message in refused("evaluate", "perplexity", trained.prpn, path)
     assert message in refused("parse", trained.prpn, path, "-o", tmp_path / "out.mrg")
     assert [file.name for file in tmp_path.iterdir()] == [path.name]
+
+
+def test_the_parses_of_an_empty_text_are_empty_so_that_a_build_of_many_files_continues(run, refused, text, trained):
+    path = text(b"")
+    assert run("parse", trained.prpn, path)[:2] == (0, "")
+    assert run("parse", trained.prpn, path, "--json")[:2] == (0, "")
+    assert "found no sentence; expected one sentence" in refused("parse", trained.prpn, path, "--format", "svg")
 
 
 @pytest.mark.parametrize(

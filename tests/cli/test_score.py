@@ -97,7 +97,6 @@ def test_columns_with_reserved_names_are_renamed_in_every_row(score):
 @pytest.mark.parametrize(
     ("content", "options", "said"),
     [
-        ("", [], "found no sentence; expected one sentence per line"),
         ("", ["--column", "text"], "line 1: no header"),
         ("item\ttext\n", ["--column", "text"], "found no sentence; expected at least one row"),
         ("item\ttext\n1\ta\n", ["--column", "sentence"], "no column 'sentence'; found item, text."),
@@ -112,10 +111,11 @@ def test_what_cannot_be_scored_is_reported(score, content, options, said):
     assert error.count("error:") == 1
 
 
-def test_a_file_of_empty_lines_gives_a_header_alone(score):
-    code, out, error = score("\n\n")
+@pytest.mark.parametrize(("content", "note"), [("\n\n", "0 sentences; 2 blank lines"), ("", "0 sentences")])
+def test_a_text_without_sentences_gives_a_header_alone(score, content, note):
+    code, out, error = score(content)
     assert (code, out) == (0, "\t".join(COLUMNS) + "\n")
-    assert error.endswith("0 sentences; 2 blank lines\n")
+    assert error.endswith(f"{note}\n")
 
 
 def test_output_files_are_written_atomically(score, tmp_path):
@@ -142,7 +142,7 @@ def test_the_share_of_unknown_words_is_printed_and_punctuation_is_dropped_by_def
     assert "\n5 words, 1 unknown (20.0%), 2 not read (, .). Most frequent: xyzzy." in err
     _, out, err = score("The cat, the dog.\n", "--punctuation", "keep", "--contractions", "keep")
     assert [row["token"] for row in table(out)][:2] == ["<unk>", "<unk>"]
-    assert "'The' is unknown, but 'the' is known: use --punctuation auto --contractions auto" in err
+    assert "'The' is unknown, but 'the' is known: use --punctuation auto and --contractions auto" in err
 
 
 def test_carried_state_of_a_model_of_single_sentences_warns(score):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import io
 import re
 import time
@@ -11,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 from rich.console import Console
 
-from syntaxlm.core import progress
+from syntaxlm.core import display, progress
 from syntaxlm.core.progress import progress_bar, status
 from syntaxlm.training.checkpoint import TrainerState
 from syntaxlm.training.progress import ProgressDisplay
@@ -34,7 +33,6 @@ def _quiet_as(console, settings):
 
 @pytest.fixture
 def impatient(monkeypatch):
-    importlib.import_module("syntaxlm.core.display")  # otherwise this takes longer than the work of the tests
     monkeypatch.setattr(progress, "PATIENCE", 0.02)
 
 
@@ -64,6 +62,13 @@ def test_items_are_counted_with_the_remaining_time_and_all_are_yielded(console, 
         assert "counting" in shown
         assert re.search(r"[1-6]/6", shown)
         assert re.search(r"0:00:0[01] left", shown)
+
+
+def test_progress_that_is_asked_for_is_printed_in_lines_without_a_terminal(console, impatient, monkeypatch):
+    monkeypatch.setattr(display, "LINES_APART", 0.02)
+    list(progress_bar(slowly(range(6)), "counting", total=6, everywhere=True))
+    lines = re.findall(r"^counting  [1-6]/6  0:00:00 left$", console.file.getvalue(), re.MULTILINE)
+    assert bool(lines) != console.is_terminal
 
 
 def test_items_may_be_of_different_amounts(console, impatient):

@@ -185,7 +185,7 @@ def test_a_data_frame_has_the_same_rows(write):
         ("item,condition,sentence\n1,a,the\n,b,the\n", {}, "line 3: column item is empty"),
         ("item,condition,sentence\n1,,the\n", {}, "line 2: column condition is empty"),
         ("item,condition,sentence\n1,a,the\n", {"separator": ""}, "separator: found nothing"),
-        ("item,condition,sentence\n1,a,the\n", {"item": "number"}, "no column 'number'.*--item"),
+        ("item,condition,sentence\n1,a,the\n", {"item": "number"}, "no column 'number'.*item="),
         ("item,condition,sentence\n1,a,the | cat\n", {"critical": "verb"}, "critical: found 'verb'; .*1, 2"),
         ("item,condition,sentence\n1,a,the\n", {"spillover": 11}, "spillover"),
         ("item,condition,sentence\n", {}, "found only a header"),

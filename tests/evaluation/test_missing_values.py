@@ -92,7 +92,7 @@ def test_data_frames_of_every_type_have_the_rows_of_the_file(write, backend):
 def test_a_missing_word_of_a_data_frame_names_the_cause(frame):
     frame = frame if isinstance(frame, polars.DataFrame) else frame.assign(item=1)
     frame = frame.with_columns(item=polars.lit(1)) if isinstance(frame, polars.DataFrame) else frame
-    with pytest.raises(InputError, match=r"row 2: column word has a missing value.*keep_default_na=False"):
+    with pytest.raises(InputError, match=r"row with index 1: column word has a missing value.*keep_default_na=False"):
         displayed_words(InputTable.read(frame))
 
 
@@ -144,7 +144,7 @@ def test_times_of_0_and_missing_times_are_counted(write):
     assert values == pytest.approx([0, 200, float("nan"), 0], nan_ok=True)
     assert said == (
         "reading times in column time, 3 times; 1 row without a number in column time (line 4); 2 times of 0, which"
-        " tables of eye movements have for skipped words (--min-time 1 omits them) (lines 2, 5)"
+        " tables of eye movements have for skipped words (minimum=1 omits them) (lines 2, 5)"
     )
 
 

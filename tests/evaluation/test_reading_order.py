@@ -46,13 +46,13 @@ def test_rows_in_the_order_of_reading_are_read(read):
 @pytest.mark.parametrize("group", ["item", None])
 @pytest.mark.filterwarnings("ignore::syntaxlm.InputWarning")
 def test_the_order_of_text_is_refused_with_the_line_and_the_remedy(read, group):
-    with pytest.raises(InputError, match=r"words\.csv, line 7: found zone '2' after '13'; .*Add --order zone"):
+    with pytest.raises(InputError, match=r"words\.csv, line 7: found zone '2' after '13'; .*Add order='zone'"):
         displayed_words(read(MERGED), group=group)
 
 
 def test_numbers_of_the_whole_table_and_names_with_numbers_are_compared(read):
     numbered = sorted((str(number), row[2]) for number, row in enumerate(ROWS, 1))
-    with pytest.raises(InputError, match=r"line 13: found place '2' after '19'; .*Add --order place, and --group"):
+    with pytest.raises(InputError, match=r"line 13: found place '2' after '19'; .*Add order='place', and group="):
         displayed_words(read(numbered, "place,word"))
     named = sorted((f"i{item}_w{zone}", word) for item, zone, word in ROWS)
     with pytest.raises(InputError, match=r"found name 'i1_w2' after 'i1_w13'"):
@@ -65,8 +65,8 @@ def test_numbers_of_the_whole_table_and_names_with_numbers_are_compared(read):
 def test_items_and_sentences_in_the_order_of_text_are_refused(read, drop):
     rows = [(str(item), str(zone), word) for item in range(1, 13) for zone, word in enumerate(["a", "b", "c", "."], 1)]
     merged = sorted(row for row in rows if row[0] != str(drop))
-    with pytest.warns(InputWarning, match="without --group, all 4. rows are one passage, although the column item"), \
-            pytest.raises(InputError, match=r"found item '.' after '1.'; .*Add --group item; or sort"):  # fmt: skip
+    with pytest.warns(InputWarning, match="without group=..., all 4. rows are one passage, although the column item"), \
+            pytest.raises(InputError, match=r"found item '.' after '1.'; .*Add group='item'; or sort"):  # fmt: skip
         displayed_words(read(merged))
     assert len(displayed_words(read(merged), group="item")) == len(merged)  # the order of groups does not matter
     with pytest.raises(InputError, match=r"found sentence '.' after"):
@@ -93,14 +93,14 @@ def test_a_column_sorts_the_rows_of_each_group(read, seed):
 
 
 def test_columns_that_cannot_sort_are_refused(read):
-    with pytest.raises(InputError, match=r"line 15: has the same zone \(1\) as .*line 2; .*--group"):
+    with pytest.raises(InputError, match=r"line 15: has the same zone \(1\) as .*line 2; .*group="):
         displayed_words(read([("x", *row[1:]) for row in ROWS], "place,zone,word"), order="zone")
     rows = [*ROWS[:3], ("1", "", "x")]
     with pytest.raises(InputError, match=r"line 5: column zone is empty; expected a number"):
         displayed_words(read(rows), group="item", order="zone")
     with pytest.raises(InputError, match=r"line 2: found 'The' in column word; expected a number"):
         displayed_words(read(ROWS), group="item", order="word")
-    with pytest.raises(InputError, match=r"no column 'places'.*--order"):
+    with pytest.raises(InputError, match=r"no column 'places'.*order="):
         displayed_words(read(ROWS), group="item", order="places")
 
 
@@ -123,7 +123,7 @@ def test_items_of_equal_length_in_the_order_of_reading_are_read(read, items):
 
 def test_words_in_alphabetical_order_are_refused(read):
     words = sorted((row[2] for row in ROWS), key=str.casefold)
-    with pytest.raises(InputError, match=r"column word are in alphabetical order, from 'about' to 'who'; .*--order"):
+    with pytest.raises(InputError, match=r"column word are in alphabetical order, from 'about' to 'who'; .*order="):
         displayed_words(read([(word,) for word in words], "word"))
     assert len(displayed_words(read([("a",)] * 12, "word"))) == 12
 
@@ -176,7 +176,7 @@ def test_interleaved_sentences_are_refused(read):
 
 def test_unused_columns_of_sentences_and_readers_are_a_warning(read):
     rows = [("1", "the"), ("1", "dog"), ("2", "the"), ("2", "cat")]
-    with pytest.warns(InputWarning, match="no sentence ends inside a group.*--sentence-column sentence_id"):
+    with pytest.warns(InputWarning, match="no sentence ends inside a group.*sentence='sentence_id'"):
         displayed_words(read(rows, "sentence_id,word"))
     with pytest.warns(InputWarning, match="rows of several readers \\(column subj\\)"):
         displayed_words(read(rows, "subj,word"))

@@ -102,7 +102,7 @@ def test_another_sign_between_regions_is_refused_and_named(refused, read, sign):
     rows = design(between=sign)
     message = refused(rows)
     assert f"found no '|' between regions, but {sign.strip()!r} in every sentence, such as 'The key" in message
-    assert f"add --separator '{sign.strip()}'" in message
+    assert f"add separator={sign.strip()!r}" in message
     assert read(rows, separator=sign.strip())[0].region_names == ["1", "2", "3", "4"]
 
 
@@ -110,11 +110,11 @@ def test_a_sign_that_no_sentence_has_is_refused(refused):
     assert "found no '/' between regions, but '|' in every sentence" in refused(design(), separator="/")
     message = refused(design(between=" "), separator="/")
     assert "found '/' in no sentence" in message
-    assert "omit --separator" in message
+    assert "omit separator=..." in message
 
 
 def test_doubled_and_mixed_signs_and_words_joined_by_low_lines_are_refused(refused, read):
-    assert "found '||' between regions; expected '|'. Choose it with --separator '||'" in refused(
+    assert "found '||' between regions; expected '|'. Choose it with separator='||'" in refused(
         design(between=" || ")
     )
     assert read(design(between=" || "), separator="||")[0].region_names == ["1", "2", "3", "4"]
@@ -149,7 +149,7 @@ def test_a_mark_in_a_region_is_refused(refused, mark):
     rows[4]["spill"] = f"on{mark}the table."
     message = refused(rows, regions=REGIONS)
     assert f"line 6: found {mark.strip()!r} in the region spill" in message
-    assert "--region verb: is given twice" in refused(design(), regions=("subject", "verb", "verb"))
+    assert "regions='verb': is given twice" in refused(design(), regions=("subject", "verb", "verb"))
 
 
 def test_regions_in_another_order_than_the_columns_are_warned_of(read, recwarn):

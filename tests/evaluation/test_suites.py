@@ -241,7 +241,7 @@ def test_a_table_is_the_same_suite_as_json(written, separator):
     [
         (
             "item,condition,1\n1,a,x\n",
-            "mine.csv: a table contains no predictions; expected one or more, such as --pred",
+            "mine.csv: a table contains no predictions; expected one or more, such as predictions=",
         ),
         ("item,cond,1\n1,a,x\n", "mine.csv, line 1: no column 'condition'"),
         ("item,condition,2,1\n1,a,x,y\n", "line 1: found the column 2 at the place of region 1"),

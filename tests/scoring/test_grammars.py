@@ -103,7 +103,7 @@ def test_pairs_are_decided_by_sentence_probability(name):
 def test_other_text_modes_raise_an_error_with_the_option_to_omit(name, text):
     stored = fresh(name)
     stream = "one stream, state carried across sentences"
-    end = "reads text sentence by sentence and predicts the ends; leave --context carry out"
+    end = "reads text sentence by sentence and predicts the ends; leave context='carry' out"
     requests = [
         (stream, lambda: evaluate_text(stored, text, reading(STREAM))),
         (stream, lambda: list(surprisals(stored, LINES, ScoreOptions(context="carry")))),

@@ -199,7 +199,7 @@ def test_resuming_a_finished_run_trains_no_step_and_gives_its_result_again(toy, 
 
 
 def test_a_folder_that_holds_a_run_or_a_model_is_refused(toy, tmp_path, trained):
-    with pytest.raises(InputError, match=r"already holds a run. Resume it with --resume"):
+    with pytest.raises(InputError, match=r"already holds a run. Resume it with syntaxlm\.resume\("):
         train(toy.recipe("lstm"), trained.lstm)
     (tmp_path / "weights.safetensors").write_bytes(b"somebody's")
     with pytest.raises(InputError, match="already holds a model"):

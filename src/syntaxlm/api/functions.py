@@ -17,7 +17,7 @@ from syntaxlm.core.files import named_path, refuse_overwriting, text_output
 from syntaxlm.core.reading import keeps_readings
 from syntaxlm.core.run_head import training_recipe
 from syntaxlm.core.settings import Overrides, flat_overrides
-from syntaxlm.data.arguments import check_model, file_of
+from syntaxlm.data.arguments import check_model, file_of, suggests_parameters
 from syntaxlm.evaluation.reranking import RerankReport, evaluate_reranking
 from syntaxlm.evaluation.trees import find_protocol
 from syntaxlm.storage.folder import ModelBundle
@@ -30,26 +30,32 @@ from syntaxlm.trees.f1 import PROTOCOLS, Protocol
 from syntaxlm.trees.preprocessing import GoldPreprocessing
 
 
+@suggests_parameters
 @keeps_readings
 def train(
     recipe: Recipe | str | Path,
     folder: str | Path,
     overrides: Overrides | None = None,
     *,
+    resume: bool = False,
     callback: ProgressCallback | None = None,
 ) -> TrainingResult:
     """Train a model into a new folder.
 
     Ctrl-C saves a checkpoint, from which `resume` continues, and then raises KeyboardInterrupt; a second Ctrl-C raises
-    it at once. SIGTERM saves, too, before it has its usual effect.
+    it at once. SIGTERM saves, too, before it has its usual effect. After each validation, the logger `syntaxlm` of the
+    standard library gets a line at the level INFO.
 
     Args:
         recipe: a recipe, the name of a bundled recipe, or a YAML file.
         overrides: settings to replace, see `read_recipe`.
-        callback: called with each event of the run.
+        resume: whether to continue a run of the same settings that is in the folder. If it is finished, its result is
+            returned, so the same call serves before and after an interruption.
+        callback: called with each event of the run, see `syntaxlm.training.progress.Event`.
 
     Raises:
-        InputError: for wrong settings, before anything is read, and if the folder already contains a run.
+        InputError: for wrong settings, before anything is read, and if the folder already contains a run: with
+            `resume`, one with other settings or of other texts.
 
     Examples:
         >>> settings = {"text.train": "corpus/train.txt", "text.valid": "corpus/valid.txt", "text.test": None}
@@ -59,16 +65,22 @@ def train(
     """
     name = None if isinstance(recipe, Recipe) else str(recipe)
     with training_recipe(name, flat_overrides(overrides or {}).items()):
-        return _unless_stopped(run.train(_recipe(recipe, overrides), folder, callback))
+        complete = _recipe(recipe, overrides)
+        if not resume:
+            return _unless_stopped(run.train(complete, folder, callback))
+        path = named_path(folder)
+        runs.check_settings(path, complete)
+        return _unless_stopped(runs.train_or_resume(path, complete, lambda _: nullcontext(callback)))
 
 
+@suggests_parameters
 def resume(folder: str | Path, callback: ProgressCallback | None = None) -> TrainingResult:
     """Resume a run from its last checkpoint, or from its start if it has none.
 
     Ctrl-C saves a checkpoint and raises KeyboardInterrupt, as in `train`.
 
     Args:
-        callback: called with each event of the run.
+        callback: called with each event of the run, see `train`.
 
     Raises:
         InputError: if the folder holds no run, or if its files have changed.
@@ -92,6 +104,7 @@ def _unless_stopped(result: Stoppable) -> Stoppable:
     return result
 
 
+@suggests_parameters
 @keeps_readings
 def compare(
     recipes: Sequence[str | Path] | Mapping[str, Recipe | str | Path],
@@ -156,6 +169,7 @@ def _recipe(recipe: Recipe | str | Path, overrides: Overrides | None) -> Recipe:
     return read_recipe(file_of(recipe, "recipe"), overrides)
 
 
+@suggests_parameters
 @keeps_readings
 def rerank(
     model: ModelBundle,

@@ -17,14 +17,16 @@ from syntaxlm.drawing.plots import (
     new_plot,
 )
 from syntaxlm.reports.page import table_html
-from syntaxlm.reports.report import ROWS_PRINTED, HasRows, more_rows
-from syntaxlm.reports.tables import Columns, Row
+from syntaxlm.reports.report import ROWS_PRINTED, HasRows
+from syntaxlm.reports.tables import Columns, ReportTable, Row
 from syntaxlm.scoring.surprisal import SURPRISALS, WordSurprisal
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 T = TypeVar("T")
+FEW = 3  # results that are shown of a longer list
+_MOST_PICTURES = 10  # of a list that is shown whole in a notebook, where a picture takes some 6,000 bytes
 NOTHING = Columns("no results", "result", {})
 
 
@@ -56,21 +58,28 @@ class Results(list[T], HasRows):
             yield from one.rows()  # type: ignore[attr-defined]
 
     def __str__(self) -> str:
-        """Return one result per line."""
-        return "\n".join([*map(str, self[:ROWS_PRINTED]), *more_rows(len(self))]) or "no results"
+        """Return one result per line; of a long list, the first three results."""
+        few, more = self._few(ROWS_PRINTED)
+        return "\n".join([*map(str, few), *more]) or "no results"
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        """Return the results for notebooks, as pictures or a table."""
+        """Return the results for notebooks, as pictures or a table; of a long list, the first three results."""
         if self and hasattr(self[0], "_repr_svg_") and not isinstance(self[0], Results):
-            pictures = [one._repr_svg_() or "" for one in self[:ROWS_PRINTED]]  # type: ignore[attr-defined]
+            few, more = self._few(_MOST_PICTURES)
+            pictures = [one._repr_svg_() or "" for one in few]  # type: ignore[attr-defined]
             content = "".join(f"<div>{picture}</div>" for picture in pictures)
-            more = more_rows(len(self))
         else:
             table, more = self._first_rows()
             content = table_html(table)
         return content + "".join(f"<p>{line}</p>" for line in more)
+
+    def _few(self, most: int) -> tuple[Sequence[T], list[str]]:
+        """Return all results or, of more than `most`, the first few and a line on the others."""
+        if len(self) <= most:
+            return self, []
+        return self[:FEW], [f"... and {len(self) - FEW:,} more"]
 
 
 class SentenceSurprisal(Results[WordSurprisal]):
@@ -146,6 +155,14 @@ class Surprisals(Results[SentenceSurprisal]):
 
     not_printed = SentenceSurprisal.not_printed - {"sentence"}
     __str__ = __repr__ = HasRows.__str__
+
+    def _first_rows(self) -> tuple[ReportTable, list[str]]:
+        """Return the rows that are printed: of many sentences, those of the first three."""
+        few, more = self._few(ROWS_PRINTED)
+        if not more:
+            return super()._first_rows()
+        table, _ = Surprisals(few, self.columns)._first_rows()
+        return table, [f"{more[0]} sentences"]
 
     def plot(
         self,

@@ -29,6 +29,7 @@ from syntaxlm.cli.completion import completion
 from syntaxlm.cli.output import WRONG_INPUT, print_reading
 from syntaxlm.core.errors import InputError, InputWarning
 from syntaxlm.core.files import system_error
+from syntaxlm.core.option_names import command_line
 from syntaxlm.core.progress import set_quiet
 from syntaxlm.core.reading import collected
 from syntaxlm.core.run_head import running_command
@@ -98,7 +99,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
     words = sys.argv[1:] if arguments is None else arguments
     try:
-        with _warnings_printed("-q" in words or "--quiet" in words), _exiting_on_signals():
+        with command_line(), _warnings_printed("-q" in words or "--quiet" in words), _exiting_on_signals():
             code = _run(words)
         _flush()
     except UsageError as error:

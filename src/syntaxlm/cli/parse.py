@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -165,6 +166,7 @@ def parse(
     if column is not None:
         raise InputError("--column: applies only to jobs that read Parquet files; add --workers N, or omit it")
     source = text.read()
+    from syntaxlm.core.text_files import no_sentence
     from syntaxlm.data.tables import refuse_table
     from syntaxlm.parsing.parse import parse_text
     from syntaxlm.parsing.result import CONSTITUENTS
@@ -185,8 +187,11 @@ def parse(
         write_blocks((parses.constituents() for parses in chunks), CONSTITUENTS, output, format)
         return 0
     chosen = format or ("brackets" if isinstance(source, str) else "tree")
+    first = next(chunks, None)
+    if first is None and chosen == "svg":
+        raise no_sentence(source, "one sentence for a picture")
     with text_output(output) as file:
-        for parses in chunks:
+        for parses in () if first is None else chain([first], chunks):
             file.write(_formatted(parses, chosen, show_unread))
     return 0
 

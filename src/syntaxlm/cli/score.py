@@ -192,7 +192,7 @@ def _scored(
 ) -> tuple[Iterator[tuple[Row, list[WordSurprisal]]], Columns]:
     """Return the words of each sentence with the other cells of its row, and the columns of both.
 
-    After the last sentence, the number of unknown words is printed. Raises InputError for a text without sentences.
+    After the last sentence, the number of unknown words is printed. Raises InputError for a table without rows.
 
     Args:
         most: largest number of sentences; None: any.
@@ -239,8 +239,8 @@ def _scored(
             any_sentence = True
             summary.add(words)
             yield dict(zip(further, row.others, strict=True)), words
-        if not any_sentence:
-            raise no_sentence(source, "at least one row" if column else "one sentence per line")
+        if column is not None and not any_sentence:
+            raise no_sentence(source, "at least one row")
         if summary.words:
             print_note(str(summary))
 

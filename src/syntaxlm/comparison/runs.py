@@ -58,7 +58,7 @@ from syntaxlm.training.run import (
     train,
 )
 
-Watching = Callable[[Recipe], AbstractContextManager[ProgressCallback]]
+Watching = Callable[[Recipe], AbstractContextManager[ProgressCallback | None]]
 AnyRecipe = TypeVar("AnyRecipe", bound=Recipe)
 
 MOST_SEEDS = 1000  # maximum number of seeds

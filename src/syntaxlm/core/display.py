@@ -1,8 +1,13 @@
-"""The progress bars on a terminal, drawn by rich. Imported by `syntaxlm.core.progress` only where they are shown."""
+"""Progress bars on a terminal, drawn by rich, and lines elsewhere.
+
+Imported by `syntaxlm.core.progress` only where they are shown.
+"""
 
 from __future__ import annotations
 
 import sys
+import threading
+import time
 from collections.abc import Iterable
 from datetime import timedelta
 
@@ -14,6 +19,7 @@ from rich.text import Text
 from syntaxlm.core.errors import escaped
 from syntaxlm.core.work import Progress
 
+LINES_APART = 10.0  # seconds between the lines on work where there is no terminal
 _SPEED_PERIOD = 600.0  # seconds; long, because work may be done in large portions
 
 
@@ -64,3 +70,52 @@ class Display(rich_progress.Progress):
             work: Progress = task.fields["work"]
             self.update(task.id, completed=work.done, total=work.total, description=escaped(work.what))
         yield self.make_tasks_table([task for task in self.tasks if (task.elapsed or 0) >= self._patience])
+
+
+class Lines:
+    """A line on each piece of work every ten seconds, for notebooks and files, which cannot redraw a bar.
+
+    Args:
+        patience: seconds of work after which its lines are printed.
+    """
+
+    def __init__(self, console: Console, patience: float) -> None:
+        self.console = console
+        self._patience = patience
+        self._works: list[Progress] = []
+        self._is_ended = threading.Event()
+        self._thread = threading.Thread(target=self._print, daemon=True)
+
+    def add(self, work: Progress) -> None:
+        """Add a piece of work."""
+        self._works = [*self._works, work]
+
+    def remove(self, work: Progress) -> None:
+        """Remove a piece of work."""
+        self._works = [other for other in self._works if other is not work]
+
+    def start(self) -> None:
+        """Print the first lines, and then further ones."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Print no further lines."""
+        self._is_ended.set()
+        self._thread.join()
+
+    def _print(self) -> None:
+        while True:
+            now = time.monotonic()
+            for work in [work for work in self._works if now - work.started >= self._patience]:
+                self.console.print(_line(work), markup=False, soft_wrap=True)
+            if self._is_ended.wait(LINES_APART):
+                return
+
+
+def _line(work: Progress) -> str:
+    """Return what a bar shows: the description, the finished amount, and the remaining or the elapsed time."""
+    seconds = time.monotonic() - work.started
+    ending = f"{timedelta(seconds=int(seconds))} so far"
+    if work.total and work.done:
+        ending = f"{timedelta(seconds=int(seconds * max(0, work.total - work.done) / work.done))} left"
+    return "  ".join(filter(None, [escaped(work.what), work.amount, work.note, ending]))

@@ -18,7 +18,7 @@ from syntaxlm.core.work import Progress
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from syntaxlm.core.display import Display
+    from syntaxlm.core.display import Display, Lines
 
 T = TypeVar("T")
 
@@ -81,6 +81,7 @@ def progress_bar(
     total: float | None = None,
     amount: Callable[[T], float] | None = None,
     percent: bool = False,
+    everywhere: bool = False,
 ) -> Iterator[T]:
     """Yield the items while showing a progress bar with the remaining time.
 
@@ -90,26 +91,29 @@ def progress_bar(
             elapsed time is shown instead of the remaining time.
         amount: returns the amount of work of an item; by default 1.
         percent: see `Progress`.
+        everywhere: see `working`.
     """
     if total is None and isinstance(items, Sized):
         total = len(items)
-    with working(Progress(what, total, percent)) as work:
+    with working(Progress(what, total, percent), everywhere=everywhere) as work:
         for item in items:
             yield item
             work.done += 1 if amount is None else amount(item)
 
 
 @contextmanager
-def working(work: Progress, console: Console | None = None) -> Iterator[Progress]:
+def working(work: Progress, console: Console | None = None, everywhere: bool = False) -> Iterator[Progress]:
     """Show the progress of work while the block runs. The block sets `work.done`.
 
     Args:
         console: where to show the progress; None: stderr.
+        everywhere: whether to print lines where there is no terminal, such as in a notebook.
     """
     global _bars
     with _lock:
         # If several processes share a terminal, only the first shows progress.
-        if _bars is None and _is_terminal(console) and os.environ.get("RANK", "0") == "0":
+        is_shown = _is_terminal(console) or (everywhere and not _is_quiet and sys.stderr is not None)
+        if _bars is None and is_shown and os.environ.get("RANK", "0") == "0":
             _bars = _Bars(console)
         bars = _bars
         if bars is not None:
@@ -142,7 +146,7 @@ class _Bars:
 
     def __init__(self, console: Console | None) -> None:
         self.works: list[Progress] = []
-        self.display: Display | None = None
+        self.display: Display | Lines | None = None
         self._console = console
         self._timer = threading.Timer(PATIENCE, self._show)
         self._timer.daemon = True
@@ -166,11 +170,12 @@ class _Bars:
             self.display.stop()
 
     def _show(self) -> None:
-        from syntaxlm.core.display import Display
+        from syntaxlm.core.display import Display, Lines
 
         with _lock:
             if self.works:
-                display = Display(self._console or error_console(), PATIENCE)
+                console = self._console or error_console()
+                display = (Display if _is_terminal(self._console) else Lines)(console, PATIENCE)
                 for work in self.works:
                     display.add(work)
                 self.display = display

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import inspect
+import operator
 import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import fields
 from functools import wraps
 from itertools import starmap
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
+from syntaxlm.core.declarations import Options
 from syntaxlm.core.errors import InputError, InputWarning, closest_match, listed
 from syntaxlm.core.text_files import check_encodable
-from syntaxlm.data.input_table import frame_columns, is_frame
+from syntaxlm.data.input_table import InputTable, frame_columns, is_frame
 from syntaxlm.reports.report import HasRows
 from syntaxlm.storage.folder import ModelBundle
 
 Chosen = TypeVar("Chosen")
 Parameters = ParamSpec("Parameters")
+AnyFunction = TypeVar("AnyFunction", bound=Callable[..., Any])
 
 _VALUE_CHARACTERS = 60  # characters of a value in a message
 _FEWEST_WORDS = 3  # texts of one word that are likely to be the words of one sentence
@@ -55,6 +59,21 @@ def texts_of(text: str | Iterable[str], method: str) -> Iterator[str]:
     return starmap(checked, enumerate([text] if isinstance(text, str) else text, 1))
 
 
+def texts_in(table: Any, column: str, method: str) -> list[str]:
+    """Return the texts in a column of a data frame or of the file of a table: one per row, "" for a missing value.
+
+    Args:
+        method: its name, for messages.
+
+    Raises:
+        TypeError: for other objects.
+        InputError: if there is no such column, and as `InputTable.read` does.
+    """
+    check_names(column=column)
+    check_table(table, method)
+    return InputTable.read(table, keep_empty=True).column(column, "--column")
+
+
 def _is_word(text: object) -> bool:
     return isinstance(text, str) and text.split() == [text]
 
@@ -74,7 +93,7 @@ def _remedy(text: object) -> str:
         return "Pass its words: ' '.join(parse.words)"
     if is_frame(text):
         names = frame_columns(text) or ("text",)
-        return f"Choose the column with the sentences, among {listed(map(repr, names))}: frame[{names[0]!r}]"
+        return f"Choose the column with the sentences, among {listed(map(repr, names))}: column={names[0]!r}"
     if isinstance(text, HasRows):
         return "Pass the sentences that the results are of"
     if isinstance(text, bytes | bytearray | memoryview):
@@ -181,10 +200,19 @@ def check_model(model: Any, name: str) -> None:
         raise TypeError(f"{name}: found {_shown(model)}; expected a loaded model: syntaxlm.load(...)")
 
 
-def check_models(also: Any) -> None:
-    """Raise TypeError unless `also` is a list of loaded models."""
+def check_models(also: Any) -> Sequence[ModelBundle]:
+    """Return `also`, a list of loaded models. Raises TypeError for anything else."""
     if not isinstance(also, Sequence) or not all(isinstance(model, ModelBundle) for model in also):
         raise TypeError(f"also: found {_shown(also)}; expected a list of loaded models: [syntaxlm.load(...)]")
+    return also
+
+
+def check_integer(value: Any, name: str) -> None:
+    """Raise TypeError for anything but a whole number. name: the name of the parameter."""
+    try:
+        operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name}: found {value!r}; expected a whole number") from None
 
 
 def models_by_name(models: Any) -> dict[str, ModelBundle]:
@@ -213,18 +241,49 @@ def model_names(models: Sequence[ModelBundle]) -> list[str]:
 
 
 def suggests_parameters(function: Callable[Parameters, Chosen]) -> Callable[Parameters, Chosen]:
-    """Name the closest parameter in the TypeError for a keyword that a function does not have."""
+    """Name the closest parameter in the TypeError for a keyword that a function does not have.
+
+    A parameter in the singular is also accepted in the plural, and the other way round: `conditions` for `condition`.
+    """
     names = list(inspect.signature(function).parameters)
 
     @wraps(function)
     def checked(*arguments: Parameters.args, **options: Parameters.kwargs) -> Chosen:
-        for name in options:
-            if name not in names:
-                hint = closest_match(name, names, f"Its parameters: {', '.join(names)}")
+        for name in set(options).difference(names):
+            other = f"{name}s" if f"{name}s" in names else name.removesuffix("s")
+            if other not in names or other in options:
+                known = [known for known in names if known != "self"]
+                hint = closest_match(name, known, f"Its parameters: {', '.join(known)}")
                 raise TypeError(f"{function.__name__}: found the unexpected parameter {name!r}. {hint}")
+            options[other] = options.pop(name)
         return function(*arguments, **options)
 
     return checked
+
+
+def shows_options(options: type[Options], keywords: type) -> Callable[[AnyFunction], AnyFunction]:
+    """Let `help` and completion show the parameters that a function takes as `**options`, with their defaults.
+
+    So each list of options is written twice, as the dataclass and for type checkers, and not in every method.
+
+    Args:
+        options: what the function makes of them.
+        keywords: the TypedDict of the same names, whose types are shown; those of the dataclass have limits.
+    """
+    defaults = {field.name: field.default for field in fields(options)}
+    kind = inspect.Parameter.KEYWORD_ONLY
+    shown = [
+        inspect.Parameter(name, kind, default=defaults[name], annotation=getattr(hint, "__forward_arg__", hint))
+        for name, hint in keywords.__annotations__.items()
+    ]
+
+    def with_signature(function: AnyFunction) -> AnyFunction:
+        own = inspect.signature(function)
+        parameters = [one for one in own.parameters.values() if one.kind is not inspect.Parameter.VAR_KEYWORD]
+        vars(function)["__signature__"] = own.replace(parameters=[*parameters, *shown])
+        return function
+
+    return with_signature
 
 
 def _shown(value: object) -> str:

@@ -17,6 +17,7 @@ import numpy as np
 
 from syntaxlm.core.arrays import Flags, Integers, Numbers
 from syntaxlm.core.errors import InputError, InputWarning, listed, shortened
+from syntaxlm.core.option_names import option_name
 from syntaxlm.core.reading import ReadingReport, Remarks, announce
 from syntaxlm.data.input_table import InputTable
 from syntaxlm.data.reading_order import (
@@ -115,8 +116,9 @@ def displayed_words(
     elif not is_text and (name := ungrouped(table)):
         warnings.warn(
             InputWarning(
-                f"{table.source}: without --group, all {len(table.rows):,} rows are one passage, although the column"
-                f" {name} changes, so values of previous words are those of another {name}. Expected --group {name}"
+                f"{table.source}: without {option_name('--group')}, all {len(table.rows):,} rows are one passage, although"
+                f" the column {name} changes, so values of previous words are those of another {name}. Expected"
+                f" {option_name('--group', name)}"
             ),
             stacklevel=3,
         )
@@ -142,7 +144,7 @@ def displayed_words(
             raise InputError(
                 f"{table.place(row)}: {', '.join(groups_by)} {cells[row]} continues after other rows (it started at"
                 f" {table.place(first_rows[cells[row]])}); expected the rows in the order in which readers saw the"
-                " words. If a column has their numbers, add --order with its name"
+                f" words. If a column has their numbers, add {option_name('--order')} with its name"
             )
         first_rows[cells[row]] = row
     if order is None:
@@ -267,13 +269,15 @@ def join_times(
     is_time = ~np.isnan(read)
     inside = is_time & ~(read < (-np.inf if minimum is None else minimum))
     inside &= ~(read > (np.inf if maximum is None else maximum))
+    least = option_name("--min-time", 1)
     for row in np.flatnonzero(inside & (read == 0)).tolist():
         line = source.row_numbers[row] if source.unit == "line" else None
-        remarks.add("times of 0, which tables of eye movements have for skipped words (--min-time 1 omits them)", line)
+        skipped = f"times of 0, which tables of eye movements have for skipped words ({least} omits them)"
+        remarks.add(skipped, line)
     wrong = np.flatnonzero(inside & ((read <= 0) if log else (read < 0)))
     if len(wrong):
         row = int(wrong[0])
-        advice = "; leave such times out with --min-time" if read[row] == 0 else ""
+        advice = f"; leave such times out with {option_name('--min-time')}" if read[row] == 0 else ""
         raise InputError(
             f"{source.place(row)}: found the time {read[row]:g} in column {column}; expected a"
             f" {'positive number' if log else 'number of 0 or more'}{advice}"
@@ -287,7 +291,8 @@ def join_times(
         if not keys:
             raise InputError(
                 f"{times.source}: shares no column with {words.table.source} that identifies a word. Found"
-                f" {listed(times.names)}, and {listed(words.table.names)}. Choose the columns with --key"
+                f" {listed(times.names)}, and {listed(words.table.names)}. Choose the columns with"
+                f" {option_name('--key')}"
             )
         of_row = _matched_rows(words.table, times, keys, word_column)
     kept = inside & (of_row >= 0)
@@ -322,7 +327,8 @@ def _matched_rows(words: InputTable, times: InputTable, key: tuple[str, ...], wo
         if cells in rows:
             raise InputError(
                 f"{words.place(row)}: has the same {listed(key)} ({listed(cells)}) as"
-                f" {words.place(rows[cells])}; expected columns that identify each word (--key)"
+                f" {words.place(rows[cells])}; expected columns that identify each word"
+                f" ({option_name('--key')})"
             )
         rows[cells] = row
     times_cells = cells_of(times)

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from syntaxlm.core.errors import InputError, InputWarning, closest_match, listed
+from syntaxlm.core.option_names import option_name
 from syntaxlm.core.reading import ReadingReport, Remarks, announce
 from syntaxlm.core.text_files import content_suffix, read_lines, source_name
 from syntaxlm.data.corpora import NO_TEXT_SUFFIXES
@@ -437,14 +438,14 @@ def _usual_count_column(
             warnings.warn(
                 InputWarning(
                     f"{source}: the column {header[chosen[0]]!r} is taken as counts, because it is the only column of"
-                    " numbers. If it has others, choose a column with --frequency-column"
+                    f" numbers. If it has others, choose a column with {option_name('--frequency-column')}"
                 ),
                 stacklevel=6,
             )
         return chosen[0]
     found = listed(header[place] if header else f"column {place + 1}" for place in chosen or places)
     problem = "several columns of numbers" if chosen else "only ranks or other numbers, but no counts"
-    remedy = "Choose one with --frequency-column" if header else "Remove the others, or add a header"
+    remedy = f"Choose one with {option_name('--frequency-column')}" if header else "Remove the others, or add a header"
     raise InputError(f"{source}: found {problem}: {found}; expected one column with counts. {remedy}")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from syntaxlm.core.errors import InputError
+from syntaxlm.core.option_names import option_name
 from syntaxlm.core.reading import ReadingReport, Remarks, announce, collected
 from syntaxlm.data.table_form import MISSING, NA_ADVICE, SPREADSHEET_ERRORS, Missing, text_of, warn_of_missing
 from syntaxlm.data.tables import check_unique, find_column, has_decimal_commas, open_table
@@ -36,6 +37,8 @@ class InputTable:
             value.
         separator: the separator of the cells of a file.
         reading: how the table was read, for the report of those who use it; None if it was announced.
+        index: the labels of all rows of a data frame of pandas, for messages; () for others, whose rows are counted
+            from 0.
     """
 
     source: str
@@ -47,6 +50,7 @@ class InputTable:
     is_quoted: bool = False
     separator: str = "\t"
     reading: ReadingReport | None = None
+    index: Sequence[Any] = ()
 
     @classmethod
     def unannounced(cls, table: Any) -> InputTable:
@@ -64,8 +68,11 @@ class InputTable:
         return replace(report, evidence=self.reading.form, remarks=(*self.reading.remarks, *report.remarks))
 
     @classmethod
-    def read(cls, table: Any) -> InputTable:
+    def read(cls, table: Any, keep_empty: bool = False) -> InputTable:
         """Read a file (which may be compressed; "-" is standard input), or take a data frame, see `is_frame`.
+
+        Args:
+            keep_empty: whether rows of a data frame without any value are kept.
 
         Raises:
             InputError: for a table without header or rows, and as `open_table` does.
@@ -75,7 +82,8 @@ class InputTable:
             source, names = "the data frame", frame_columns(table)
             check_unique(names, source)
             rows = [(number, tuple(map(_value_of, row))) for number, row in enumerate(_frame_rows(table), 1)]
-            filled = [(number, row) for number, row in rows if len(names) == 1 or any(cell is not None for cell in row)]
+            keep_empty = keep_empty or len(names) == 1
+            filled = [(number, row) for number, row in rows if keep_empty or any(cell is not None for cell in row)]
             values = [row for _, row in filled]
             kept = [(number, tuple(map(_cell_of, row))) for number, row in filled]
             remarks = Remarks()
@@ -90,12 +98,16 @@ class InputTable:
             raise InputError(f"{source}: found only a header; expected at least one row below it")
         numbers, cells = zip(*kept, strict=True)
         if is_frame(table):
-            return cls(source, names, cells, numbers, "row", tuple(values))
+            index = table.index.tolist() if hasattr(getattr(table, "index", None), "tolist") else ()
+            return cls(source, names, cells, numbers, "row", tuple(values), index=index)
         return cls(source, names, cells, numbers, "line", cells, is_quoted, separator)
 
     def place(self, row: int) -> str:
         """Return the place of a row (from 0) for messages."""
-        return f"{self.source}, {self.unit} {self.row_numbers[row]}"
+        number = self.row_numbers[row]
+        if self.unit == "line":
+            return f"{self.source}, line {number}"
+        return f"{self.source}, row with index {self.index[number - 1] if self.index else number - 1!r}"
 
     def column(self, name: str, option: str) -> list[str]:
         """Return the cells of a column of text, "" for NA without quotation marks, with an InputWarning if it may be a
@@ -119,7 +131,7 @@ class InputTable:
         return list(map(text_of, cells))
 
     def _cells(self, name: str, option: str) -> list[str]:
-        place = find_column(self.names, name, self.source, f"Choose one with {option}")
+        place = find_column(self.names, name, self.source, f"Choose one with {option_name(option)}")
         return [row[place] for row in self.rows]
 
     def emptiness(self, row: int, name: str) -> str:

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from syntaxlm.core.errors import InputError, InputWarning, listed
+from syntaxlm.core.option_names import option_name
 
 if TYPE_CHECKING:
     from syntaxlm.data.input_table import InputTable
@@ -54,7 +55,7 @@ def sorted_rows(table: InputTable, order: str, groups: Sequence[str]) -> InputTa
             raise InputError(
                 f"{table.place(row)}: has the same {order} ({cells[row]}) as {table.place(before)}; expected"
                 " numbers that differ within a group. Choose the columns that name the group, such as an item, with"
-                " --group"
+                f" {option_name('--group')}"
             )
     return replace(
         table,
@@ -85,9 +86,11 @@ def check_order(table: InputTable, starts: npt.NDArray[np.bool_], words: str, gr
         name, row = next(iter(wrong.items()))
         repeated = [one for one in wrong if 2 * sum(map(str.__eq__, column[one], column[one][1:])) > len(table.rows)]
         orders = [one for one in wrong if one not in repeated]
-        advice = " ".join([*(f"--order {order}" for order in orders[-1:]), *(f"--group {one}" for one in repeated)])
+        chosen = [*(("--order", order) for order in orders[-1:]), *(("--group", one) for one in repeated)]
+        advice = " and ".join(option_name(*one) for one in chosen)
         if orders and not repeated and not groups:
-            advice += ", and --group for the columns that name the text or item of a row, if there are several"
+            advice += f", and {option_name('--group')} for the columns that name the text or item of a row"
+            advice += ", if there are several"
         raise InputError(
             f"{table.place(row)}: found {name} {column[name][row]!r} after {column[name][row - 1]!r}; expected the rows"
             f" in the order of reading, but the numbers in {listed(wrong)} are in another order, such as that of text"
@@ -97,7 +100,8 @@ def check_order(table: InputTable, starts: npt.NDArray[np.bool_], words: str, gr
     if len(folded) >= FEWEST_WORDS and folded == sorted(folded) and len(set(folded)) > 2:
         raise InputError(
             f"{table.source}: the cells of the column {words} are in alphabetical order, from {column[words][0]!r} to"
-            f" {column[words][-1]!r}; expected the order of reading. Add --order with a column of numbers, and --group"
+            f" {column[words][-1]!r}; expected the order of reading. Add {option_name('--order')} with a"
+            f" column of numbers, and {option_name('--group')}"
         )
 
 
@@ -219,7 +223,7 @@ def warn_of_unused_columns(table: InputTable, groups: Sequence[str], has_no_ends
         warnings.warn(
             InputWarning(
                 f"{table.source}: no sentence ends inside a group, because no word has final punctuation. Add"
-                f" --sentence-column {sentence}"
+                f" {option_name('--sentence-column', sentence)}"
             ),
             stacklevel=3,
         )

@@ -14,6 +14,7 @@ from itertools import combinations, pairwise
 from statistics import median
 
 from syntaxlm.core.errors import InputError, InputWarning, amount, listed, shortened
+from syntaxlm.core.option_names import option_name
 from syntaxlm.core.reading import Remarks
 from syntaxlm.data.input_table import InputTable
 from syntaxlm.data.table_form import MISSING
@@ -44,14 +45,14 @@ def check_separator(table: InputTable, cells: Sequence[str], sign: str, is_given
         marked = [(row, mark) for row, rest in enumerate(rests) for mark in REGION_MARKS if mark in rest]
         if is_always_doubled:
             raise InputError(
-                f"{table.source}: found {sign * 2!r} between regions; expected {sign!r}. Choose it with --separator"
-                f" '{sign * 2}'"
+                f"{table.source}: found {sign * 2!r} between regions; expected {sign!r}. Choose it with"
+                f" {option_name('--separator', sign * 2)}"
             )
         if marked:
             row, other = marked[0]
             raise InputError(
                 f"{table.place(row)}: found {other!r} and {sign!r} in one sentence; expected one sign between"
-                f" regions: --separator '{other}' or --separator '{sign}'"
+                f" regions: {option_name('--separator', other)} or {option_name('--separator', sign)}"
             )
         return
     in_all = [one for one in _SIGNS if one != sign and all(one in cell for cell in cells)]
@@ -60,7 +61,8 @@ def check_separator(table: InputTable, cells: Sequence[str], sign: str, is_given
         raise InputError(
             f"{table.source}: found no {sign!r} between regions, but {in_all[0].strip()!r} in every sentence, such as"
             f" {shortened(cells[0], _WIDTH)!r}; expected {sign!r}, or sentences of words. If it separates regions, add"
-            f" --separator '{in_all[0].strip()}'; otherwise give the regions in columns (--region)"
+            f" {option_name('--separator', in_all[0].strip())}; otherwise give the regions in columns"
+            f" ({option_name('--region')})"
         )
     if all(map(_JOINED.search, cells)):
         raise InputError(
@@ -71,21 +73,21 @@ def check_separator(table: InputTable, cells: Sequence[str], sign: str, is_given
     if is_given:
         raise InputError(
             f"{table.source}: found {sign!r} in no sentence, such as {shortened(cells[0], _WIDTH)!r}; expected it"
-            " between regions. To read each word as a region, omit --separator"
+            f" between regions. To read each word as a region, omit {option_name('--separator')}"
         )
 
 
 def refuse_marks_in_regions(table: InputTable, regions: Sequence[str]) -> None:
     """Raise InputError for a region that is given twice, and for marks between regions in columns of regions."""
     if twice := [name for name, count in Counter(regions).items() if count > 1]:
-        raise InputError(f"--region {twice[0]}: is given twice; expected each region once, in the order of reading")
+        raise InputError(f"{option_name('--region', twice[0])}: is given twice; expected each region once, in the order of reading")
     for name in regions:
         for row, cell in enumerate(table.column(name, "--region")):
             if mark := next(filter(cell.__contains__, REGION_MARKS), None):
                 raise InputError(
                     f"{table.place(row)}: found {mark!r} in the region {name}, {shortened(cell, _WIDTH)!r}; it would be"
                     " read as a word. Expected regions either in columns, or separated in a column of sentences"
-                    " (--column). Remove it"
+                    f" ({option_name('--column')}). Remove it"
                 )
 
 
@@ -103,7 +105,7 @@ def warn_of_split_words(table: InputTable, texts: Sequence[Sequence[str]], separ
         word = shortened(f"{before.split()[-1]}{separator}{after.split()[0]}", _WIDTH)
         _warn(
             f"{table.place(row)}: the separator {separator!r} in {word!r} has no space beside it, as others have. If it"
-            " is inside a word, choose another sign with --separator"
+            f" is inside a word, choose another sign with {option_name('--separator')}"
         )
 
 
@@ -281,7 +283,8 @@ def check_columns(table: InputTable, regions: Sequence[str], used: Sequence[str]
         if (min(places) < place < max(places) or lacks_start or lacks_end) and not holds_sentences:
             _warn(
                 f"{table.source}: the column {name}, such as {shortened(cells[0], _WIDTH)!r}, is not read, so the first"
-                f" sentence is {shortened(written[0], _WIDTH)!r}. If it has a region, add it with --region"
+                f" sentence is {shortened(written[0], _WIDTH)!r}. If it has a region, add it with"
+                f" {option_name('--region')}"
             )
 
 
@@ -308,7 +311,8 @@ def check_sentences(
     same = [item for item in several if len(set(sentences_of[item])) == 1]
     if not same or 2 * len(same) < len(several):
         return
-    advice = "Were regions left out (--region)?" if regions else "Is it the right column (--column)?"
+    chosen = option_name("--region" if regions else "--column")
+    advice = f"Were regions left out ({chosen})?" if regions else f"Is it the right column ({chosen})?"
     _warn(
         f"{table.source}: the sentence is the same in all conditions of {len(same):,} of"
         f" {amount(len(several), 'item')}, such as {shortened(sentences_of[same[0]][0], _WIDTH)!r} in item {same[0]}."

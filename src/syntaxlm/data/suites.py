@@ -24,6 +24,7 @@ from pydantic import BaseModel, BeforeValidator, ValidationError, model_validato
 from syntaxlm.core.declarations import Bounds
 from syntaxlm.core.errors import InputError, closest_match, shortened
 from syntaxlm.core.files import parse_json
+from syntaxlm.core.option_names import option_name
 from syntaxlm.core.reading import ReadingReport, announce
 from syntaxlm.core.text_files import check_encodable, content_suffix, read_whole_text, source_name, uncompressed_name
 from syntaxlm.data.table_form import NA_ADVICE, Missing, text_of, warn_of_missing
@@ -423,8 +424,8 @@ def _read_table(path: str | Path, formulas: Sequence[str]) -> Suite:
             raise InputError(f"{source}, line 1: {found}; expected names, or numbers in order from 1")
     if not formulas:
         raise InputError(
-            f"{source}: a table contains no predictions; expected one or more, such as --prediction"
-            ' "(2;%a%) < (2;%b%)", where 2 is the second column of regions'
+            f"{source}: a table contains no predictions; expected one or more, such as"
+            f" {option_name('--prediction', '(2;%a%) < (2;%b%)')}, where 2 is the second column of regions"
         )
     sentences, is_certain = list[_SentenceEntry](), table.is_quoted
     for line, cells in table.rows:

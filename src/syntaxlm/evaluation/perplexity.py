@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from syntaxlm.core.errors import InputError, InputWarning, amount
+from syntaxlm.core.option_names import option_name
 from syntaxlm.data.corpora import PART, EncodedCorpus
 from syntaxlm.data.dependencies import DependencyCorpus
 from syntaxlm.models.abilities import HasHiddenStates, ScoresSentences
@@ -211,7 +212,8 @@ def _warn_of_unknown_words(bundle: ModelBundle, corpus: EncodedCorpus) -> None:
             InputWarning(
                 f"{start}{corpus.unknown_count:,} of {corpus.word_count:,} words ({share:.0%}) are not in the"
                 " vocabulary of the model; expected text in the language of its training text, and words that are split"
-                " as there. For text as it is usually written, add --punctuation auto --contractions auto"
+                f" as there. For text as it is usually written, add {option_name('--punctuation', 'auto')} and"
+                f" {option_name('--contractions', 'auto')}"
             ),
             stacklevel=3,
         )

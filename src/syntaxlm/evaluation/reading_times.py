@@ -26,6 +26,7 @@ import numpy as np
 
 from syntaxlm.core.arrays import Flags, Integers, Numbers
 from syntaxlm.core.errors import InputError, amount
+from syntaxlm.core.option_names import option_name
 from syntaxlm.core.progress import progress_bar
 from syntaxlm.core.reading import keeps_readings
 from syntaxlm.data.arguments import check_names, check_table, models_by_name, names_of, suggests_parameters
@@ -296,7 +297,8 @@ class ReadingTimesReport(HasReport):
         if len(values) and values.max() > LARGE_TIME * np.median(values):
             lines.append(
                 f"the longest time of an analysed word, {values.max():,.0f}, is more than {LARGE_TIME} times the"
-                f" median, {np.median(values):,.0f}: is it a mistake? Longer times are left out with --max-time"
+                f" median, {np.median(values):,.0f}: is it a mistake? Longer times are left out with"
+                f" {option_name('--max-time')}"
             )
         return lines
 
@@ -548,7 +550,7 @@ def evaluate_reading_times(
     if not fold.max():
         raise InputError(
             "too few words for cross-validation: found one fold; expected at least 2 sentences, or 2 groups with"
-            " --fold-unit group"
+            f" {option_name('--fold-unit', 'group')}"
         )
 
     report = ReadingTimesReport(displayed, joined_times, listed, settings, predictors, analysed, excluded, fold, style)
@@ -565,7 +567,9 @@ def _baseline(words: DisplayedWords, frequencies: Frequencies, settings: Regress
     predictors["word_in_group"] = words.position_in(words.groups).astype(float)
     for name in settings.predictors:
         if name in predictors or name == _TOKENS:
-            raise InputError(f"--predictor {name}: the baseline has a predictor of this name; rename the column")
+            raise InputError(
+                f"{option_name('--predictor', name)}: the baseline has a predictor of this name; rename the column"
+            )
         predictors[name] = words.table.numbers(name, "--predictor")[words.rows]
     return predictors
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, TypedDict
 
 from syntaxlm.core.declarations import Bounds, Count, Options, Seed, Shown
 
@@ -27,6 +27,16 @@ class SamplingOptions(Options):
     seed: Seed = 0
     max_words: Count | None = None
     keep_unknown: bool = False
+
+
+class SamplingKeywords(TypedDict, total=False):
+    """The options of `SamplingOptions` as keywords of a method, for type checkers."""
+
+    temperature: float
+    top_k: int | None
+    seed: int
+    max_words: int | None
+    keep_unknown: bool
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypedDict
 
 from syntaxlm.core.declarations import Bounds, Layers, Options, Seed, Shown
 from syntaxlm.core.errors import InputError
-from syntaxlm.text.options import TextOptions
+from syntaxlm.text.options import Contractions, Punctuation, TextOptions
 
 Decoder = Literal[
     "biased", "unbiased", "greedy-right", "greedy-sum", "cky", "mbr", "viterbi", "heads", "heads-binary",
@@ -86,9 +86,25 @@ class ParseOptions(DecodingOptions, TextOptions):
             reason = f"found together with {self.several}, whose trees have no labels; expected one of them"
             raise InputError(f"labels: {reason}")
         if self.sample_seed and not self.samples:
-            raise InputError("sample seed: found without samples; expected both, or neither")
+            raise InputError("sample_seed: found without samples; expected both, or neither")
 
     @property
     def several(self) -> str:
         """The option that requests several trees of a sentence, or ""."""
         return "samples" if self.samples else "best" if self.best > 1 else ""
+
+
+class ParseKeywords(TypedDict, total=False):
+    """The options of `ParseOptions` as keywords of a method, for type checkers."""
+
+    decoder: Decoder | None
+    layer: int | None
+    ties: Ties
+    marks: MarkUse
+    labels: bool
+    best: int
+    samples: int
+    sample_seed: int
+    pretokenised: bool
+    punctuation: Punctuation
+    contractions: Contractions

@@ -12,7 +12,7 @@ import numpy as np
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.iteration import batched
 from syntaxlm.core.progress import progress_bar
-from syntaxlm.core.text_files import LINES_TOGETHER, line_bytes, no_sentence, plain_size, source_name
+from syntaxlm.core.text_files import LINES_TOGETHER, line_bytes, plain_size, source_name
 from syntaxlm.data.corpora import GivenText, is_longer, read_sentences
 from syntaxlm.models.abilities import LabelsSpans
 from syntaxlm.parsing.alternatives import alternatives_of, check_several
@@ -193,7 +193,7 @@ def parse_text(
         longest: most words of a sentence; a longer one is read like a line without words. None: no limit.
 
     Raises:
-        InputError: for the same reasons, and for an empty text.
+        InputError: for the same reasons.
     """
     normalisers = [model.parser_normaliser for model in models]
     tags_first = next((normaliser for normaliser in normalisers if normaliser.units == "tags"), normalisers[0])
@@ -212,5 +212,3 @@ def parse_text(
             check_text_of(models, chunk, options, names, source_name(text))
         yield parse_lines(models, chunk, options, first, names)
         first += len(chunk)
-    if first == 1:
-        raise no_sentence(text)

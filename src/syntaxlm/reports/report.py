@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,7 +16,7 @@ from syntaxlm.core.files import to_json
 from syntaxlm.core.reading import ReadingReport
 from syntaxlm.core.run_head import RunHead
 from syntaxlm.reports.latex import latex_comment
-from syntaxlm.reports.page import Block, HtmlTable, Notes, Page, Paragraph, Section
+from syntaxlm.reports.page import Block, HtmlTable, Notes, Page, Paragraph, Section, table_html
 from syntaxlm.reports.tables import Columns, ReportTable, Row, format_value
 from syntaxlm.reports.writers import dataframe, format_rows, plain, write_lines, write_rows
 
@@ -36,6 +37,15 @@ class HasRows(ABC):
     columns: Columns
     readings: tuple[ReadingReport, ...] = ()
     not_printed: ClassVar[frozenset[str]] = frozenset()
+
+    def __init_subclass__(cls) -> None:
+        """Let a subclass print itself also where a session or a notebook shows it, unless it has its own `__repr__`.
+
+        A dataclass would otherwise get one that lists its fields.
+        """
+        super().__init_subclass__()
+        if "__repr__" not in vars(cls):
+            cls.__repr__ = cls.__str__  # type: ignore[method-assign, assignment]
 
     @abstractmethod
     def rows(self) -> Iterator[Row]:
@@ -102,6 +112,10 @@ class HasReport(HasRows):
 
     def __str__(self) -> str:
         return self.report().text()
+
+    def _repr_html_(self) -> str:
+        """Return the report for notebooks."""
+        return self.report().notebook()
 
 
 @dataclass(frozen=True)
@@ -223,6 +237,11 @@ class Report:
             blocks.append(Notes(tuple(map(_running_text, notes))))
         return Page(self.title, (Section("", tuple(blocks)),), facts=facts).html()
 
+    def notebook(self) -> str:
+        """Return the report as HTML for a notebook, in the notebook's own colours."""
+        tables = map(table_html, self._filled_tables)
+        return "".join([*_paragraphs(self._head), *tables, *_paragraphs([*self.notes, *self._readings])])
+
     def formatted(self, format: ReportFormat) -> str:
         """Return the report in a format other than Parquet, without the last line end."""
         match format:
@@ -255,3 +274,8 @@ class Report:
 def _running_text(text: str) -> str:
     """Return text for a terminal with semicolons instead of the spaces that hold its fields apart."""
     return re.sub(r"(?<=\S) {2,}(?=\S)", "; ", re.sub(r" {2,}\(", " (", text))
+
+
+def _paragraphs(lines: Iterable[str]) -> Iterator[str]:
+    """Yield lines of text as paragraphs of HTML."""
+    return (f"<p>{html.escape(printable(line))}</p>" for line in lines)

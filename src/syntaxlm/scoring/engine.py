@@ -23,6 +23,7 @@ from torch import Tensor
 from syntaxlm.batches import SentenceBatches, StreamBatches, TreeBatches
 from syntaxlm.core.errors import InputError, InputWarning
 from syntaxlm.core.iteration import batched
+from syntaxlm.core.option_names import option_name
 from syntaxlm.core.progress import progress_bar
 from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.data.dependencies import DependencyCorpus
@@ -114,12 +115,13 @@ class Scorer:
         if self.model.reads == "sentences" and self.mode != TextMode():
             raise InputError(
                 f"text read as {self.mode}: a {self.name} model reads text sentence by sentence and predicts the ends;"
-                " leave --context carry out"
+                f" leave {option_name('--context', 'carry')} out"
             )
         if self.vocabulary.is_open and self.mode.carry_state and self.mode.predict_eos:
             raise InputError(
                 f"text read as {self.mode}: a {self.name} model reads a stream as running text, without ends of"
-                " sentences; use --no-predict-eos, or leave --context carry out"
+                f" sentences; leave {option_name('--context', 'carry')} out, or do not predict the ends"
+                " (--no-predict-eos on the command line)"
             )
 
     @classmethod

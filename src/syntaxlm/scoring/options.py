@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Literal, TypedDict, get_args
 
 from syntaxlm.core.declarations import Bounds, Options, Shown
 from syntaxlm.core.errors import InputError
@@ -92,6 +92,17 @@ class ScoreOptions(ReadingOptions, TextOptions):
         """The number of most probable tokens to ask of the scorer; None if no measure needs distributions."""
         needs = self.next_words or {"entropy", "entropy_reduction", "rank"}.intersection(self.measures)
         return self.next_words if needs else None
+
+
+class ScoreKeywords(TypedDict, total=False):
+    """The options of `ScoreOptions` as keywords of a method, for type checkers."""
+
+    context: Context
+    given: str | None
+    measures: Sequence[Measure]
+    next_words: int
+    punctuation: Punctuation
+    contractions: Contractions
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,6 +24,7 @@ import torch
 
 from syntaxlm.core.errors import shortened
 from syntaxlm.core.iteration import batched
+from syntaxlm.core.option_names import option_name
 from syntaxlm.core.text_files import LINES_TOGETHER
 from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.data.dependencies import DependencyCorpus, read_words
@@ -383,7 +384,7 @@ class ReadingSummary:
                 known_part = known if known != word else read_as
                 return (
                     f"{shortened(word, LONGEST_EXAMPLE)!r} is unknown, but {shortened(known_part, LONGEST_EXAMPLE)!r}"
-                    " is known: use --punctuation auto --contractions auto"
+                    f" is known: use {option_name('--punctuation', 'auto')} and {option_name('--contractions', 'auto')}"
                 )
         examples = ", ".join(shortened(word, LONGEST_EXAMPLE) for word, _ in self.unknown.most_common(EXAMPLES))
         return (

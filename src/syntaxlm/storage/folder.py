@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from syntaxlm.core.errors import InputError, shortened
 from syntaxlm.core.files import check_name, make_folder, parse_json, read_stored, to_json, write_text
+from syntaxlm.core.option_names import option_name
 from syntaxlm.core.settings import Bounds, Settings, T, read_settings
 from syntaxlm.core.tensor_files import read_tensors, refuse, tensor_faults, write_tensors
 from syntaxlm.models.abilities import GeneratesTrees, Model, ParsesSentences
@@ -297,7 +298,7 @@ def _read_weights(folder: Path, config: Path, vocabulary: Vocabulary, build: Cal
     if not weights.exists():
         raise InputError(
             f"{folder}: {WEIGHTS} is missing: training has not reached its first validation. Resume it with"
-            f" syntaxlm train --resume {folder}"
+            f" {option_name('syntaxlm train --resume', str(folder))}"
         )
     try:
         model = shapes_of(lambda: build(len(vocabulary)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 from syntaxlm.core.declarations import Options
 
@@ -32,6 +32,13 @@ class TextOptions(Options):
     def __str__(self) -> str:
         shown = {"keep": "as written", "split": "split off", "drop": "dropped", "auto": "as the model requires"}
         return f"punctuation {shown[self.punctuation]}, contractions {shown[self.contractions]}"
+
+
+class TextKeywords(TypedDict, total=False):
+    """The options of `TextOptions` as keywords of a method, for type checkers."""
+
+    punctuation: Punctuation
+    contractions: Contractions
 
 
 AS_WRITTEN: dict[str, Any] = {"punctuation": "keep", "contractions": "keep"}

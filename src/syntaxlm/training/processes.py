@@ -18,6 +18,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from syntaxlm.core.errors import InputError
+from syntaxlm.core.option_names import option_name
 from syntaxlm.ops.products import fast_bfloat16
 
 _Value = TypeVar("_Value")
@@ -208,7 +209,7 @@ def process_group() -> Iterator[None]:
         raise InputError(
             f"process {os.environ['RANK']} of {os.environ['WORLD_SIZE']}: the connection to another process of the run"
             f" failed: {reason}. It was stopped, or its machine or the network is down; all processes of the run end."
-            " The last checkpoint is intact: start all of them again with train --resume"
+            f" The last checkpoint is intact: start all of them again with {option_name('syntaxlm train --resume')}"
         ) from error
     finally:
         if distributed.is_available() and distributed.is_initialized() and not started_before:

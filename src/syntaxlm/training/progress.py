@@ -1,10 +1,12 @@
-"""The progress of a run: events, and a display for terminals."""
+"""The progress of a run: events, a line in the log after each validation, and a display for terminals."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -23,9 +25,11 @@ class Event:
     """An event of a run.
 
     Attributes:
-        kind: "building" (while building the weights takes long), "trees" (before training, for each source of trees),
-            "slow" (while the first step takes long), "plan" (after the first seconds), "step", "valid" or "round".
-        trainer: the progress of the run.
+        kind: "building": building the weights takes long. "trees": before training, for each source of gold trees.
+            "slow": the first step takes long. "plan": after the first seconds, how long training will take. "step":
+            some steps were taken. "valid": the model was measured on the validation data, at least once per epoch.
+            "round": a round of a model that is trained by counting ended.
+        trainer: the progress of the run, such as its `epoch`, `batch`, `steps` and `seconds`.
         batches: number of batches of the epoch; of "round", the number of rounds.
         values: the values of the event, as in metrics.jsonl.
     """
@@ -37,6 +41,8 @@ class Event:
 
 
 ProgressCallback = Callable[[Event], None]
+
+_log = logging.getLogger("syntaxlm")
 
 _FORMATS: dict[str, Callable[[float], str]] = {
     "log_likelihood": "{:.4f}".format,
@@ -51,6 +57,30 @@ _AVERAGING = {
     "restarts": "weight averaging restarts (fine-tuning)",
     "ends": "fine-tuning ends",
 }
+
+
+def log_event(event: Event, folder: Path) -> None:
+    """Write a line to the logger `syntaxlm` after each validation, at the level INFO.
+
+    Args:
+        folder: the folder of the run, with which the line starts.
+    """
+    if event.kind in ("valid", "round") and _log.isEnabledFor(logging.INFO):
+        _log.info("%s: %s", folder, validation_line(event))
+
+
+def validation_line(event: Event) -> str:
+    """Return what a validation found, and how long training has taken."""
+    trainer, values = event.trainer, event.values
+    epoch = trainer.epoch + trainer.batch / event.batches
+    parts = [f"round {trainer.epoch}" if event.kind == "round" else f"epoch {epoch:.2f}"]
+    parts += [f"{name.replace('_', ' ')} {_FORMATS[name](value)}" for name, value in values.items() if name in _FORMATS]
+    minutes, seconds = divmod(round(trainer.seconds), 60)
+    parts.append(f"{minutes}:{seconds:02d}")
+    parts += [text for name, text in _MARKS.items() if values.get(name)]
+    if change := values.get("averaging"):
+        parts.append(_AVERAGING[change])
+    return "  ".join(parts)
 
 
 class ProgressDisplay(ExitStack):
@@ -85,24 +115,9 @@ class ProgressDisplay(ExitStack):
             text = f"about {left['steps']:,} more steps, {left['count']:,} {self.unit}, {left['minutes']:,.1f} minutes"
             self.console.print(text, soft_wrap=True, markup=False)
         if event.kind in ("valid", "round"):
-            self._print(event)
+            self.console.print(validation_line(event), soft_wrap=True)
         if event.kind in ("step", "round"):
             self._move(event)
-
-    def _print(self, event: Event) -> None:
-        """Print the line of a validation."""
-        trainer, values = event.trainer, event.values
-        epoch = trainer.epoch + trainer.batch / event.batches
-        parts = [f"round {trainer.epoch}" if event.kind == "round" else f"epoch {epoch:.2f}"]
-        parts += [
-            f"{name.replace('_', ' ')} {_FORMATS[name](value)}" for name, value in values.items() if name in _FORMATS
-        ]
-        minutes, seconds = divmod(round(trainer.seconds), 60)
-        parts.append(f"{minutes}:{seconds:02d}")
-        parts += [text for name, text in _MARKS.items() if values.get(name)]
-        if change := values.get("averaging"):
-            parts.append(_AVERAGING[change])
-        self.console.print("  ".join(parts), soft_wrap=True)
 
     def _move(self, event: Event) -> None:
         """Update the progress bar, which counts batches or rounds."""

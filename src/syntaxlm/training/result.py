@@ -15,6 +15,7 @@ from pydantic import AfterValidator, BaseModel
 from syntaxlm.core.declarations import Bounds
 from syntaxlm.core.errors import InputError, amount
 from syntaxlm.core.files import parse_json, read_stored
+from syntaxlm.core.option_names import option_name
 from syntaxlm.core.settings import read_settings
 from syntaxlm.evaluation.collapse import TreeFigures
 from syntaxlm.evaluation.pair_classification import ClassificationReport, InferenceReport
@@ -120,6 +121,13 @@ class TrainingResult:
     answers: ClassificationReport | InferenceReport | None = None
     run: dict[str, Any] | None = None
 
+    @property
+    def perplexity(self) -> float:
+        """The perplexity on the validation text. Raises InputError if there is none, see `criterion`."""
+        if self.valid is None:
+            raise InputError(f"{self.folder}: the run has no validation perplexity")
+        return self.valid.perplexity
+
     def to_dict(self) -> dict[str, Any]:
         test = self.test or self.answers
         return {
@@ -139,7 +147,7 @@ class TrainingResult:
         if self.stopped:
             return (
                 f"Training stopped after {amount(self.steps, 'step')}; a checkpoint is saved."
-                f" Resume with: syntaxlm train --resume {self.folder}"
+                f" Resume with: {option_name('syntaxlm train --resume', str(self.folder))}"
             )
         averaged = ", averaged weights" if self.averaged else ""
         spent = f"{amount(self.steps, 'step')}, {self.epochs:.2f} epochs, {self.seconds / 60:.1f} minutes"
@@ -159,6 +167,8 @@ class TrainingResult:
             lines.append(f"valid: {self.criterion}")
         lines += [str(part) for part in (self.trees, self.answers) if part is not None]
         return "\n".join(lines)
+
+    __repr__ = __str__
 
 
 def _numbers(values: Any) -> str:

@@ -33,6 +33,7 @@ from syntaxlm.core.files import (
     to_json,
     write_text,
 )
+from syntaxlm.core.option_names import option_name
 from syntaxlm.core.reading import keeps_readings
 from syntaxlm.core.remote_files import address_of
 from syntaxlm.core.run_head import RunHead, invocation, run_head, training_recipe
@@ -271,7 +272,8 @@ def claimed(folder: Path, recipe: str) -> Iterator[Callable[[], None]]:
 def refuse_run(folder: Path) -> None:
     """Raise InputError if a folder holds a run or a model."""
     if any(os.path.lexists(folder / name) for name in (CHECKPOINT, RECIPE)):
-        raise InputError(f"{folder}: already holds a run. Resume it with --resume {folder}, or name another folder.")
+        resuming = option_name("syntaxlm train --resume", str(folder))
+        raise InputError(f"{folder}: already holds a run. Resume it with {resuming}, or name another folder.")
     if (folder / WEIGHTS).exists():
         raise InputError(f"{folder}: already holds a model. Name another folder.")
 

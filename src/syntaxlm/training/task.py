@@ -14,7 +14,7 @@ from syntaxlm.batches import Batches
 from syntaxlm.core.files import append_stored, to_json, truncate_stored
 from syntaxlm.data.supervision import Supervision
 from syntaxlm.training.checkpoint import TrainerState
-from syntaxlm.training.progress import Event, ProgressCallback
+from syntaxlm.training.progress import Event, ProgressCallback, log_event
 from syntaxlm.training.result import CHECKPOINT, METRICS, TrainingResult, Validation
 
 _REPORT_SLOW_AFTER = 3.0  # seconds after which work before the estimate of the duration is reported
@@ -101,7 +101,7 @@ class RunLog:
         self.resumable = resumable
         self.began = time.monotonic()
         self.trainer = TrainerState()
-        self._callback = callback if active else None
+        self._callback = callback
 
     @property
     def has_checkpoint(self) -> bool:
@@ -109,9 +109,12 @@ class RunLog:
         return self.resumable and (self.folder / CHECKPOINT).exists()
 
     def report(self, kind: str, batches: int, values: dict[str, Any]) -> None:
-        """Call the progress display."""
-        if self._callback is not None:
-            self._callback(Event(kind, self.trainer, batches, values))
+        """Call the progress display, and write to the log."""
+        if self.active:
+            event = Event(kind, self.trainer, batches, values)
+            log_event(event, self.folder)
+            if self._callback is not None:
+                self._callback(event)
 
     def write(self, kind: str, batches: int, values: dict[str, Any]) -> None:
         """Append a line to metrics.jsonl and call the progress display.

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from syntaxlm.core.errors import InputError, InputWarning, shortened
+from syntaxlm.core.option_names import option_name
 from syntaxlm.core.reading import ReadingReport, Remarks, announce
 from syntaxlm.statistics.bootstrap import BootstrapResult, RunScores, compare_runs
 from syntaxlm.trees.preprocessing import (
@@ -31,7 +32,8 @@ _WORDS_PRINTED = 12  # of a sentence in a message
 _EXAMPLE_LENGTH = 60  # characters of a sentence in a reading report
 GOLD_ADVICE = (
     "Expected one predicted tree for each gold tree, with the same number of words as before or after gold-tree"
-    " preprocessing. syntaxlm parse --pretokenised gives each word of its text one leaf, whatever the model reads."
+    " preprocessing. Parsing with the option pretokenised gives each word of its text one leaf, whatever the model"
+    " reads."
 )
 
 
@@ -317,7 +319,7 @@ def _fitting_rule(trees: Sequence[Tree], gold: GoldWords) -> str:
     sizes = list(map(len, trees))
     for name, rules in PREPROCESSINGS.items():
         if list(filter(None, (sum(kept_words(tree, rules)) for tree in gold.trees))) == sizes:
-            return f"The numbers of words agree with --preprocessing {name}. "
+            return f"The numbers of words agree with {option_name('--preprocessing', name)}. "
     return ""
 
 
