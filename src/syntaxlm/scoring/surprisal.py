@@ -28,12 +28,12 @@ from syntaxlm.core.text_files import LINES_TOGETHER
 from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.data.dependencies import DependencyCorpus, read_words
 from syntaxlm.data.treebanks import dependency_trees
-from syntaxlm.models.abilities import GeneratesTrees, HasTreeBeliefs, PredictsNextToken, ScoresTokens
+from syntaxlm.models.abilities import GeneratesTrees, PredictsNextToken, ScoresTokens
 from syntaxlm.models.registry import require
 from syntaxlm.reports.tables import Column, Columns
-from syntaxlm.scoring.beliefs import BeliefMeasures, belief_measures
+from syntaxlm.scoring.beliefs import BeliefMeasures, BeliefReader
 from syntaxlm.scoring.engine import Predictions, ScoredTokens, Scorer, TokenStream
-from syntaxlm.scoring.options import TREE_MEASURES, ScoreOptions
+from syntaxlm.scoring.options import BELIEF_MEASURES, TREE_MEASURES, ScoreOptions
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.lines import WrittenWord
 from syntaxlm.text.options import TextOptions
@@ -190,23 +190,30 @@ def surprisals_of(
     scorer = Scorer.of(bundle, options.mode(bundle.mode))
     if options.predictions is not None:
         bundle.require(PredictsNextToken, "entropy, rank and next words")
+    believed = None
     if options.beliefs:
-        bundle.require(HasTreeBeliefs, f"the measure {options.beliefs[0]}")
+        believed = BeliefReader(bundle.model, bundle.vocabulary, bundle.name, f"the measure {options.beliefs[0]}")
 
     def text_surprisals(lines: Iterable[str]) -> Iterator[list[WordSurprisal]]:
         stream = scorer.stream(best=options.predictions) if scorer.mode.carry_state else None
-        return _rows(scorer, stream, reader, iter(lines), options)
+        return _rows(scorer, stream, reader, iter(lines), options, believed)
 
     return text_surprisals
 
 
 def _rows(
-    scorer: Scorer, stream: TokenStream | None, reader: TextReader, lines: Iterator[str], options: ScoreOptions
+    scorer: Scorer,
+    stream: TokenStream | None,
+    reader: TextReader,
+    lines: Iterator[str],
+    options: ScoreOptions,
+    believed: BeliefReader | None,
 ) -> Iterator[list[WordSurprisal]]:
     """Yield the rows of each line.
 
     Args:
         stream: the stream that the lines continue; None if each line is read by itself.
+        believed: measures beliefs about trees; None unless measures need them.
     """
     given = scorer.vocabulary.encode(reader.tokens(options.given)) if options.given else []
     ends = int(scorer.mode.predict_eos)
@@ -221,8 +228,8 @@ def _rows(
             corpus = EncodedCorpus.from_sentences(sentences)
             corpus.line_numbers = np.flatnonzero([bool(line_ids) for line_ids in ids]) + first
             scored = list(scorer.tokens(corpus, best=options.predictions)) if stream is None else [stream.read(corpus)]
-            if options.beliefs:
-                beliefs = belief_measures(scorer, corpus)
+            if believed is not None:
+                beliefs = believed.measures(corpus, options.beliefs)
         nats = [part.log_probs.double().cpu().numpy() for part in scored]
         bits = 0.0 - np.concatenate([[], *nats]) / math.log(2)  # never -0
         predictions = [part.predictions for part in scored if part.predictions is not None]
@@ -337,6 +344,7 @@ class _RowMaker:
             values["next_words"] = "; ".join(
                 f"{self.vocabulary.tokens[token]} {probability:.4g}" for token, probability in best
             )
+        values |= dict.fromkeys(BELIEF_MEASURES)
         if tokens.beliefs is not None:
             values |= tokens.beliefs.of_tokens(tokens.given + first, tokens.given + after)
         return {name: values[name] for name in self.columns}

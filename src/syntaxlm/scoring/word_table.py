@@ -124,7 +124,6 @@ def score_words(
     # The state is carried within a group, or not at all.
     carries = options.context == "carry"
     texts = words.groups[[first for first, _ in spans]] if carries else np.zeros(len(spans), np.int64)
-    starts_text = np.diff(texts, prepend=-1) != 0 if carries else np.ones(len(spans), bool)
 
     # The rows of a line are what the reader takes for words, which may be parts of displayed words.
     bits, bits_of_words, bits_of_marks = np.zeros((3, len(words)))
@@ -267,9 +266,10 @@ class WordTable(HasRows):
     """One row per displayed word: the columns of the input, then these, each with that of previous words.
 
     word (of running text), sentence_number, word_in_sentence, word_in_group: from 1.
-    token: the tokens of the word.  tokens: their number.  in_vocabulary: whether all are known; None if the model reads
-    none.  context: reset or carry.  surprisal: bits; None if the model reads none.  surprisal_word, surprisal_marks: its
-    parts.  Then the measures that were asked for.  length: characters.  log_frequency: see `Frequencies.zipf`.
+    token: the tokens of the word.  tokens: their number.  context: reset or carry.
+    surprisal: bits; None if the model reads none.  surprisal_word, surprisal_marks: its parts.
+    in_vocabulary: whether all tokens are known; None if the model reads none.  Measures that were asked for.
+    length: characters.  log_frequency: see `Frequencies.zipf`.
     previous_surprisal, previous_in_vocabulary, previous_length, previous_log_frequency: of the word before, None for
     the first word of a group; previous_surprisal_2, ...: of earlier words.
     """

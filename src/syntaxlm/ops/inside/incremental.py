@@ -119,13 +119,14 @@ def bernoulli_divergence(first: Tensor, second: Tensor, order: float = 1.0) -> T
 
 
 @torch.no_grad()
-def incremental_beliefs(rules: Rules, emissions: Tensor, words: Tensor) -> IncrementalBeliefs:
+def incremental_beliefs(rules: Rules, emissions: Tensor, words: Tensor, with_spans: bool = True) -> IncrementalBeliefs:
     """Return what follows about the tree of each sentence after each of its words.
 
     Args:
         rules: of one grammar. Full tables become factors, one for each parent and left child: for small grammars.
         emissions: (u, t), natural log p(w | T) of distinct words.
         words: (B, n), the row of each word of the sentences; n at least 2.
+        with_spans: whether to compute probabilities of spans, which take most of the time; otherwise they are NaN.
     """
     batch, length = words.shape
     emissions = emissions.double()
@@ -138,10 +139,13 @@ def incremental_beliefs(rules: Rules, emissions: Tensor, words: Tensor) -> Incre
     # Constituents that end at the last word read, and those that are still open.
     ended = torch.einsum("bir,bijr->bij", chart.reached[:, :length], chart.inside)
     nodes = torch.einsum("bir,bijr->bj", chart.reached[:, :length], chart.begun)
-    spans = torch.cat([chart.closed_spans(), chart.sentence_spans()[:, None]], 1)
-    after = torch.arange(length, device=words.device)
-    spans[:, after, :, after] = ended.permute(2, 0, 1)
-    spans = spans.clamp(0, 1)  # sums of rounded probabilities
+    if with_spans:
+        spans = torch.cat([chart.closed_spans(), chart.sentence_spans()[:, None]], 1)
+        after = torch.arange(length, device=words.device)
+        spans[:, after, :, after] = ended.permute(2, 0, 1)
+        spans = spans.clamp(0, 1)  # sums of rounded probabilities
+    else:
+        spans = ended.new_full((batch, length + 1, length, length), torch.nan)
 
     expected_tags = chart.expected_tags()
     return IncrementalBeliefs(
@@ -170,7 +174,7 @@ class DerivationEntropies(NamedTuple):
 
 @torch.no_grad()
 def derivation_entropies(
-    rules: Rules, emissions: Tensor, words: Tensor, emission_entropies: Tensor
+    rules: Rules, emissions: Tensor, words: Tensor, emission_entropies: Tensor, beliefs: IncrementalBeliefs
 ) -> DerivationEntropies:
     """Return the entropy of the derivations of each prefix (Hale 2006), from derivatives of its probability.
 
@@ -181,11 +185,10 @@ def derivation_entropies(
     Args:
         rules: see `incremental_beliefs`, as are `emissions` and `words`.
         emission_entropies: (t,), entropy of the words of each preterminal, in nats.
+        beliefs: of the same sentences, which have the probabilities of prefixes.
     """
-    batch, length = words.shape
     emissions = emissions.double()
-    prefixes = prefix_log_probs(rules, emissions, words.flatten(), Layout([length] * batch, words.device))
-    ratios = torch.diff(prefixes.prefixes, dim=1, prepend=prefixes.prefixes.new_zeros(batch, 1))
+    ratios = torch.diff(beliefs.log_probs, dim=1, prepend=beliefs.log_probs.new_zeros(len(words), 1))
     root, left, right = factored(rules).double().over_factors()
     count = len(root)
 
@@ -212,8 +215,8 @@ def derivation_entropies(
         begun, complete = chart.begun[:, 0] @ chart.root, chart.inside[:, 0, -1] @ chart.root
         mean_logs = forward_ad.unpack_dual(begun).tangent
         whole, whole_logs = forward_ad.unpack_dual(complete)
-    of_prefixes = prefixes.prefixes - mean_logs
-    of_sentences = prefixes.sentences[:, -1] - whole_logs / whole
+    of_prefixes = beliefs.log_probs - mean_logs
+    of_sentences = beliefs.sentence_log_probs - whole_logs / whole
     return DerivationEntropies(of_prefixes if ends else torch.full_like(of_prefixes, torch.inf), of_sentences)
 
 
@@ -332,6 +335,7 @@ class _Chart:
         prefixes = 1 if last_read is None else len(last_read)
         lefts, rights = self.lefts.permute(0, 3, 1, 2).contiguous(), self.rights.permute(0, 3, 1, 2).contiguous()
         outside = lefts.new_zeros(batch, size, prefixes, length, length)
+        earliest = 0 if last_read is None else int(last_read[0])
         for first in range(length - 1):
             # As a right child: of all parents that begin earlier and end at the same word.
             siblings = lefts[:, :, :first, first - 1] if first else lefts[:, :, :0, 0]
@@ -345,12 +349,15 @@ class _Chart:
             elif first == 0 and whole is not None:
                 own[..., 0, -1] = whole
 
-            # As a left child: of all parents that begin at the same word and end later; the latest come first.
+            # As a left child: of all parents that begin at the same word and end later; the latest come first. A span
+            # that ends after the last word of a prefix is not in it.
             outside[:, :, :, first, -1] = own[..., -1]
             for last in range(length - 2, first, -1):
+                since = 0 if last_read is None else max(0, last + 1 - earliest)
                 siblings = rights[:, :, last + 1, last + 1 :, None]
-                as_left = torch.matmul(outside[:, :, :, first, last + 1 :], siblings)[..., 0]
-                outside[:, :, :, first, last] = own[..., last] + torch.einsum("brt,rs->bst", as_left, self.left)
+                as_left = torch.matmul(outside[:, :, since:, first, last + 1 :], siblings)[..., 0]
+                from_left = torch.einsum("brt,rs->bst", as_left, self.left)
+                outside[:, :, since:, first, last] = own[:, :, since:, last] + from_left
         return torch.einsum("brtij,bijr->btij", outside, self.inside)
 
 
