@@ -29,7 +29,7 @@ from syntaxlm.models.sizes import check_chart
 from syntaxlm.ops.inside import Layout, NextWords, next_words, next_words_after_each, prefix_log_probs
 
 _PREFIX_PROBABILITIES_TOGETHER = 1 << 22  # most entries of a float64 chart of a group of sentences
-_BELIEFS_TOGETHER = 1 << 24  # most outside probabilities of all prefixes of a group of sentences
+_BELIEFS_TOGETHER = 1 << 23  # most outside probabilities of all prefixes of a group of sentences
 _OTHER_VALUES_PER_SPAN = 12  # of float64, in prefix probabilities, besides the values of symbols: scales, places
 
 

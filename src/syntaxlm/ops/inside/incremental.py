@@ -333,32 +333,32 @@ class _Chart:
         """
         batch, length, _, size = self.inside.shape
         prefixes = 1 if last_read is None else len(last_read)
-        lefts, rights = self.lefts.permute(0, 3, 1, 2).contiguous(), self.rights.permute(0, 3, 1, 2).contiguous()
-        outside = lefts.new_zeros(batch, size, prefixes, length, length)
         earliest = 0 if last_read is None else int(last_read[0])
+        outside = self.lefts.new_zeros(batch, prefixes, length, length, size)  # factors last: products are fastest
+        if last_read is not None:  # what follows a complete left child, on the way to what is still incomplete
+            is_closed = torch.arange(1, length, device=last_read.device) <= last_read[:, None]
+            begun = torch.where(is_closed[..., None], self.begun_rights[:, 1:, last_read].transpose(1, 2), 0)
         for first in range(length - 1):
             # As a right child: of all parents that begin earlier and end at the same word.
-            siblings = lefts[:, :, :first, first - 1] if first else lefts[:, :, :0, 0]
-            as_right = torch.matmul(siblings[:, :, None, None], outside[:, :, :, :first])[:, :, :, 0]
-            own = torch.einsum("brtj,rs->bstj", as_right, self.right)
-            if last_read is not None:  # as the last complete left child on the way to what is still incomplete
-                begun = self.begun_rights[:, 1:, last_read].permute(0, 3, 2, 1)
-                is_closed = torch.arange(1, length, device=last_read.device) <= last_read[:, None]
-                direct = self.reached[:, first, :, None, None] * torch.where(is_closed, begun, 0)
-                own[..., :-1] += torch.einsum("brtj,rs->bstj", direct, self.left)
+            second = first + 1
+            as_right = outside.new_zeros(batch, prefixes, length - second, size)
+            for earlier in range(first):
+                as_right.addcmul_(self.lefts[:, None, None, earlier, first - 1], outside[:, :, earlier, second:])
+            own = as_right @ self.right
+            if last_read is not None:
+                own[:, :, :-1] += (self.reached[:, first, None, None] * begun[:, :, second:]) @ self.left
             elif first == 0 and whole is not None:
-                own[..., 0, -1] = whole
+                own[:, 0, -1] = whole
 
             # As a left child: of all parents that begin at the same word and end later; the latest come first. A span
             # that ends after the last word of a prefix is not in it.
-            outside[:, :, :, first, -1] = own[..., -1]
+            outside[:, :, first, -1] = own[:, :, -1]
             for last in range(length - 2, first, -1):
                 since = 0 if last_read is None else max(0, last + 1 - earliest)
-                siblings = rights[:, :, last + 1, last + 1 :, None]
-                as_left = torch.matmul(outside[:, :, since:, first, last + 1 :], siblings)[..., 0]
-                from_left = torch.einsum("brt,rs->bst", as_left, self.left)
-                outside[:, :, since:, first, last] = own[:, :, since:, last] + from_left
-        return torch.einsum("brtij,bijr->btij", outside, self.inside)
+                parents = outside[:, since:, first, last + 1 :]
+                as_left = (parents * self.rights[:, None, last + 1, last + 1 :]).sum(2)
+                outside[:, since:, first, last] = own[:, since:, last - second] + as_left @ self.left
+        return torch.stack([(outside[:, prefix] * self.inside).sum(-1) for prefix in range(prefixes)], 1)
 
 
 def factored(rules: Rules) -> FactoredRules:
