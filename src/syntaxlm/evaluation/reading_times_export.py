@@ -1,4 +1,4 @@
-"""Reading times of each subject beside the predictors of each word, for mixed models, and a script for R that fits them.
+"""Reading times of each subject beside the predictors of each word, and a script for R that fits mixed models to them.
 
 Predictors have a second column, NAME_z, which is scaled over the exported rows: minus the mean, divided by the standard
 deviation. A predictor of a previous word stands beside it.
