@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import re
 import shutil
+import subprocess
+from contextlib import chdir
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from syntaxlm import cli
@@ -54,3 +57,62 @@ def test_the_python_code_of_the_guide_runs(folder, capsys):
     assert "prpn, reset minus" in printed
     assert re.search(r"^previous_surprisal +-?\d", printed, re.M)  # of the mixed model
     assert len(names["table"]) == len((folder / "words.tsv").read_text().splitlines()) - 1
+
+
+LME4 = (ROOT / "docs" / "guides" / "reading-times-to-lme4.md").read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory):
+    """The folder in which the first command of the page on lme4 was run, on the times of six subjects."""
+    folder = tmp_path_factory.mktemp("study")
+    generator = np.random.default_rng(0)
+    text = (
+        "The old man sat by the window and read the paper. His wife had left early in the morning, and the house was"
+        " quiet. A dog barked in the street, but nobody looked at it. The news was good, and he could not believe it."
+    )
+    words = [(story, zone, word) for story in (1, 2, 3, 4) for zone, word in enumerate(text.split()[story:], 1)]
+    rows = "".join(f'{story},{zone},"{word}"\n' for story, zone, word in words)
+    (folder / "words.csv").write_text("story,zone,word\n" + rows)
+    times = [
+        f"s{subject},{story},{zone},{300 + 5 * len(word) + 20 * subject + generator.normal(0, 30):.0f}\n"
+        for subject in range(6)
+        for story, zone, word in words
+    ]
+    (folder / "times.csv").write_text("subject,story,zone,RT\n" + "".join(times) + "s1,1,1,99999\ns1,1,1,NA\n")
+    first = re.findall(r"^syntaxlm (evaluate .*)$", LME4, re.M)[0]
+    with chdir(folder):
+        assert cli.main([*first.split(), "-o", "report.txt"]) == 0
+    return folder
+
+
+def test_the_commands_of_the_page_on_lme4_run(study, capsys, monkeypatch):
+    monkeypatch.chdir(study)
+    second = re.findall(r"^syntaxlm (evaluate .*)$", LME4, re.M)[1]
+    printed = (study / "report.txt").read_text()
+    assert "outside the limits: 1, missing: 1" in printed
+    assert "context: carry" in printed
+
+    # Scaled predictors, and those of the word before beside them.
+    rows = pd.read_csv(study / "rows.csv")
+    assert rows["surprisal_z"].mean() == pytest.approx(0, abs=1e-5)
+    assert rows["surprisal_z"].std() == pytest.approx(1, abs=1e-5)
+    word = rows[(rows["subject"] == "s2") & (rows["word_id"] == 5)].iloc[0]
+    before = rows[(rows["subject"] == "s3") & (rows["word_id"] == 4)].iloc[0]
+    assert word["previous_surprisal"] == before["surprisal"]
+    assert (rows.groupby("word_id").size() == 6).all()
+
+    assert cli.main(second.split()) == 0
+    assert "expected_open beyond the other measures" in capsys.readouterr().out
+    (block,) = re.findall(r"^```python\n(.*?)^```", LME4, re.M | re.S)
+    exec(block, {})
+
+
+def test_the_script_for_lme4_runs_as_it_is(study):
+    has_lme4 = ["Rscript", "-e", "quit(status = !requireNamespace('lme4', quietly = TRUE))"]
+    if shutil.which("Rscript") is None or subprocess.run(has_lme4, capture_output=True).returncode:
+        pytest.skip("Rscript with lme4 is not installed")
+    found = subprocess.run(["Rscript", str(study / "rows.R")], capture_output=True, text=True, cwd="/")
+    assert found.returncode == 0, found.stderr
+    assert re.search(r"^surprisal_z +-?\d", found.stdout, re.M)
+    assert "gain in log-likelihood per observation" in found.stdout

@@ -126,10 +126,11 @@ def test_the_table_has_all_columns_of_the_input_and_values_of_previous_words():
     found = word_table(fresh("ngram"), table, group="item", frequencies=FREQUENCIES, spillover=2)
     rows = list(found.rows())
     assert list(rows[0]) == [
-        "word", "item", "input_length", "sentence_number", "word_in_sentence", "word_in_group", "token", "surprisal",
-        "in_vocabulary", "previous_surprisal", "previous_in_vocabulary", "previous_surprisal_2",
-        "previous_in_vocabulary_2", "length", "log_frequency", "previous_length", "previous_log_frequency",
-        "previous_length_2", "previous_log_frequency_2",
+        "word", "item", "input_length", "sentence_number", "word_in_sentence", "word_in_group", "token", "tokens",
+        "context", "surprisal", "surprisal_word", "surprisal_marks", "in_vocabulary", "previous_surprisal",
+        "previous_surprisal_word", "previous_surprisal_marks", "previous_in_vocabulary", "previous_surprisal_2",
+        "previous_surprisal_word_2", "previous_surprisal_marks_2", "previous_in_vocabulary_2", "length",
+        "log_frequency", "previous_length", "previous_log_frequency", "previous_length_2", "previous_log_frequency_2",
     ]  # fmt: skip
     assert [row["in_vocabulary"] for row in rows] == [True, True, False, True]
     assert [row["previous_in_vocabulary"] for row in rows] == [None, True, True, None]
@@ -137,7 +138,9 @@ def test_the_table_has_all_columns_of_the_input_and_values_of_previous_words():
     assert [row["length"] for row in rows] == [3, 4, 5, 3]
     assert [row["previous_length_2"] for row in rows] == [None, None, 3, None]
     assert rows[1]["log_frequency"] == round(FREQUENCIES.zipf("cat"), 6)
-    assert found.summary == "2 sentences, 4 words, 1 unknown (25.0%)"
+    assert found.summary == (
+        "2 sentences, 4 words, 1 unknown (25.0%): xyzzy; context reset: each sentence is read by itself"
+    )
 
 
 @pytest.mark.parametrize(("format", "separator"), [("tsv", "\t"), ("csv", ",")])
@@ -427,7 +430,7 @@ def test_too_few_words_are_reported(experiment):
     with pytest.raises(
         InputError, match=r"found \d+ words for the regression with 12 predictors; expected at least 65"
     ):
-        evaluate((models, words[:20], times))
+        evaluate((models, words[:20], times[:20]))
 
 
 def test_without_statsmodels_the_extra_is_named(experiment, monkeypatch):

@@ -114,9 +114,7 @@ def test_a_sign_that_no_sentence_has_is_refused(refused):
 
 
 def test_doubled_and_mixed_signs_and_words_joined_by_low_lines_are_refused(refused, read):
-    assert "found '||' between regions; expected '|'. Choose it with separator='||'" in refused(
-        design(between=" || ")
-    )
+    assert "found '||' between regions; expected '|'. Choose it with separator='||'" in refused(design(between=" || "))
     assert read(design(between=" || "), separator="||")[0].region_names == ["1", "2", "3", "4"]
     rows = design(between=" / ")
     rows[3]["sentence"] = design()[3]["sentence"].replace("|", "/", 1)

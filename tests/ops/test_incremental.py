@@ -36,9 +36,8 @@ def test_equals_sums_over_all_continuations(path):
         emission = arrays[f"{grammar}.emission"]
         words = arrays[f"{name}.words"].long()[None]
         found = incremental_beliefs(rules, emission.T.log(), words)
-        entropies = derivation_entropies(
-            rules, emission.T.log(), words, -torch.special.xlogy(emission, emission).sum(1)
-        )
+        emission_entropies = -torch.special.xlogy(emission, emission).sum(1)
+        entropies = derivation_entropies(rules, emission.T.log(), words, emission_entropies, found)
         lexical, structural = found.lexical_and_structural(emission.T.log()[words])
         length = words.shape[1]
         pairs = torch.ones(length, length).triu(1)
@@ -105,9 +104,10 @@ def test_prefixes_read_in_parts_equal_prefixes_read_together(monkeypatch):
 def test_threads_compute_entropies_at_the_same_time():
     rules, emissions, words = RULES["simple"](), word_log_probs(8, 4), text([9, 9]).view(2, 9)
     emission_entropies = torch.ones(4, dtype=torch.float64)
-    expected = derivation_entropies(rules, emissions, words, emission_entropies)
+    read = rules, emissions, words, emission_entropies, incremental_beliefs(rules, emissions, words)
+    expected = derivation_entropies(*read)
     with ThreadPoolExecutor(4) as threads:
-        asked = [threads.submit(derivation_entropies, rules, emissions, words, emission_entropies) for _ in range(12)]
+        asked = [threads.submit(derivation_entropies, *read) for _ in range(12)]
     for one in asked:
         torch.testing.assert_close(one.result(), expected, rtol=0, atol=0)
 
@@ -123,7 +123,9 @@ def test_sixty_words_do_not_underflow():
 def test_the_entropy_of_prefixes_is_infinite_if_derivations_need_not_end():
     symbols = torch.tensor([[0.6, 0.4]], dtype=torch.float64)  # 1.2 children that are nonterminals
     rules = FactoredRules(torch.ones(1, dtype=torch.float64), symbols, symbols)
-    found = derivation_entropies(rules, torch.zeros(1, 1), torch.zeros(1, 3, dtype=torch.int64), torch.zeros(1))
+    emissions, words = torch.zeros(1, 1), torch.zeros(1, 3, dtype=torch.int64)
+    beliefs = incremental_beliefs(rules, emissions, words)
+    found = derivation_entropies(rules, emissions, words, torch.zeros(1), beliefs)
     assert found.prefixes.isinf().all()
     assert found.sentences.item() == pytest.approx(math.log(2))  # two trees of three words, equally probable
 

@@ -11,7 +11,7 @@ from syntaxlm.core.errors import InputError
 from syntaxlm.models.abilities import PredictsNextToken
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.scoring.options import ScoreOptions
-from syntaxlm.scoring.surprisal import surprisals, word_columns
+from syntaxlm.scoring.surprisal import SURPRISALS, surprisals, word_columns
 from tests.fresh_models import OPEN, fresh
 from tests.models.variants import TOKEN_SCORERS, names_with
 
@@ -122,7 +122,7 @@ def test_a_given_beginning_is_that_of_sentences_that_are_read_by_themselves():
 
 def test_columns_are_in_a_fixed_order_and_each_measure_once():
     options = ScoreOptions(measures=["rank", "entropy", "rank"], next_words=1)
-    assert list(word_columns(options))[8:] == ["entropy", "rank", "next_words"]
+    assert list(word_columns(options))[len(SURPRISALS) :] == ["entropy", "rank", "next_words"]
     (words,) = surprisals(fresh("lstm"), ["the cat"], options)
     assert list(words[0].row()) == list(word_columns(options))
     assert isinstance(words[0].to_dict()["entropy"], float)

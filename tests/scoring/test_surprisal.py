@@ -19,7 +19,7 @@ from syntaxlm.scoring.surprisal import ReadingSummary, surprisals
 from syntaxlm.text.normaliser_settings import NormaliserSettings
 from syntaxlm.text.options import AS_WRITTEN
 from syntaxlm.text.reader import AS_TOKENISED, AUTO_STYLE, TextReader
-from syntaxlm.text.vocabulary import OpenVocabulary
+from syntaxlm.text.vocabulary import OpenVocabulary, Vocabulary
 from tests.fresh_models import OPEN, SENTENCES, STREAM, every_model, fresh, reading
 from tests.normalisers import normaliser_with
 from tests.scoring.by_hand import read_by_hand
@@ -154,7 +154,22 @@ def test_a_word_converts_to_a_dict(prpn):
     assert row == {
         "sentence": 1, "position": 1, "word": "the", "begin": 0, "end": 3, "token": "the", "in_vocabulary": True,
         "surprisal": pytest.approx(rows[0].surprisal, abs=1e-6),
+        "surprisal_word": pytest.approx(rows[0].surprisal, abs=1e-6), "surprisal_marks": 0, "tokens": 1,
     }  # fmt: skip
+
+
+def test_the_surprisals_of_a_word_and_of_its_marks_are_apart():
+    stored = fresh("lstm")
+    words = [*stored.vocabulary.tokens[:3], ")", ",", ".", "“", "”", "'", "'s", "the", "dogs", "—", "N"]
+    stored = replace(stored, vocabulary=Vocabulary(words))
+    (rows,) = surprisals(stored, ["“the, dogs’ — 50%)."], ScoreOptions(punctuation="auto"))
+    (apart,) = surprisals(stored, ["“ the , dogs ' — N N ) ."], ScoreOptions(punctuation="keep"))
+    bits = [row.surprisal for row in apart]
+    assert [row.surprisal_word for row in rows] == pytest.approx([bits[1], sum(bits[3:5]), None, sum(bits[6:8]), None])
+    assert [row.surprisal_marks for row in rows] == pytest.approx(
+        [bits[0] + bits[2], 0, bits[5], sum(bits[8:10]), None]
+    )
+    assert [row.tokens for row in rows] == [3, 2, 1, 4, 1]
 
 
 def test_one_string_is_refused_at_once(lstm):

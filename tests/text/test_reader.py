@@ -49,6 +49,21 @@ def test_the_vocabulary_decides_how_words_are_split(name, style):
 
 
 @pytest.mark.parametrize(
+    ("known", "line", "tokens"),
+    [
+        ("“ ”", "«the» «the », »the« „the“ ”the” 「the」", "“ the ” “ the ” , “ the ” “ the “ ” the ” “ the ”"),
+        ("``", "«the", "`` the"),
+        ("’ ``", "‹the› ‚the‘, ‚", "`` the ’ `` the ’ , ``"),
+        ("« »", "«the» »the« »", "« the » » the « »"),
+        ("", "«the».", "« the » ."),
+    ],
+)
+def test_quotation_marks_of_other_languages_are_those_of_the_vocabulary(known, line, tokens):
+    vocabulary = Vocabulary(["<unk>", "<s>", "</s>", "the", ",", ".", *known.split()])
+    assert TextReader.of(Normaliser(), vocabulary, AUTO_STYLE).tokens(line) == tokens.split()
+
+
+@pytest.mark.parametrize(
     ("name", "line", "tokens"),
     [
         ("treebank", "The man didn’t.", "The man did n't ."),

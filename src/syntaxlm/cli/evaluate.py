@@ -342,8 +342,11 @@ def reading_times(
     key: Annotated[Sequence[str], Shown("NAME")] = (),
     min_time: Annotated[float, Shown("T")] | None = None,
     max_time: Annotated[float, Shown("T")] | None = None,
+    allow_unmatched: bool = False,
     context: Literal["reset", "carry", "both"] | None = None,
     details: Annotated[Path, Shown("FILE", use="output")] | None = None,
+    export: Annotated[Path, Shown("FILE", use="output")] | None = None,
+    subject: Name | None = None,
     picture: Annotated[Path, Shown("FILE", use="output")] | None = None,
     theme: Theme = "auto",
 ) -> None:
@@ -364,10 +367,15 @@ def reading_times(
             the word and the time
         min_time: leave out shorter times
         max_time: leave out longer times
+        allow_unmatched: accept tables of times of which more than 5% of the rows belong to no displayed word
         context: read each sentence by itself (reset), or the text as one stream whose state is carried from sentence to
             sentence (carry), or measure each model that can carry its state both ways (both); default: as in training
+            with --group, otherwise reset
         details: write a table with one row per displayed word, its time, predictors and surprisals; the extension
             selects the format: .csv, .jsonl, otherwise tab-separated
+        export: write a table with a row per subject and analysed word, whose predictors are also scaled, for mixed
+            models, and beside it a script for R with lme4 that fits them (FILE.R)
+        subject: column of the subjects in the table of times, for --export; default: subject or participant
         picture: draw mean reading time by surprisal for each model: .svg, .pdf, .png, or .html, a page with the
             results (requires the extra plot)
         theme: colour theme; auto (default) follows the reader's system, for --picture
@@ -388,12 +396,15 @@ def reading_times(
     report = evaluate_reading_times(
         models.load(), words, times, frequencies=frequencies.read(), time_column=time_column,
         word_column=columns.word_column, sentence=columns.sentence_column, group=columns.group, order=columns.order,
-        key=key or None, context=context, minimum=min_time, maximum=max_time, settings=settings, **vars(style),
+        key=key or None, context=context, minimum=min_time, maximum=max_time, allow_unmatched=allow_unmatched,
+        settings=settings, **vars(style),
     )  # fmt: skip
     if details is not None:
         formats: dict[str, RowFormat] = {".csv": "csv", ".json": "json", ".jsonl": "json"}
         table = report.word_table()
         write_rows(table.rows(), table.columns, details, formats.get(details.suffix.lower(), "tsv"))
+    if export is not None:
+        report.export(export, subject)
     if picture is not None:
         report.write_picture(picture, theme)
     output.write(report)

@@ -245,8 +245,8 @@ class RequiredFrequencies:
 
     Attributes:
         frequencies: word frequencies: a list with a word and its count on each line (columns separated by tabs, commas,
-            semicolons or spaces, with or without a header); a text whose words are counted, such as the models'
-            training text; or wordfreq:en, the package wordfreq (extra frequencies)
+            semicolons or spaces, with or without a header); a text whose words are counted; en, the counts of the
+            training text of the bundled model en; or wordfreq:en, the package wordfreq (extra frequencies)
         frequency_column: column of the list with the counts; default: the only column of numbers that is no rank, or
             one with a usual name, such as count, freq or FREQcount
     """

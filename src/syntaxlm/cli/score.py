@@ -96,9 +96,9 @@ def score(
         drawn.check()
         _write_scores(model.load_all(), text, column, options, drawn, output, format or "tsv")
         return 0
-    if model.also or drawn.picture or options.measures or options.next_words or options.given:
+    if model.also or drawn.picture or options.next_words or options.given:
         raise InputError(
-            "--words, --group, --sentence-column, --order and --frequencies: found with --also, --picture, --measure,"
+            "--words, --group, --sentence-column, --order and --frequencies: found with --also, --picture,"
             " --next-words or --given; expected rows of displayed words without these"
         )
     from syntaxlm.scoring.word_table import word_table
@@ -110,8 +110,8 @@ def score(
     table = word_table(
         model.load(), source, displayed.word_column if words else str(column), group=displayed.group,
         sentence=displayed.sentence_column, order=displayed.order, is_text=words is None, frequencies=listed,
-        spillover=displayed.spillover, context=options.context, punctuation=options.punctuation,
-        contractions=options.contractions,
+        spillover=displayed.spillover, context=options.context, measures=options.measures,
+        punctuation=options.punctuation, contractions=options.contractions,
     )  # fmt: skip
     write_rows(table.rows(), table.columns, output, format or "tsv")
     print_note(table.summary)

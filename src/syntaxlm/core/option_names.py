@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 _SETTINGS = "settings=syntaxlm.RegressionSettings({})"
 _IN_PYTHON = {  # what is written in Python, where its name is not that of the flag
+    "--allow-unmatched": "allow_unmatched=True",
     "--fold-unit": _SETTINGS.format("fold_unit={}"),
     "--frequency-column": "frequencies=syntaxlm.Frequencies.read(file, column={})",
     "--max-time": "maximum={}",

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import accumulate, chain, islice, pairwise
 
 import numpy as np
@@ -30,6 +30,9 @@ from syntaxlm.data.reading_order import (
 from syntaxlm.text.normaliser import word_spans
 
 LEARNT = 5_000  # words of a table from which abbreviations are learned; in a smaller one, "bed." looks like one
+
+MOST_UNMATCHED = 0.05  # share of the rows of times that may belong to no displayed word
+LARGE_TIME = 20  # times the median, above which a time is probably a mistake
 
 _SHOWN = 3  # keys in a message
 _LONGEST_SAMPLE = 200  # characters of a sentence in a report
@@ -225,6 +228,12 @@ class Times:
         column: the column of the times.
         left_out: number of times below the minimum or above the maximum.
         unmatched: number of rows whose key is not that of a word.
+        missing: number of rows without a time.
+        repeated: number of rows that are equal to an earlier row in all cells.
+        outlier: the largest time and its place, if it is more than LARGE_TIME times the median; "" otherwise.
+        table: the table of the times.
+        kept: (m,) the rows of the table whose times count.
+        places: (m,) the displayed word of each of these rows.
     """
 
     values: Numbers
@@ -234,6 +243,23 @@ class Times:
     key: tuple[str, ...]
     left_out: int = 0
     unmatched: int = 0
+    missing: int = 0
+    repeated: int = 0
+    outlier: str = ""
+    table: InputTable | None = None
+    kept: Integers = field(default_factory=lambda: np.zeros(0, np.int64))
+    places: Integers = field(default_factory=lambda: np.zeros(0, np.int64))
+
+    @property
+    def notes(self) -> list[str]:
+        """What was left out of the times, or is odd about them, with counts."""
+        counts = {
+            "outside the limits": self.left_out,
+            "missing": self.missing,
+            "of no displayed word": self.unmatched,
+            "in a row that repeats an earlier one": self.repeated,
+        }
+        return [f"{what}: {count:,}" for what, count in counts.items() if count]
 
 
 def join_times(
@@ -245,6 +271,7 @@ def join_times(
     minimum: float | None = None,
     maximum: float | None = None,
     word_column: str = "word",
+    allow_unmatched: bool = False,
 ) -> Times:
     """Return the reading time of each displayed word; several times of a word, such as those of participants, are
     averaged.
@@ -258,10 +285,12 @@ def join_times(
         log: average and return natural logarithms.
         minimum: smaller times are left out first.
         maximum: larger times are left out first.
+        word_column: the column of words.
+        allow_unmatched: whether more than MOST_UNMATCHED of the rows may belong to no displayed word.
 
     Raises:
         InputError: for missing columns, for a key that several words share, for different words with the same key, if
-            no row matches, and for a time that is negative or, with `log`, 0.
+            more than MOST_UNMATCHED of the rows match no word, and for a time that is negative or, with `log`, 0.
     """
     source = words.table if times is None else times
     remarks = Remarks()
@@ -295,6 +324,14 @@ def join_times(
                 f" {option_name('--key')}"
             )
         of_row = _matched_rows(words.table, times, keys, word_column)
+        unmatched = np.flatnonzero(of_row < 0)
+        if len(unmatched) > MOST_UNMATCHED * len(of_row) and not allow_unmatched:
+            raise InputError(
+                f"{times.place(int(unmatched[0]))}: has the {listed(keys)} of no word of {words.table.source}, as have"
+                f" {len(unmatched):,} of {len(of_row):,} rows ({len(unmatched) / len(of_row):.0%}); expected at most"
+                f" {MOST_UNMATCHED:.0%}. Check the columns that identify a word ({option_name('--key')}), or add"
+                f" {option_name('--allow-unmatched')}"
+            )
     kept = inside & (of_row >= 0)
     values = np.log(read[kept]) if log else read[kept]
     counts = np.bincount(of_row[kept], minlength=rows)
@@ -302,6 +339,9 @@ def join_times(
     means = np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
     times_read = {"times": int(is_time.sum())}
     announce(ReadingReport(source.source, f"reading times in column {column}", times_read, "", remarks.all()))
+    place_of_row = np.zeros(rows, np.int64)
+    place_of_row[words.rows] = np.arange(len(words))
+    kept_rows = np.flatnonzero(kept)
     return Times(
         means[words.rows],
         counts[words.rows].astype(np.int64),
@@ -310,6 +350,24 @@ def join_times(
         keys,
         left_out=int(is_time.sum() - inside.sum()),
         unmatched=int((of_row < 0).sum()),
+        missing=int((~is_time).sum()),
+        repeated=len(source.rows) - len(set(source.rows)),
+        outlier=_outlier(source, column, read, kept_rows),
+        table=source,
+        kept=kept_rows,
+        places=place_of_row[of_row[kept_rows]],
+    )
+
+
+def _outlier(table: InputTable, column: str, times: Numbers, rows: Integers) -> str:
+    """Return the largest time and its place, if it is so large that it is probably a mistake; "" otherwise."""
+    if not len(rows) or times[rows].max() <= LARGE_TIME * np.median(times[rows]):
+        return ""
+    largest = int(rows[times[rows].argmax()])
+    return (
+        f"{table.place(largest)}: the time {times[largest]:,.0f} in column {column} is more than {LARGE_TIME} times the"
+        f" median, {np.median(times[rows]):,.0f}: is it a mistake? Longer times are left out with"
+        f" {option_name('--max-time')}"
     )
 
 

@@ -1,4 +1,5 @@
-"""Word frequencies: from lists of the usual forms, from a text whose words are counted, or from the package wordfreq.
+"""Word frequencies: from lists of the usual forms, from a text whose words are counted, from the training text of a
+bundled model, or from the package wordfreq.
 
 Whether a file is a list or a text is decided from its lines, and a line that contradicts this is an error. Words are
 compared in lower case, in Unicode normal form C, and without punctuation at their ends.
@@ -13,7 +14,7 @@ import unicodedata
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import chain, islice, pairwise
 from pathlib import Path
@@ -26,7 +27,9 @@ from syntaxlm.core.text_files import content_suffix, read_lines, source_name
 from syntaxlm.data.corpora import NO_TEXT_SUFFIXES
 from syntaxlm.data.table_form import MISSING
 from syntaxlm.data.tables import split_cells
+from syntaxlm.storage.bundled import bundled_folder, bundled_names
 
+BUNDLED = "frequencies.tsv.xz"  # in the folder of a bundled model: the counts of the words of its training text
 WORDFREQ = "wordfreq:"  # before the code of a language, instead of a file of frequencies
 
 _BILLION = 1e9
@@ -107,7 +110,8 @@ class Frequencies:
         """Read a frequency list, or count the words of a text.
 
         Args:
-            source: a file, compressed or not; "wordfreq:en" for the package wordfreq in a language; a mapping from
+            source: a file, compressed or not; "en" for the counts of the words in the training text of the bundled
+                model of this name, if there is no such file; "wordfreq:en" for the package wordfreq in a language; a mapping from
                 words to counts (dict, Counter, pandas.Series); or frequencies, which are returned as they are. In a
                 list, each line has a word and its count, in either order, perhaps with further columns, separated by
                 tabs, semicolons, commas or spaces, with or without a header. Rows of the same word are added up. In a
@@ -125,6 +129,11 @@ class Frequencies:
             return cls._of_mapping(source)
         if str(source).startswith(WORDFREQ):
             return WordfreqFrequencies.of(str(source))
+        listed = bundled_folder(str(source)) / BUNDLED
+        if str(source) in bundled_names() and not Path(source).exists():
+            if not listed.exists():
+                raise InputError(f"{source}: the bundled model has no word counts; expected en, or a file")
+            return replace(cls._of_file(listed, column), source=f"the training text of {source}")
         if content_suffix(source) in NO_TEXT_SUFFIXES:
             raise InputError(
                 f"{source}: found a name that ends in {content_suffix(source)}, a treebank; expected a frequency list"

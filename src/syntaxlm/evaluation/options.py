@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from syntaxlm.core.declarations import LARGEST_COUNT, Bounds, Options, Seed, Shown
-from syntaxlm.scoring.options import MOST_SPILLOVER
+from syntaxlm.scoring.options import MOST_SPILLOVER, Measure
 
 FoldUnit = Literal["sentence", "group"]
 Unknown = Literal["exclude", "keep"]
+RegressionMeasure = Literal["surprisal", "surprisal_word", "surprisal_marks", Measure]
+PARTS = ("surprisal", "surprisal_word", "surprisal_marks")  # that need no further computation
 
 MOST_KNOTS = 20
 
@@ -27,6 +29,9 @@ class RegressionSettings(Options):
         unknown: treatment of words that a model does not know: exclude (default), leave them and the following
             --spillover words out for all models; keep, with indicators of unknown words in each model's baseline and
             regression
+        measures: predictor that is added to the baseline; may be repeated: all are added together, each for the word
+            and for previous words. surprisal (default), surprisal_word or surprisal_marks, its parts without and of
+            punctuation marks, or any --measure of score
         keep_last: keep the last word of each passage; by default it is left out, because its time often includes a
             pause
         predictors: numeric column of the table of words that is added to the baseline; may be repeated
@@ -41,6 +46,7 @@ class RegressionSettings(Options):
     spillover: Annotated[int, Bounds(ge=0, le=MOST_SPILLOVER), Shown("N")] = 1
     smooth: Annotated[int, Bounds(ge=0, le=MOST_KNOTS), Shown("N")] = 3
     unknown: Unknown = "exclude"
+    measures: Annotated[Sequence[RegressionMeasure], Shown("NAME", ("--measure",))] = ("surprisal",)
     keep_last: bool = False
     predictors: Annotated[Sequence[str], Shown("NAME", flags=("--predictor",))] = ()
     folds: Annotated[int, Bounds(ge=2, le=LARGEST_COUNT), Shown("N")] = 10

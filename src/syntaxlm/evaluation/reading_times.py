@@ -16,16 +16,17 @@ Goodkind & Bicknell 2018). Both are ordinary least squares with normal errors.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
 from syntaxlm.core.arrays import Flags, Integers, Numbers
-from syntaxlm.core.errors import InputError, amount
+from syntaxlm.core.errors import InputError
 from syntaxlm.core.option_names import option_name
 from syntaxlm.core.progress import progress_bar
 from syntaxlm.core.reading import keeps_readings
@@ -35,18 +36,23 @@ from syntaxlm.data.frequencies import Frequencies, FrequencySource
 from syntaxlm.data.input_table import InputTable
 from syntaxlm.drawing.files import check_picture, write_picture
 from syntaxlm.drawing.plots import Plot, draw_intervals, has_matplotlib, label_axes, new_plot
-from syntaxlm.evaluation.options import RegressionSettings
+from syntaxlm.evaluation.options import PARTS, RegressionSettings
+from syntaxlm.evaluation.reading_times_export import export
+from syntaxlm.parsing.word_measures import word_measures
 from syntaxlm.reports.page import Page, PageFigure, Preformatted, Section, Theme
 from syntaxlm.reports.report import HasReport, Report
 from syntaxlm.reports.tables import RIGHT, Column, Columns, ReportTable
-from syntaxlm.scoring.options import Context, ScoreOptions
+from syntaxlm.scoring.options import TREE_MEASURES, Context, ScoreOptions
+from syntaxlm.scoring.surprisal import MEASURES, surprisals_of
 from syntaxlm.scoring.word_table import (
+    LineScorer,
     WordScores,
     WordTable,
+    default_context,
     positions,
     previous_name,
     score_columns,
-    score_words,
+    score_words_with_measures,
     with_previous,
     word_properties,
 )
@@ -74,7 +80,6 @@ _UNKNOWN = "unknown"  # the indicator of unknown words
 _TOKENS = "tokens"  # the number of tokens of a word
 _SMOOTH = ("length", "log_frequency")
 _EDGE = 0.05  # quantiles of the first knot, and from above, of the last
-LARGE_TIME = 20  # times the median, above which a time is probably a mistake
 MANY_SPLIT = 0.05  # share of words of several tokens above which a note is printed
 
 
@@ -152,7 +157,8 @@ class ModelResult:
         split_words: number of analysed words that the model reads as several tokens.
         token_gain: held-out gain of the baseline from the numbers of tokens.
         baseline: the baseline regression of all analysed words.
-        regression: the regression with surprisal of all analysed words.
+        regression: the regression with the measures of all analysed words.
+        gains: with several measures, the held-out gain of each over the regression with all others.
         bins: reading time by surprisal.
     """
 
@@ -167,11 +173,12 @@ class ModelResult:
     token_gain: Interval
     baseline: Regression
     regression: Regression
+    gains: Mapping[str, Interval]
     bins: tuple[BinnedMean, ...]
 
     @property
     def context(self) -> Context:
-        return "carry" if self.scores.carries else "reset"
+        return self.scores.context
 
     @property
     def label(self) -> str:
@@ -195,6 +202,7 @@ class ModelResult:
             "delta_log_likelihood": self.delta,
             "fold_delta_log_likelihoods": self.fold_deltas,
             "words_of_several_tokens": self.split_words,
+            "measure_delta_log_likelihoods": self.gains,
             "token_count_delta_log_likelihood": self.token_gain,
             "in_sample_delta_log_likelihood": gain / len(self.deltas),
             "baseline": self.baseline,
@@ -247,7 +255,8 @@ class ReadingTimesReport(HasReport):
         Log-likelihoods are in nats, per word unless stated; surprisals in bits.
         """
         words = self.words
-        coefficients = [previous_name("surprisal", lag) for lag in range(self.settings.spillover + 1)]
+        lags = range(self.settings.spillover + 1)
+        coefficients = [previous_name(name, lag) for name in dict.fromkeys(self.settings.measures) for lag in lags]
         rows, shown = [], []
         for model in self.models:
             row = {"model": model.name, "context": model.context, "words": self.count}
@@ -266,7 +275,7 @@ class ReadingTimesReport(HasReport):
             shown.append(cells)
         headings = {"model": "", "context": "", "unknown\nwords": ",", "surprisal\nbits/word": ".2f"}
         headings |= {"delta log-lik.\n10^-3 nats/word": ".2f", "95% interval": RIGHT}
-        headings |= {f"{name.replace('_', ' ')}\nper bit (s.e.)": RIGHT for name in coefficients}
+        headings |= {f"{name.replace('_', ' ')}\nper {_unit(name)} (s.e.)": RIGHT for name in coefficients}
         guessed = "" if words.sentence_column else " (found from punctuation)"
         facts = {"words": len(words), "sentences": f"{words.sentences[-1] + 1:,}{guessed}"}
         facts |= {words.group_column: int(words.groups[-1]) + 1} if words.group_column else {}
@@ -282,25 +291,22 @@ class ReadingTimesReport(HasReport):
             facts,
             self._explanation(),
             [ReportTable(headings, shown)],
-            differences + self._token_notes(),
+            differences + self._gain_notes() + self._token_notes(),
             warnings=self._warnings(),
             data=[words.table.source],
         )
 
     def _warnings(self) -> list[str]:
-        times, lines = self.times, []
-        if times.unmatched:
-            lines.append(
-                f"{amount(times.unmatched, 'row')} of {times.source} belong to no displayed word and are left out"
-            )
-        values = np.exp(times.values[self.analysed]) if self.settings.log else times.values[self.analysed]
-        if len(values) and values.max() > LARGE_TIME * np.median(values):
-            lines.append(
-                f"the longest time of an analysed word, {values.max():,.0f}, is more than {LARGE_TIME} times the"
-                f" median, {np.median(values):,.0f}: is it a mistake? Longer times are left out with"
-                f" {option_name('--max-time')}"
-            )
-        return lines
+        times = self.times
+        return [times.outlier] if times.outlier else []
+
+    def _gain_notes(self) -> list[str]:
+        """Return, for several measures, what each adds to the others."""
+        return [
+            f"{model.label}: {name} beyond the other measures: {1000 * gain.value:+.2f}, 95% interval {gain.ends(1000)}"
+            for model in self.models
+            for name, gain in model.gains.items()
+        ]
 
     def _token_notes(self) -> list[str]:
         """Return notes on models that read many words as several tokens, whose number predicts reading times."""
@@ -338,6 +344,8 @@ class ReadingTimesReport(HasReport):
                 "std": float(times.std(ddof=1)),
                 "out_of_range": self.times.left_out,
                 "unmatched_rows": self.times.unmatched,
+                "missing": self.times.missing,
+                "repeated_rows": self.times.repeated,
             },
             "frequencies": {"source": self.frequencies.source, "words": self.frequencies.total},
             "settings": self.settings,
@@ -360,17 +368,20 @@ class ReadingTimesReport(HasReport):
             further.append("number of the model's tokens")
         linear = [name for name in self.predictors if "_spline_" not in name or name in settings.predictors]
         smooth = f"; splines with {settings.smooth} knots" if len(linear) < len(self.predictors) else ""
+        contexts = sorted({model.context for model in self.models})
+        counted = f"; {', '.join(times.notes)}" if times.notes else ""
         lines = [
+            f"times: {int(times.counts.sum()):,} for {int((times.counts > 0).sum()):,} words{counted}",
             f"analysed: {self.count:,} words{f'; left out: {left_out}' if left_out else ''}",
             f"reading time: {'log ' if settings.log else ''}{times.column} of {times.source}, mean"
             f" {times.values[self.analysed].mean():.4g}",
+            f"context: {', '.join(contexts)} (reset: each sentence is read by itself; carry: the state is carried"
+            " within a passage)",
             f"baseline: {', '.join([*linear, *further])}{smooth}; frequencies from {self.frequencies.source}",
             f"delta log-likelihood: of held-out words, {self.fold.max() + 1} folds of whole"
             f" {'sentences' if settings.fold_unit == 'sentence' else texts} (seed {settings.seed}); 95% t"
             " intervals over sentences",
         ]
-        if times.left_out:
-            lines.append(f"times outside the limits, left out: {times.left_out:,}")
         if collinear := self.models[0].baseline.collinear:
             lines.append(f"left out of the baseline, as constant or collinear: {', '.join(collinear)}")
         return lines
@@ -392,6 +403,20 @@ class ReadingTimesReport(HasReport):
             columns[f"{_TOKENS}{suffix}"] = model.scores.token_counts.astype(float)
             added |= with_previous(columns, self.words, self.settings.spillover)
         return WordTable.of(self.words, added)
+
+    def export(self, path: str | Path, subject: str | None = None) -> Path:
+        """Write a table with a row per subject and word, for mixed models, and a script for R, whose path is returned.
+
+        Predictors are also scaled, and those of previous words stand beside them.
+
+        Args:
+            path: the table, .csv or otherwise separated by tabs; the script has the same name and ends in .R
+            subject: column of the subjects in the table of times; None: the first of the usual names
+
+        Raises:
+            InputError: the table of times has no such column, or the file cannot be written.
+        """
+        return export(self, path, subject)
 
     def plot(self, ax: Axes | Sequence[Axes] | None = None) -> Plot:
         """Return mean reading time by surprisal: a panel per model, over the same words and axes, four in a row.
@@ -416,11 +441,24 @@ class ReadingTimesReport(HasReport):
         return self.plot().svg() if has_matplotlib() else None
 
 
+def _rows_of(bundle: ModelBundle, options: ScoreOptions) -> LineScorer:
+    """Return the function that scores the lines of a text, also with measures of the best tree."""
+    if TREE_MEASURES.isdisjoint(options.measures):
+        return surprisals_of(bundle, options)
+    return partial(word_measures, bundle, options=options)
+
+
+def _unit(predictor: str) -> str:
+    """Return the unit of a measure, of the word or of a previous word."""
+    name = re.sub(r"^previous_|_\d+$", "", predictor)
+    return "bit" if name in PARTS or "bits" in MEASURES[name].meaning else "unit"
+
+
 def _columns(coefficients: Sequence[str]) -> Columns:
     """Return the columns of a report.
 
     Args:
-        coefficients: names of the surprisals of a word and of previous words.
+        coefficients: names of the measures of a word and of previous words.
     """
     columns = {
         "model": Column("text", "name of the model"),
@@ -433,7 +471,9 @@ def _columns(coefficients: Sequence[str]) -> Columns:
         "high": Column("number", "upper end of the 95% interval of the gain"),
     }
     for name in coefficients:
-        columns[f"{name}_coefficient"] = Column("number", "increase of the time per bit; missing if collinear")
+        columns[f"{name}_coefficient"] = Column(
+            "number", f"increase of the time per {_unit(name)}; missing if collinear"
+        )
         columns[f"{name}_standard_error"] = Column("number", "standard error of the coefficient")
     return Columns("reading times", "model and context", columns)
 
@@ -455,6 +495,7 @@ def evaluate_reading_times(
     context: Contexts | None = None,
     minimum: float | None = None,
     maximum: float | None = None,
+    allow_unmatched: bool = False,
     settings: RegressionSettings | None = None,
     punctuation: Punctuation = "auto",
     contractions: Contractions = "auto",
@@ -474,9 +515,10 @@ def evaluate_reading_times(
         order: see `displayed_words`.
         key: columns of both tables that identify a word; None: all that both have, see `join_times`.
         context: "reset", "carry" (models that read sentence by sentence are reset), "both" (two results per model that
-            can carry its state), or None: each as it was trained.
+            can carry its state), or None: each as it was trained, if `group` is given, and otherwise "reset".
         minimum: times below are left out.
         maximum: times above are left out.
+        allow_unmatched: whether more than 5% of the rows of times may belong to no displayed word.
         settings: of the regressions.
         punctuation: how punctuation marks are split off before a model reads the text, see `TextOptions`.
         contractions: how contractions are split before a model reads the text, see `TextOptions`.
@@ -507,26 +549,24 @@ def evaluate_reading_times(
     # The displayed words, their times, and the predictors of the baseline.
     displayed = displayed_words(InputTable.unannounced(words), word_column, groups, sentence, order=order)
     table = None if times is None else InputTable.read(times)
-    joined_times = join_times(displayed, table, time_column, keys, settings.log, minimum, maximum, word_column)
+    joined_times = join_times(
+        displayed, table, time_column, keys, settings.log, minimum, maximum, word_column, allow_unmatched
+    )
     listed = Frequencies.read(frequencies)
     predictors = _baseline(displayed, listed, settings)
 
     # The surprisals of every model, in each context that was asked for.
     runs: list[tuple[str, ModelBundle, Context]] = []
     for name, bundle in named.items():
-        contexts: Sequence[Context] = ("carry" if bundle.mode.carry_state else "reset",)
+        contexts: Sequence[Context] = (default_context(bundle, displayed),)
         if bundle.model.reads == "sentences":
             contexts = ("reset",)
         elif context is not None:
             contexts = ("reset", "carry") if context == "both" else (context,)
         runs += [(name, bundle, used) for used in contexts]
+    measures = [measure for measure in dict.fromkeys(settings.measures) if measure not in PARTS]
     scores = [
-        score_words(
-            bundle,
-            displayed,
-            ScoreOptions(context=used, punctuation=style.punctuation, contractions=style.contractions),
-            name,
-        )
+        score_words_with_measures(bundle, displayed, style, used, measures, name, rows_of=_rows_of)
         for name, bundle, used in progress_bar(runs, "scoring, models")
     ]
 
@@ -535,7 +575,7 @@ def evaluate_reading_times(
     predictors |= smooth_terms(predictors, analysed, settings.spillover, settings.smooth)
     units = (displayed.sentences if settings.fold_unit == "sentence" else displayed.groups)[analysed]
     vary = any(len(np.unique(of_model.token_counts[analysed])) > 1 for of_model in scores)
-    count = len(predictors) + (settings.spillover + 1) * (2 if vary else 1)
+    count = len(predictors) + (settings.spillover + 1) * (len(set(settings.measures)) + vary)
     fewest = 5 * (count + 1)
     if len(units) < fewest:
         raise InputError(
@@ -581,6 +621,8 @@ def _analysed(
     """Return which words are in the regressions, and the numbers of the others by reason; the first reason counts."""
     known = np.logical_and.reduce([of_model.known for of_model in scores])
     is_read = np.logical_and.reduce([of_model.is_read for of_model in scores])
+    values = [score_columns(of_model)[name] for of_model in scores for name in settings.measures]
+    has_measures = np.logical_and.reduce([~np.isnan(of_measure) for of_measure in values])
 
     def window(flags: Flags) -> Flags:
         """Return whether all words of the spill-over window have a property."""
@@ -597,6 +639,7 @@ def _analysed(
         "without predictor": missing,
         "not read": ~is_read,
         "after a word not read": ~window(is_read),
+        "without a measure": ~window(has_measures),
     }
     if settings.keep_last:
         del reasons["at the end of a passage"]
@@ -635,8 +678,15 @@ def _result(data: ReadingTimesReport, name: str, model_type: str, scores: WordSc
     if np.ptp(counts):
         before |= of_analysed({_TOKENS: scores.token_counts.astype(float)})
         of_baseline = held_out_log_likelihood(observed, before, folds)
-    after = before | of_analysed({"surprisal": scores.surprisal})
-    deltas = held_out_log_likelihood(observed, after, folds) - of_baseline
+    measures = {name: score_columns(scores)[name] for name in settings.measures}
+    after = before | of_analysed(measures)
+    of_all = held_out_log_likelihood(observed, after, folds)
+    deltas = of_all - of_baseline
+    gains = {}
+    for left_out in measures if len(measures) > 1 else ():
+        others = before | of_analysed({name: values for name, values in measures.items() if name != left_out})
+        gain = of_all - held_out_log_likelihood(observed, others, folds)
+        gains[left_out] = mean_interval(gain, words.sentences[analysed])
     bits = scores.surprisal[analysed]
     return ModelResult(
         name,
@@ -650,5 +700,6 @@ def _result(data: ReadingTimesReport, name: str, model_type: str, scores: WordSc
         mean_interval(of_baseline - without_tokens, words.sentences[analysed]),
         fit(observed, before),
         fit(observed, after),
+        gains,
         tuple(binned_means(bits, observed)),
     )

@@ -442,11 +442,15 @@ class HasTreeBeliefs(ScoresTokens):
     """Knows after each word of a sentence how probable each constituent is."""
 
     @abstractmethod
-    def tree_beliefs(self, sentences: Sequence[Sequence[int]]) -> list[TreeBeliefs]:
+    def tree_beliefs(
+        self, sentences: Sequence[Sequence[int]], spans: bool = True, entropies: bool = True
+    ) -> list[TreeBeliefs]:
         """Return the beliefs about each sentence.
 
         Args:
             sentences: their tokens, at least one each, without BOS and EOS.
+            spans: whether to compute the probabilities of spans, which takes most of the time; otherwise they are NaN.
+            entropies: whether to compute the entropies of derivations; otherwise they are NaN.
         """
 
 

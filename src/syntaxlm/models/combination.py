@@ -126,10 +126,14 @@ class Combination(ParserCombination, HasHiddenStates, PredictsNextToken):
     """A language model that parses with one or more parsers.
 
     Token probabilities and hidden states are those of the scorer.
+
+    Attributes:
+        drops_punctuation: whether the parsers do not read the punctuation marks that the scorer reads.
     """
 
     def __init__(self, config: CombinationConfig, vocabulary_size: int) -> None:
         super().__init__(config, vocabulary_size)
+        self.drops_punctuation = config.drop_punctuation
         self.scorer: Any = MODELS[config.scorer.name].build(config.scorer, vocabulary_size)
 
     def token_log_probs(self, batch: TokenBatch, state: State = None) -> TokenScores:

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
+from torch import Tensor
 
 from syntaxlm.core.arrays import Numbers
 from syntaxlm.data.corpora import EncodedCorpus
-from syntaxlm.models.abilities import HasTreeBeliefs, TreeBeliefs
+from syntaxlm.models.abilities import HasTreeBeliefs, Model, TreeBeliefs
+from syntaxlm.models.combination import Combination, ParserCombination
 from syntaxlm.models.registry import require
 from syntaxlm.ops.inside import belief_updates
-from syntaxlm.scoring.engine import Scorer
+from syntaxlm.scoring.options import BELIEF_MEASURES
+from syntaxlm.text.vocabulary import Vocabulary
 
 
 @dataclass(frozen=True)
@@ -24,19 +29,25 @@ class BeliefMeasures:
         beliefs: about the sentence.
         updates: (n + 1,), belief updates of tokens and of the end, in bits, of order 1/2.
         updates_kl: (n + 1,), of order 1.
+        places: (m + 2,), for a sentence of m tokens of which the grammar reads n, the number of these before each
+            token, before the end, and with the end.
     """
 
     beliefs: TreeBeliefs
     updates: Numbers
     updates_kl: Numbers
+    places: Sequence[int]
 
     def of_tokens(self, first: int, after: int) -> dict[str, Any]:
         """Return the measures of a word with the tokens [first, after), or of the end of the sentence.
 
         What tokens add, such as constituents that end, is summed. Other measures are those of its first token, or
-        after its last one. The end of a sentence is in no constituent.
+        after its last one. The end of a sentence is in no constituent. A word that the grammar does not read has none.
         """
         beliefs = self.beliefs
+        first, after = self.places[first], self.places[after]
+        if first == after:
+            return dict.fromkeys(BELIEF_MEASURES)
         last = after - 1
         entropy = float(beliefs.entropies[last]) / math.log(2)
         before = None if first == 0 else float(beliefs.entropies[first - 1]) / math.log(2)
@@ -59,17 +70,60 @@ class BeliefMeasures:
         }
 
 
-def belief_measures(scorer: Scorer, corpus: EncodedCorpus) -> dict[tuple[int, ...], BeliefMeasures]:
-    """Return the measures of each distinct sentence of a corpus, by its token ids.
+class BeliefReader:
+    """Reads sentences of a model for its grammar: the model itself, or the first grammar among the parsers of a
+    combination, which perhaps does not read punctuation marks.
+
+    The beliefs of several grammars are not averaged: the entropy of derivations and the parts of a surprisal are of one
+    grammar. Of the parts, the sum is the surprisal of the grammar, also where a language model predicts the words.
 
     Raises:
-        InputError: for a model that has no beliefs about trees, and for a sentence too long for the memory.
+        InputError: for a model without a grammar that has beliefs about trees.
     """
-    model = require(scorer.model, HasTreeBeliefs, scorer.name, "beliefs about trees")
-    sentences = list(dict.fromkeys(tuple(corpus.sentence(number)) for number in range(len(corpus))))
-    measures = {}
-    for sentence, beliefs in zip(sentences, model.tree_beliefs(sentences), strict=True):
+
+    def __init__(self, model: Model, vocabulary: Vocabulary, name: str, purpose: str = "beliefs about trees") -> None:
+        self._ids: Tensor | None = None
+        self._is_read = np.ones(0, bool)
+        members = model.parsers if isinstance(model, ParserCombination) else ()
+        member = next((place for place, parser in enumerate(members) if isinstance(parser, HasTreeBeliefs)), None)
+        if member is None:
+            self.grammar = require(model, HasTreeBeliefs, name, purpose)
+            return
+        assert isinstance(model, ParserCombination)
+        self.grammar = model.parsers[member]
+        self._ids = model.parser_tokens[member]
+        drops = isinstance(model, Combination) and model.drops_punctuation
+        self._is_read = np.array([not drops or any(map(str.isalnum, token)) for token in vocabulary.tokens])
+
+    def measures(self, corpus: EncodedCorpus, wanted: Collection[str]) -> dict[tuple[int, ...], BeliefMeasures]:
+        """Return the measures of each distinct sentence of a corpus, by its token ids.
+
+        Args:
+            corpus: the sentences, as the model reads them.
+            wanted: names of measures; others may be NaN.
+
+        Raises:
+            InputError: for a sentence too long for the memory.
+        """
+        sentences = list(dict.fromkeys(tuple(corpus.sentence(number)) for number in range(len(corpus))))
+        read = {sentence: self._read(sentence) for sentence in sentences}
+        read = {sentence: tokens for sentence, tokens in read.items() if tokens}
+        spans = any(name.startswith("belief_update") for name in wanted)
+        entropies = any(name.startswith("derivation_entropy") for name in wanted)
+        found = self.grammar.tree_beliefs(list(read.values()), spans, entropies)
+        return {sentence: self._measures_of(sentence, one) for sentence, one in zip(read, found, strict=True)}
+
+    def _read(self, sentence: tuple[int, ...]) -> list[int]:
+        """Return the tokens of a sentence as the grammar reads them."""
+        if self._ids is None:
+            return list(sentence)
+        tokens = np.array(sentence)
+        return self._ids[torch.from_numpy(tokens[self._is_read[tokens]])].tolist()
+
+    def _measures_of(self, sentence: tuple[int, ...], beliefs: TreeBeliefs) -> BeliefMeasures:
         spans = torch.from_numpy(beliefs.spans)
         updates, updates_kl = (belief_updates(spans, order).numpy() for order in (0.5, 1.0))
-        measures[sentence] = BeliefMeasures(beliefs, updates, updates_kl)
-    return measures
+        is_read = np.ones(len(sentence) + 1, bool)
+        if self._ids is not None:
+            is_read[:-1] = self._is_read[np.array(sentence)]
+        return BeliefMeasures(beliefs, updates, updates_kl, np.append(0, is_read.cumsum()).tolist())

@@ -50,7 +50,7 @@ class ScoreOptions(ReadingOptions, TextOptions):
     Attributes:
         context: read each sentence by itself (reset, the default), or the text as one stream whose state is carried
             from sentence to sentence (carry), for running text. A model that was trained on a stream reads a sentence
-            by itself after the end of a sentence
+            by itself after the end of a sentence. Displayed words with --group are read as in training by default
         given: the beginning of the sentence, which every text continues; its words are read, but have no rows
         measures: a further column; may be repeated. entropy: of the next token before the word, in bits;
             entropy_reduction: by how much the word lowers it; rank: of the word among all, 1 for the most probable;
@@ -66,7 +66,6 @@ class ScoreOptions(ReadingOptions, TextOptions):
         next_words: add a column with the N most probable next words before each word, with their probabilities
     """
 
-    context: Context = "reset"
     given: Annotated[str, Shown("WORDS")] | None = None
     measures: Annotated[Sequence[Measure], Shown("NAME", ("--measure",))] = ()
     next_words: Annotated[int, Bounds(ge=0, le=MOST_NEXT_WORDS), Shown("N")] = 0
@@ -81,6 +80,9 @@ class ScoreOptions(ReadingOptions, TextOptions):
                 f'measure {self.beliefs[0]}: found with the context "carry"; expected sentences that are read by'
                 " themselves"
             )
+
+    def mode(self, trained: TextMode) -> TextMode:
+        return replace(trained, carry_state=self.context == "carry")
 
     @property
     def beliefs(self) -> list[Measure]:

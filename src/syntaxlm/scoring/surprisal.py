@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
+from itertools import compress, pairwise
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -29,15 +29,18 @@ from syntaxlm.core.text_files import LINES_TOGETHER
 from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.data.dependencies import DependencyCorpus, read_words
 from syntaxlm.data.treebanks import dependency_trees
-from syntaxlm.models.abilities import GeneratesTrees, HasTreeBeliefs, PredictsNextToken
+from syntaxlm.models.abilities import GeneratesTrees, PredictsNextToken, ScoresTokens
+from syntaxlm.models.registry import require
 from syntaxlm.reports.tables import Column, Columns
-from syntaxlm.scoring.beliefs import BeliefMeasures, belief_measures
+from syntaxlm.scoring.beliefs import BeliefMeasures, BeliefReader
 from syntaxlm.scoring.engine import Predictions, ScoredTokens, Scorer, TokenStream
-from syntaxlm.scoring.options import TREE_MEASURES, ScoreOptions
+from syntaxlm.scoring.options import BELIEF_MEASURES, TREE_MEASURES, ScoreOptions
 from syntaxlm.storage.folder import ModelBundle
+from syntaxlm.text.lines import WrittenWord
 from syntaxlm.text.options import TextOptions
 from syntaxlm.text.reader import REMEMBERED_WORDS, TextReader
 from syntaxlm.text.vocabulary import Vocabulary
+from syntaxlm.trees.marks import is_mark
 from syntaxlm.trees.tree import DependencyTree
 
 SURPRISALS = Columns(
@@ -52,6 +55,15 @@ SURPRISALS = Columns(
         "token": Column("text", "the tokens of the word, joined by spaces; empty if the normaliser dropped the word"),
         "in_vocabulary": Column("boolean", "whether the vocabulary has all its tokens; missing if it was dropped"),
         "surprisal": Column("number", "surprisal in bits; missing if the word was dropped", ".2f"),
+        "surprisal_word": Column(
+            "number",
+            "the part of the surprisal that is not of punctuation marks; missing if only marks are read",
+            ".2f",
+        ),
+        "surprisal_marks": Column(
+            "number", "the part of its punctuation marks; missing if the word was dropped", ".2f"
+        ),
+        "tokens": Column("integer", "number of its tokens; if the model splits tokens into sub-tokens, of these"),
     },
 )
 
@@ -103,6 +115,9 @@ class WordSurprisal(NamedTuple):
         token: the tokens of the word, joined by spaces; "" if the normaliser dropped the word.
         in_vocabulary: whether all its tokens are in the model's vocabulary; None if it was dropped.
         surprisal: surprisal in bits; None if the word was dropped.
+        surprisal_word: the part that is not of punctuation marks; None if only marks are read, and for an end.
+        surprisal_marks: the part of punctuation marks, 0 without marks; None if the word was dropped, and for an end.
+        tokens: number of its tokens; if the model splits its tokens into sub-tokens, of these.
         measures: further measures by name, see `MEASURES`; None where a word has none.
     """
 
@@ -114,6 +129,9 @@ class WordSurprisal(NamedTuple):
     token: str
     in_vocabulary: bool | None
     surprisal: float | None
+    surprisal_word: float | None = None
+    surprisal_marks: float | None = None
+    tokens: int = 0
     measures: Mapping[str, Any] = NO_MEASURES
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -173,23 +191,30 @@ def surprisals_of(
     scorer = Scorer.of(bundle, options.mode(bundle.mode))
     if options.predictions is not None:
         bundle.require(PredictsNextToken, "entropy, rank and next words")
+    believed = None
     if options.beliefs:
-        bundle.require(HasTreeBeliefs, f"the measure {options.beliefs[0]}")
+        believed = BeliefReader(bundle.model, bundle.vocabulary, bundle.name, f"the measure {options.beliefs[0]}")
 
     def text_surprisals(lines: Iterable[str]) -> Iterator[list[WordSurprisal]]:
         stream = scorer.stream(best=options.predictions) if scorer.mode.carry_state else None
-        return _rows(scorer, stream, reader, iter(lines), options)
+        return _rows(scorer, stream, reader, iter(lines), options, believed)
 
     return text_surprisals
 
 
 def _rows(
-    scorer: Scorer, stream: TokenStream | None, reader: TextReader, lines: Iterator[str], options: ScoreOptions
+    scorer: Scorer,
+    stream: TokenStream | None,
+    reader: TextReader,
+    lines: Iterator[str],
+    options: ScoreOptions,
+    believed: BeliefReader | None,
 ) -> Iterator[list[WordSurprisal]]:
     """Yield the rows of each line.
 
     Args:
         stream: the stream that the lines continue; None if each line is read by itself.
+        believed: measures beliefs about trees; None unless measures need them.
     """
     given = scorer.vocabulary.encode(reader.tokens(options.given)) if options.given else []
     ends = int(scorer.mode.predict_eos)
@@ -204,8 +229,8 @@ def _rows(
             corpus = EncodedCorpus.from_sentences(sentences)
             corpus.line_numbers = np.flatnonzero([bool(line_ids) for line_ids in ids]) + first
             scored = list(scorer.tokens(corpus, best=options.predictions)) if stream is None else [stream.read(corpus)]
-            if options.beliefs:
-                beliefs = belief_measures(scorer, corpus)
+            if believed is not None:
+                beliefs = believed.measures(corpus, options.beliefs)
         nats = [part.log_probs.double().cpu().numpy() for part in scored]
         bits = 0.0 - np.concatenate([[], *nats]) / math.log(2)  # never -0
         predictions = [part.predictions for part in scored if part.predictions is not None]
@@ -219,7 +244,8 @@ def _rows(
                 begin += len(given)
                 end = begin + len(line_ids) + ends
             of_line = beliefs.get((*given, *line_ids)) if line_ids else None
-            tokens = _LineTokens(bits[begin:end].tolist(), begin, distributions, of_line, len(given))
+            starts_text = not given and (stream is None or number == 1)
+            tokens = _LineTokens(bits[begin:end].tolist(), begin, distributions, of_line, len(given), starts_text)
             yield maker.rows(number, line, words, tokens)
         first += len(chunk)
 
@@ -234,6 +260,7 @@ class _LineTokens:
         distributions: the distributions of all tokens of several lines; None unless measures need them.
         beliefs: of the line, with the words it continues; None unless measures need them.
         given: number of tokens that the line continues.
+        starts_text: whether nothing is read before the line.
     """
 
     bits: list[float]
@@ -241,46 +268,60 @@ class _LineTokens:
     distributions: Predictions | None
     beliefs: BeliefMeasures | None = None
     given: int = 0
+    starts_text: bool = True
 
 
 class _RowMaker:
     """Makes the rows of lines: adds the surprisals of the tokens of each word."""
 
     def __init__(self, scorer: Scorer, options: ScoreOptions) -> None:
+        self.model = require(scorer.model, ScoresTokens, scorer.name, "scoring of tokens")
         self.vocabulary = scorer.vocabulary
         self.ends = scorer.mode.predict_eos
         self.columns = [name for name in word_columns(options) if name in MEASURES and name not in TREE_MEASURES]
         self._unknown = frozenset(self.vocabulary.unknown_ids)
         self._described = lru_cache(REMEMBERED_WORDS)(self._describe)
 
-    def _describe(self, ids: tuple[int, ...]) -> tuple[str, bool | None]:
-        """Return the tokens of a word as text, and whether all are known."""
-        tokens = " ".join([self.vocabulary.tokens[token] for token in ids])
-        return tokens, self._unknown.isdisjoint(ids) if ids else None
-
-    def rows(
-        self, number: int, line: str, words: Iterable[tuple[int, int, tuple[int, ...]]], tokens: _LineTokens
-    ) -> list[WordSurprisal]:
-        """Return the rows of a line.
+    def _describe(self, ids: tuple[int, ...], is_first: bool) -> tuple[str, bool | None, int]:
+        """Return the tokens of a word as text, whether all are known, and their number.
 
         Args:
-            words: start and end of each word in the line, and the ids of its tokens.
+            is_first: whether the word is the first of its text.
         """
+        tokens = [self.vocabulary.tokens[token] for token in ids]
+        counts = [self.model.subtoken_count(token, is_first and not place) for place, token in enumerate(tokens)]
+        return " ".join(tokens), self._unknown.isdisjoint(ids) if ids else None, sum(counts)
+
+    def rows(self, number: int, line: str, words: Iterable[WrittenWord], tokens: _LineTokens) -> list[WordSurprisal]:
+        """Return the rows of a line with these words."""
         rows = []
         first = 0  # token of the word
-        for position, (start, end, ids) in enumerate(words, 1):
-            token, known = self._described(ids)
+        for position, (start, end, ids, marks) in enumerate(words, 1):
+            token, known, count = self._described(ids, tokens.starts_text and position == 1)
             after = first + len(ids)
-            surprisal = sum(tokens.bits[first:after]) if ids else None
+            bits = tokens.bits[first:after]
+            of_marks = sum(compress(bits, marks), 0.0)
+            of_words = sum((value for value, mark in zip(bits, marks, strict=True) if not mark), 0.0)
             measures = self._measures(tokens, first, after) if self.columns else NO_MEASURES
-            rows.append(WordSurprisal(number, position, line[start:end], start, end, token, known, surprisal, measures))
+            rows.append(
+                WordSurprisal(
+                    number, position, line[start:end], start, end, token, known,
+                    sum(bits) if ids else None,
+                    None if all(marks) else of_words,
+                    of_marks if ids else None,
+                    count,
+                    measures,
+                )
+            )  # fmt: skip
             first = after
         if tokens.bits and self.ends:
             measures = self._measures(tokens, first, first + 1) if self.columns else NO_MEASURES
             size = len(line)
             end_token = self.vocabulary.end
             rows.append(
-                WordSurprisal(number, len(rows) + 1, "", size, size, end_token, True, tokens.bits[-1], measures)
+                WordSurprisal(
+                    number, len(rows) + 1, "", size, size, end_token, True, tokens.bits[-1], tokens=1, measures=measures
+                )
             )
         return rows
 
@@ -304,6 +345,7 @@ class _RowMaker:
             values["next_words"] = "; ".join(
                 f"{self.vocabulary.tokens[token]} {probability:.4g}" for token, probability in best
             )
+        values |= dict.fromkeys(BELIEF_MEASURES)
         if tokens.beliefs is not None:
             values |= tokens.beliefs.of_tokens(tokens.given + first, tokens.given + after)
         return {name: values[name] for name in self.columns}
@@ -462,9 +504,15 @@ def tree_surprisals(bundle: ModelBundle, path: str | Path) -> Iterator[list[Word
                 token = vocabulary.id(bundle.normaliser.word(word, tag))
                 is_known = token not in vocabulary.unknown_ids
                 stop = begin + len(word)
+                is_punctuation = is_mark(word)
                 rows.append(
-                    WordSurprisal(number, position, word, begin, stop, vocabulary.tokens[token], is_known, surprisal)
-                )
+                    WordSurprisal(
+                        number, position, word, begin, stop, vocabulary.tokens[token], is_known, surprisal,
+                        surprisal_word=None if is_punctuation else surprisal,
+                        surprisal_marks=surprisal if is_punctuation else 0.0,
+                        tokens=1,
+                    )
+                )  # fmt: skip
                 begin = stop + 1
             yield rows
         first += len(chunk)

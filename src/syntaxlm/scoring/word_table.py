@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import re
 import warnings
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -25,16 +26,23 @@ from syntaxlm.data.tables import names_beside, type_of
 from syntaxlm.models.abilities import ScoresTokens
 from syntaxlm.reports.report import HasRows
 from syntaxlm.reports.tables import Column, Columns
-from syntaxlm.scoring.options import MOST_SPILLOVER, Context, ScoreOptions
+from syntaxlm.scoring.options import BELIEF_MEASURES, MOST_SPILLOVER, TREE_MEASURES, Context, Measure, ScoreOptions
 from syntaxlm.scoring.surprisal import WordSurprisal, surprisals_of
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.doubts import warn_of_doubts
-from syntaxlm.text.options import Contractions, Punctuation
+from syntaxlm.text.options import Contractions, Punctuation, TextOptions
 from syntaxlm.text.reader import TextReader
 
+LineScorer: TypeAlias = Callable[[Iterable[str]], Iterator[list[WordSurprisal]]]
+RowsOf: TypeAlias = Callable[[ModelBundle, ScoreOptions], LineScorer]
+
 LONGEST = 100  # words of a sentence for models of whole sentences, whose time grows with the cube of the length
+_NAMED = 10  # unknown words in a summary
 FEW_FREQUENT = 0.5  # share of the displayed words that a frequency list should have
-_INTEGER_COLUMNS = re.compile(r"(previous_)?(length(_\d+)?|tokens_.*)")
+_INTEGER_COLUMNS = re.compile(r"(previous_)?(length|tokens|rank|constituents_ended|depth|distance)(_.*)?")
+# Of a displayed word with several words, a measure is that of the first or last; others are summed.
+_OF_FIRST = frozenset(["entropy", "rank", "depth", "distance", "expected_depth", "low_attachment"])
+_OF_LAST = frozenset(["prefix_surprisal", "expected_open", "derivation_entropy"])
 _BREAKS = (",", ";", ":", "—", "--", ")")  # a long sentence is split after a word that ends in one of these
 
 
@@ -44,28 +52,50 @@ class WordScores:
 
     Attributes:
         surprisal: (n,) bits; NaN for a word of which the model reads nothing, such as a dash.
+        surprisal_word: (n,) the part that is not of punctuation marks; NaN if only marks are read.
+        surprisal_marks: (n,) the part of punctuation marks; NaN for a word of which the model reads nothing.
         known: (n,) whether the model reads the word and all its tokens are in the vocabulary.
         tokens: the tokens of each word, joined by spaces.
         token_counts: (n,) the number of tokens of each word; if the model splits its tokens into sub-tokens, of these.
         carries: whether the state was carried within groups.
         long_sentences: number of sentences that were split because they are too long for the model.
+        measures: (n,) each, further measures by name; NaN for a word without them.
     """
 
     surprisal: Numbers
+    surprisal_word: Numbers
+    surprisal_marks: Numbers
     known: Flags
     tokens: tuple[str, ...]
     token_counts: Integers
     carries: bool
     long_sentences: int = 0
+    measures: Mapping[str, Numbers] = field(default_factory=dict)
 
     @property
     def is_read(self) -> Flags:
         """Whether the model reads at least one token of each word."""
         return ~np.isnan(self.surprisal)
 
+    @property
+    def context(self) -> Context:
+        return "carry" if self.carries else "reset"
+
+
+def default_context(bundle: ModelBundle, words: DisplayedWords) -> Context:
+    """Return how displayed words are read by default: as in training within given groups, otherwise sentence by
+    sentence.
+    """
+    carries = bundle.mode.carry_state and bundle.model.reads != "sentences"
+    return "carry" if carries and words.group_column is not None else "reset"
+
 
 def score_words(
-    bundle: ModelBundle, words: DisplayedWords, options: ScoreOptions = ScoreOptions(), name: str = ""
+    bundle: ModelBundle,
+    words: DisplayedWords,
+    options: ScoreOptions = ScoreOptions(),
+    name: str = "",
+    rows_of: RowsOf = surprisals_of,
 ) -> WordScores:
     """Score displayed words with one model.
 
@@ -75,10 +105,12 @@ def score_words(
     Args:
         name: the name of the model, for messages.
         options: with the context "carry", the state is carried within a group and reset between groups.
+        rows_of: returns the function that scores the lines of a text.
 
     Raises:
         InputError: for models without token probabilities and for dependency-tree models.
     """
+    bundle.require(ScoresTokens, "scoring of tokens")
     if bundle.model.reads == "trees":
         raise InputError(f"displayed words: a {bundle.name} model reads dependency trees; expected a model of text")
 
@@ -92,24 +124,29 @@ def score_words(
     # The state is carried within a group, or not at all.
     carries = options.context == "carry"
     texts = words.groups[[first for first, _ in spans]] if carries else np.zeros(len(spans), np.int64)
-    starts_text = np.diff(texts, prepend=-1) != 0 if carries else np.ones(len(spans), bool)
 
     # The rows of a line are what the reader takes for words, which may be parts of displayed words.
-    bits = np.zeros(len(words))
+    bits, bits_of_words, bits_of_marks = np.zeros((3, len(words)))
+    has_word = np.zeros(len(words), bool)
+    measures: dict[str, list[list[float]]] = {name: [[] for _ in range(len(words))] for name in options.measures}
     known = np.ones(len(words), bool)
     tokens = [""] * len(words)
     token_counts = np.zeros(len(words), np.int64)
-    model = bundle.require(ScoresTokens, "scoring of tokens")
-    scored = _scored(bundle, lines, texts, options)
-    for (first, _), begins, is_start, rows in zip(spans, line_begins, starts_text.tolist(), scored, strict=True):
+    scored = _scored(rows_of(bundle, options), lines, texts)
+    for (first, _), begins, rows in zip(spans, line_begins, scored, strict=True):
         for row in rows:
             if row.word and row.surprisal is not None:
                 place = first + bisect_right(begins, row.begin) - 1
                 bits[place] += row.surprisal
+                bits_of_words[place] += row.surprisal_word or 0.0
+                bits_of_marks[place] += row.surprisal_marks or 0.0
+                has_word[place] |= row.surprisal_word is not None
                 known[place] &= bool(row.in_vocabulary)
                 tokens[place] += (" " if tokens[place] else "") + row.token
-                is_first = is_start and row.position == 1
-                token_counts[place] += sum(model.subtoken_count(token, is_first) for token in row.token.split(" "))
+                token_counts[place] += row.tokens
+                for measure, values in measures.items():
+                    if row.measures[measure] is not None:
+                        values[place].append(row.measures[measure])
     is_read = np.array([bool(token) for token in tokens])
     known &= is_read
 
@@ -127,7 +164,56 @@ def score_words(
             InputWarning,
             stacklevel=2,
         )
-    return WordScores(np.where(is_read, bits, np.nan), known, tuple(tokens), token_counts, carries, long_sentences)
+    return WordScores(
+        np.where(is_read, bits, np.nan),
+        np.where(has_word, bits_of_words, np.nan),
+        np.where(is_read, bits_of_marks, np.nan),
+        known,
+        tuple(tokens),
+        token_counts,
+        carries,
+        long_sentences,
+        {measure: np.array([_joined(measure, row) for row in values]) for measure, values in measures.items()},
+    )
+
+
+def _joined(measure: str, values: Sequence[float]) -> float:
+    """Return a measure of a displayed word from its values of the words in it; NaN without values."""
+    if not values:
+        return math.nan
+    if measure in _OF_LAST:
+        return float(values[-1])
+    return float(values[0] if measure in _OF_FIRST else sum(values))
+
+
+def score_words_with_measures(
+    bundle: ModelBundle,
+    words: DisplayedWords,
+    style: TextOptions,
+    context: Context,
+    measures: Sequence[Measure] = (),
+    name: str = "",
+    rows_of: RowsOf = surprisals_of,
+) -> WordScores:
+    """Score displayed words, with measures that are of single sentences also where the state is carried.
+
+    Args:
+        style: how words are split.
+        context: how the surprisals are read.
+        measures: further measures. Those of beliefs about trees are of each sentence by itself.
+        name: the name of the model, for messages.
+        rows_of: returns the function that scores the lines of a text.
+    """
+    alone = [measure for measure in measures if context == "carry" and measure in BELIEF_MEASURES | TREE_MEASURES]
+    together = [measure for measure in measures if measure not in alone]
+    options = ScoreOptions(context=context, measures=together, **vars(style))
+    scores = score_words(bundle, words, options, name, rows_of)
+    if alone:
+        reset = ScoreOptions(context="reset", measures=alone, **vars(style))
+        of_sentences = score_words(bundle, words, reset, name, rows_of).measures
+        found = {**scores.measures, **of_sentences}
+        scores = replace(scores, measures={measure: found[measure] for measure in measures})
+    return scores
 
 
 def _line(
@@ -160,21 +246,19 @@ def _firsts(words: DisplayedWords, longest: int) -> list[int]:
     return firsts
 
 
-def _scored(
-    bundle: ModelBundle, lines: Sequence[str], texts: Integers, options: ScoreOptions
-) -> Iterator[list[WordSurprisal]]:
+def _scored(score: LineScorer, lines: Sequence[str], texts: Integers) -> Iterator[list[WordSurprisal]]:
     """Yield the rows of each line.
 
     Args:
+        score: returns the rows of the lines of a text.
         texts: number of the text of each line, at whose start the state is reset.
     """
     starts = [*np.flatnonzero(np.diff(texts, prepend=-1)).tolist(), len(lines)]
     parts: Iterable[tuple[int, int]] = pairwise(starts)
     if len(starts) > 2:
         parts = progress_bar(parts, "scoring, texts", len(starts) - 1)
-    text_surprisals = surprisals_of(bundle, options)
     for start, end in parts:
-        yield from text_surprisals(lines[start:end])
+        yield from score(lines[start:end])
 
 
 @dataclass(frozen=True)
@@ -182,13 +266,16 @@ class WordTable(HasRows):
     """One row per displayed word: the columns of the input, then these, each with that of previous words.
 
     word (of running text), sentence_number, word_in_sentence, word_in_group: from 1.
-    token: the tokens of the word.  in_vocabulary: whether all are known; None if the model reads none.
-    surprisal: bits; None if the model reads none.  length: characters.  log_frequency: see `Frequencies.zipf`.
+    token: the tokens of the word.  tokens: their number.  context: reset or carry.
+    surprisal: bits; None if the model reads none.  surprisal_word, surprisal_marks: its parts.
+    in_vocabulary: whether all tokens are known; None if the model reads none.  Measures that were asked for.
+    length: characters.  log_frequency: see `Frequencies.zipf`.
     previous_surprisal, previous_in_vocabulary, previous_length, previous_log_frequency: of the word before, None for
     the first word of a group; previous_surprisal_2, ...: of earlier words.
     """
 
     values: Mapping[str, Sequence[Any]]
+    words: Sequence[str] = ()
 
     @classmethod
     def of(cls, words: DisplayedWords, added: Mapping[str, Any]) -> WordTable:
@@ -211,7 +298,8 @@ class WordTable(HasRows):
         names = zip(names_beside(list(added), words.columns), words.columns, strict=True)
         columns = {new: [row[places[name]] for row in rows] for new, name in names}
         lists = {name: values.tolist() if hasattr(values, "tolist") else values for name, values in added.items()}
-        return cls(columns | {name: [converted(name, value) for value in lists[name]] for name in lists})
+        converted_lists = {name: [converted(name, value) for value in lists[name]] for name in lists}
+        return cls(columns | converted_lists, words.words)
 
     def rows(self) -> Iterator[dict[str, Any]]:
         names = list(self.values)
@@ -219,14 +307,24 @@ class WordTable(HasRows):
 
     @property
     def summary(self) -> str:
-        """Numbers of sentences and words, such as "9 sentences, 120 words, 3 unknown (2.5%), 1 not read"."""
+        """Numbers of sentences and words, such as "9 sentences, 120 words, 3 unknown (2.5%): scampered; context reset".
+
+        Up to 10 unknown words are named.
+        """
         known = self.values["in_vocabulary"]
         unknown = list(known).count(False)
         not_read = list(known).count(None)
         sentences = self.values["sentence_number"][-1]
         text = f"{amount(sentences, 'sentence')}, {amount(len(known), 'word')}"
         text += f", {unknown:,} unknown ({unknown / len(known):.1%})"
-        return text + (f", {not_read:,} not read" if not_read else "")
+        if unknown:
+            flags = zip(self.words, known, strict=True)
+            named = list(dict.fromkeys(word for word, is_known in flags if is_known is False))
+            text += f": {', '.join(named[:_NAMED])}" + (", ..." if len(named) > _NAMED else "")
+        text += f"; {not_read:,} not read" if not_read else ""
+        context = self.values["context"][0]
+        how = "the state is carried within a passage" if context == "carry" else "each sentence is read by itself"
+        return f"{text}; context {context}: {how}"
 
     def to_dict(self) -> list[dict[str, Any]]:
         return list(self.rows())
@@ -253,7 +351,8 @@ def word_table(
     order: str | None = None,
     is_text: bool = False,
     frequencies: FrequencySource | None = None,
-    context: Context = "reset",
+    context: Context | None = None,
+    measures: Sequence[Measure] = (),
     spillover: int = 1,
     punctuation: Punctuation = "auto",
     contractions: Contractions = "auto",
@@ -271,7 +370,9 @@ def word_table(
         is_text: whether the column has running text.
         frequencies: a list of words and counts, a text, or "wordfreq:en", see `syntaxlm.Frequencies.read`; None: no
             log frequency.
-        context: "reset" reads each sentence by itself; "carry" carries the state within a group.
+        context: "reset" reads each sentence by itself; "carry" carries the state within a group; None: as the model was
+            trained, if `group` is given, and otherwise each sentence by itself.
+        measures: further measures of each word, see `ScoreOptions`; those of the best tree are not available.
         spillover: number of previous words whose values are in the row.
         punctuation: how punctuation marks are split off before the model reads the text, see `TextOptions`.
         contractions: how contractions are split before the model reads the text, see `TextOptions`.
@@ -288,12 +389,16 @@ def word_table(
     check_table(table, "table")
     check_names(column=column, sentence=sentence, order=order)
     groups = None if group is None else names_of(group, "group")
-    options = ScoreOptions(context=context, punctuation=punctuation, contractions=contractions)
+    if found := TREE_MEASURES.intersection(measures):
+        raise InputError(f"measure {min(found)}: is of the best tree of a sentence; expected a measure of its words")
     listed = None if frequencies is None else Frequencies.read(frequencies)
     words = displayed_words(InputTable.unannounced(table), column, groups, sentence, is_text, order)
-    scores = score_words(bundle, words, options)
+    used = context or default_context(bundle, words)
+    style = TextOptions(punctuation=punctuation, contractions=contractions)
+    scores = score_words_with_measures(bundle, words, style, used, measures)
     added: dict[str, Any] = {"word": words.words} if is_text else {}
-    added |= positions(words) | {"token": scores.tokens}
+    added |= positions(words) | {"token": scores.tokens, "tokens": scores.token_counts}
+    added |= {"context": [scores.context] * len(words)}
     for columns in (score_columns(scores), word_properties(words, listed)):
         added |= with_previous(columns, words, spillover)
     return WordTable.of(words, added)
@@ -308,9 +413,16 @@ def positions(words: DisplayedWords) -> dict[str, Any]:
 
 
 def score_columns(scores: WordScores, suffix: str = "") -> dict[str, Numbers]:
-    """Return surprisal and in_vocabulary (1 or 0); NaN for words that the model does not read."""
+    """Return surprisal, its parts, in_vocabulary (1 or 0) and measures; NaN for words that the model does not read."""
     known = np.where(scores.is_read, scores.known.astype(float), np.nan)
-    return {f"surprisal{suffix}": scores.surprisal, f"in_vocabulary{suffix}": known}
+    columns = {
+        "surprisal": scores.surprisal,
+        "surprisal_word": scores.surprisal_word,
+        "surprisal_marks": scores.surprisal_marks,
+        "in_vocabulary": known,
+        **scores.measures,
+    }
+    return {f"{name}{suffix}": values for name, values in columns.items()}
 
 
 def word_properties(words: DisplayedWords, frequencies: Frequencies | None) -> dict[str, Numbers]:

@@ -18,11 +18,13 @@ import numpy.typing as npt
 from syntaxlm.core.threads import no_collection, publishing
 from syntaxlm.text.normaliser import ZERO_WIDTH_SPACE, AlignedToken
 from syntaxlm.text.quotation_marks import Quoted
+from syntaxlm.trees.marks import is_mark
 from syntaxlm.trees.spans import Flags, Integers, item_indices, offsets_of
 
 Value = TypeVar("Value")
 
 REMEMBERED_CHARACTERS = 2**21  # of the written words whose parts are cached: about 200,000 words, 100 MB
+_APOSTROPHES = frozenset("'’")
 _LAST_SPACE = 0x3000  # the white space with the largest code point
 
 
@@ -79,11 +81,19 @@ def _are_spaces() -> Flags:
 
 
 class WrittenWord(NamedTuple):
-    """A part of a line, line[begin:end], and the ids of its tokens; no ids if the normaliser dropped it."""
+    """A part of a line, line[begin:end].
+
+    Attributes:
+        begin: start of the word in the line.
+        end: end of the word in the line.
+        ids: of its tokens; none if the normaliser dropped it.
+        marks: whether each token is a punctuation mark.
+    """
 
     begin: int
     end: int
     ids: tuple[int, ...]
+    marks: tuple[bool, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,7 +158,7 @@ class EncodedLines:
     def words(self) -> Iterator[list[WrittenWord]]:
         """Yield the words of each line, separated by white space; for a character-level model, its characters.
 
-        A tag is no part of a word.
+        A tag is no part of a word. The apostrophe of a genitive (dogs') is not a punctuation mark.
         """
         # Where a word begins: tokens of one character have the same position; parts of one word are adjacent.
         starts, ends = self.starts, self.ends
@@ -160,12 +170,24 @@ class EncodedLines:
         is_first[self.offsets] = True
         edges = np.flatnonzero(is_first)
 
-        # The ids of each word, and its first and last character.
+        # The ids of each word, which of them are marks, and its first and last character.
         ids = self.ids[self.is_read].tolist()
+        marks = self._are_marks()
         before = offsets_of(self.is_read)[edges].tolist()
         word_ids = [tuple(ids[start:end]) for start, end in pairwise(before)]
-        words = list(map(WrittenWord, starts[edges[:-1]].tolist(), ends[edges[1:] - 1].tolist(), word_ids))
+        word_marks = [tuple(marks[start:end]) for start, end in pairwise(before)]
+        firsts, lasts = starts[edges[:-1]].tolist(), ends[edges[1:] - 1].tolist()
+        words = list(map(WrittenWord, firsts, lasts, word_ids, word_marks))
         return (words[start:end] for start, end in pairwise(np.searchsorted(edges, self.offsets).tolist()))
+
+    def _are_marks(self) -> list[bool]:
+        """Return whether each token is a punctuation mark."""
+        marks = [not text[:1].isalnum() and is_mark(text) for text in self.written]
+        for part in np.flatnonzero(marks).tolist():
+            is_apostrophe = part > 0 and self.written[part] in _APOSTROPHES
+            if is_apostrophe and self.starts[part] == self.ends[part - 1] and self.written[part - 1][-1:] in "sS":
+                marks[part] = False
+        return list(compress(marks, self.is_read.tolist()))
 
 
 Key = str | tuple[str, bool, bool, bool] | tuple[str, bool, bool, bool, Quoted]

@@ -49,6 +49,10 @@ _MARKUP = re.compile(r"<.*>|-[A-Z]+-")
 _PLAIN_QUOTE = '"'
 _EN_DASH = "–"
 _DIRECTED_QUOTES = (("``", "“"), ("''", "”"))  # opening, closing
+_SINGLE_QUOTES = (("‘", "`", "'"), ("’", "'"))  # opening, closing
+_OPENING_QUOTES = frozenset("„‟«‹‚「『")  # by themselves; beside a word, the side decides
+_SINGLE_FOREIGN_QUOTES = frozenset("‹›‚『』")
+_FOREIGN_QUOTES = frozenset("„‟«»「」") | _SINGLE_FOREIGN_QUOTES
 _SPELLINGS = {  # a mark, and how other texts write it
     "“": ("``", _PLAIN_QUOTE),
     "”": ("''", _PLAIN_QUOTE),
@@ -134,9 +138,9 @@ class TextReader:
         - Contractions are split if the vocabulary contains n't, 's or another ending as a word.
         - Words that are in the vocabulary as written are not split: `Mr.`, `cannot`. A full stop is also split off
           inside a line, if the vocabulary contains the word only without it.
-        - Words and marks are spelled as in the vocabulary: `` and '' for quotation marks, -LRB- for a bracket, a
-          straight apostrophe for a curly one, N for a number. A capital becomes lower case if the vocabulary has no
-          capitals or the word is the first of its line.
+        - Words and marks are spelled as in the vocabulary: `` and '' for quotation marks, also for « and others of
+          other languages, -LRB- for a bracket, a straight apostrophe for a curly one, N for a number. A capital becomes
+          lower case if the vocabulary has no capitals or the word is the first of its line.
         Text that is tokenised like the model's training text is read unchanged. For characters, tags and open
         vocabularies, `auto` means `keep`.
         Raises InputError for a tag model with a style that splits or drops.
@@ -294,12 +298,18 @@ class TextReader:
         """
         pieces = self.style.pieces(word, is_last, self._rank, quoted)
         opens = opens or len(pieces) > 1  # a quotation mark before other pieces opens
+        has_word = any(map(str.isalnum, word))
         spelled = []
         for start, end, text in pieces:
-            spelled.append(
-                Piece(start, end, text and self._spelling(text, is_first, _DIRECTED_QUOTES[0 if opens else 1]))
-            )
-            opens = opens and text in ("", _PLAIN_QUOTE)  # a quotation mark after a word closes
+            opens_here = opens if has_word or text not in _FOREIGN_QUOTES else text in _OPENING_QUOTES
+            side = 0 if opens_here else 1
+            if text in _FOREIGN_QUOTES or (text == "‘" and start > 0 and not opens):
+                spelling = self._quote(text, side)
+            else:
+                spelling = text and self._spelling(text, is_first, _DIRECTED_QUOTES[side])
+            spelled.append(Piece(start, end, spelling))
+            # A quotation mark after a word closes.
+            opens = opens and (text in ("", _PLAIN_QUOTE) or text in _FOREIGN_QUOTES)
         return spelled
 
     def _find_rank(self, word: str) -> list[int] | None:
@@ -315,6 +325,19 @@ class TextReader:
         """Return the ids of the tokens of a word; None if one is unknown, or there is none."""
         tokens = [part.token for part in self.normaliser.parts(word) if part.token is not None]
         return self.vocabulary.encode(tokens) if tokens and all(map(self.vocabulary.knows, tokens)) else None
+
+    def _quote(self, mark: str, side: int) -> str:
+        """Return a quotation mark of another language as the vocabulary writes it most often; unchanged if not at all.
+
+        Args:
+            mark: the mark; it stays, if it is known.
+            side: 0 if it opens a quotation, 1 if it closes one.
+        """
+        is_single = mark in _SINGLE_FOREIGN_QUOTES or mark == "‘"
+        forms = [*_DIRECTED_QUOTES[side], _PLAIN_QUOTE]
+        known = [form for form in (mark, *_SINGLE_QUOTES[side]) if is_single and self._known_ids(form)]
+        known = known or [form for form in (mark, *forms) if self._known_ids(form)]
+        return mark if mark in known else min(known, key=lambda form: self._known_ids(form) or [], default=mark)
 
     def _spelling(self, text: str, is_first: bool = False, quotes: Sequence[str] = ()) -> str:
         """Return a word or mark in the spelling of the vocabulary; unchanged if it has none.

@@ -15,10 +15,11 @@ from syntaxlm.text.normaliser import Piece, split_words
 from syntaxlm.text.options import Contractions, Punctuation, TextOptions
 from syntaxlm.text.quotation_marks import MAY_QUOTE, UNQUOTED, Quoted, single_quotes
 
-_OPENING = re.compile(r"``|‘[‘’]|[\"“”«(\[{¿¡]")  # single quotation marks: see quotation_marks.py
-# A single quotation mark after another mark closes.
-_CLOSING = re.compile(r"(?:''|’’|[\"“”»)\]},;:?!…]|(?<=[,.;:?!…])['’])$")
-_BEFORE_STOP = frozenset("\"“”»)]}'’")  # a full stop after one of these belongs to no abbreviation
+# Languages differ in which marks open a quotation: „a“ ”a” «a» »a« 「a」. For ' and ‘, see quotation_marks.py.
+_OPENING = re.compile(r"``|‘[‘’]|[\"“”„‟«»‹›‚「『(\[{¿¡]")
+# A single quotation mark after another mark closes, and so does ‘ after a word: ‚a word‘.
+_CLOSING = re.compile(r"(?:''|’’|[\"“”„‟«»‹›」』)\]},;:?!…]|(?<=[,.;:?!…])['’]|(?<=\w\w)‘)$")
+_BEFORE_STOP = frozenset("\"“”«»‹›」』)]}'’")  # a full stop after one of these belongs to no abbreviation
 _SINGLE_QUOTE = re.compile(r"['’]")
 _SINGLE_QUOTES = frozenset("'’‘")
 _CURRENCY = re.compile(r"(?:[A-Z]{1,2})?[$£€¥](?=\d)")

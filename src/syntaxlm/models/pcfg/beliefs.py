@@ -9,12 +9,17 @@ from torch import Tensor
 
 from syntaxlm.models.abilities import TreeBeliefs
 from syntaxlm.models.pcfg.grammars import Tables
-from syntaxlm.ops.inside import derivation_entropies, incremental_beliefs
+from syntaxlm.ops.inside import DerivationEntropies, derivation_entropies, incremental_beliefs
 
 
 @torch.no_grad()
 def tree_beliefs(
-    tables: Tables, emission_entropies: Tensor, alone: Tensor, share: Tensor, length: int
+    tables: Tables,
+    emission_entropies: Tensor | None,
+    alone: Tensor,
+    share: Tensor,
+    length: int,
+    with_spans: bool = True,
 ) -> list[TreeBeliefs]:
     """Return the beliefs about B sentences of n words.
 
@@ -23,14 +28,20 @@ def tree_beliefs(
 
     Args:
         tables: rules and emissions, with words of shape (B, max(2, n)); the second word of a single one is ignored.
-        emission_entropies: (t,), entropy of the words of each preterminal, in nats.
+        emission_entropies: (t,), entropy of the words of each preterminal, in nats; None: derivations have the entropy
+            NaN.
         alone: (B,), natural logarithms of the probabilities of the first words in sentences of one word.
         share: q.
         length: n.
+        with_spans: whether to compute the probabilities of spans; otherwise they are NaN.
     """
     rules, emissions, words, _ = tables
-    grammar = incremental_beliefs(rules, emissions, words)
-    entropies = derivation_entropies(rules, emissions, words, emission_entropies)
+    grammar = incremental_beliefs(rules, emissions, words, with_spans)
+    if emission_entropies is None:
+        nothing = torch.full_like(grammar.log_probs, torch.nan)
+        entropies = DerivationEntropies(nothing, nothing[:, 0])
+    else:
+        entropies = derivation_entropies(rules, emissions, words, emission_entropies, grammar)
     lexical, structural = grammar.lexical_and_structural(emissions.double()[words])
 
     # After the first word: the probability that there are more, and the parts of its surprisal.

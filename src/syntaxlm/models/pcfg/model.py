@@ -29,7 +29,7 @@ from syntaxlm.models.sizes import check_chart
 from syntaxlm.ops.inside import Layout, NextWords, next_words, next_words_after_each, prefix_log_probs
 
 _PREFIX_PROBABILITIES_TOGETHER = 1 << 22  # most entries of a float64 chart of a group of sentences
-_BELIEFS_TOGETHER = 1 << 22  # most outside probabilities of all prefixes of a group of sentences
+_BELIEFS_TOGETHER = 1 << 23  # most outside probabilities of all prefixes of a group of sentences
 _OTHER_VALUES_PER_SPAN = 12  # of float64, in prefix probabilities, besides the values of symbols: scales, places
 
 
@@ -86,10 +86,12 @@ class PCFG(SentencePCFG, PredictsNextToken, HasTreeBeliefs):
     sentence_log_probs = SentencePCFG.sentence_log_probs  # type: ignore[assignment]  # faster than a sum over tokens
 
     @torch.no_grad()
-    def tree_beliefs(self, sentences: Sequence[Sequence[int]]) -> list[TreeBeliefs]:
+    def tree_beliefs(
+        self, sentences: Sequence[Sequence[int]], spans: bool = True, entropies: bool = True
+    ) -> list[TreeBeliefs]:
         words = [(torch.tensor(sentence, device=self.device) - SPECIALS).clamp(min=0) for sentence in sentences]
         all_emissions = self._all_tables()[1].double()
-        entropies = -(all_emissions.exp() * all_emissions).sum(0)
+        emission_entropies = -(all_emissions.exp() * all_emissions).sum(0) if entropies else None
         beliefs: dict[int, TreeBeliefs] = {}
         for length in sorted(set(map(len, words))):
             self._check_prefixes(length)
@@ -101,7 +103,7 @@ class PCFG(SentencePCFG, PredictsNextToken, HasTreeBeliefs):
                 tables = self._tables(part)
                 tables = tables._replace(words=tables.words.view(len(some), -1))
                 alone = self.unigrams[torch.stack([words[column][0] for column in some])]
-                found = tree_beliefs(tables, entropies, alone, self.one_word_share, length)
+                found = tree_beliefs(tables, emission_entropies, alone, self.one_word_share, length, spans)
                 beliefs.update(zip(some, found, strict=True))
         return [beliefs[column] for column in range(len(words))]
 

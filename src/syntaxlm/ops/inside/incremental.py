@@ -119,13 +119,14 @@ def bernoulli_divergence(first: Tensor, second: Tensor, order: float = 1.0) -> T
 
 
 @torch.no_grad()
-def incremental_beliefs(rules: Rules, emissions: Tensor, words: Tensor) -> IncrementalBeliefs:
+def incremental_beliefs(rules: Rules, emissions: Tensor, words: Tensor, with_spans: bool = True) -> IncrementalBeliefs:
     """Return what follows about the tree of each sentence after each of its words.
 
     Args:
         rules: of one grammar. Full tables become factors, one for each parent and left child: for small grammars.
         emissions: (u, t), natural log p(w | T) of distinct words.
         words: (B, n), the row of each word of the sentences; n at least 2.
+        with_spans: whether to compute probabilities of spans, which take most of the time; otherwise they are NaN.
     """
     batch, length = words.shape
     emissions = emissions.double()
@@ -138,10 +139,13 @@ def incremental_beliefs(rules: Rules, emissions: Tensor, words: Tensor) -> Incre
     # Constituents that end at the last word read, and those that are still open.
     ended = torch.einsum("bir,bijr->bij", chart.reached[:, :length], chart.inside)
     nodes = torch.einsum("bir,bijr->bj", chart.reached[:, :length], chart.begun)
-    spans = torch.cat([chart.closed_spans(), chart.sentence_spans()[:, None]], 1)
-    after = torch.arange(length, device=words.device)
-    spans[:, after, :, after] = ended.permute(2, 0, 1)
-    spans = spans.clamp(0, 1)  # sums of rounded probabilities
+    if with_spans:
+        spans = torch.cat([chart.closed_spans(), chart.sentence_spans()[:, None]], 1)
+        after = torch.arange(length, device=words.device)
+        spans[:, after, :, after] = ended.permute(2, 0, 1)
+        spans = spans.clamp(0, 1)  # sums of rounded probabilities
+    else:
+        spans = ended.new_full((batch, length + 1, length, length), torch.nan)
 
     expected_tags = chart.expected_tags()
     return IncrementalBeliefs(
@@ -170,7 +174,7 @@ class DerivationEntropies(NamedTuple):
 
 @torch.no_grad()
 def derivation_entropies(
-    rules: Rules, emissions: Tensor, words: Tensor, emission_entropies: Tensor
+    rules: Rules, emissions: Tensor, words: Tensor, emission_entropies: Tensor, beliefs: IncrementalBeliefs
 ) -> DerivationEntropies:
     """Return the entropy of the derivations of each prefix (Hale 2006), from derivatives of its probability.
 
@@ -181,11 +185,10 @@ def derivation_entropies(
     Args:
         rules: see `incremental_beliefs`, as are `emissions` and `words`.
         emission_entropies: (t,), entropy of the words of each preterminal, in nats.
+        beliefs: of the same sentences, which have the probabilities of prefixes.
     """
-    batch, length = words.shape
     emissions = emissions.double()
-    prefixes = prefix_log_probs(rules, emissions, words.flatten(), Layout([length] * batch, words.device))
-    ratios = torch.diff(prefixes.prefixes, dim=1, prepend=prefixes.prefixes.new_zeros(batch, 1))
+    ratios = torch.diff(beliefs.log_probs, dim=1, prepend=beliefs.log_probs.new_zeros(len(words), 1))
     root, left, right = factored(rules).double().over_factors()
     count = len(root)
 
@@ -212,8 +215,8 @@ def derivation_entropies(
         begun, complete = chart.begun[:, 0] @ chart.root, chart.inside[:, 0, -1] @ chart.root
         mean_logs = forward_ad.unpack_dual(begun).tangent
         whole, whole_logs = forward_ad.unpack_dual(complete)
-    of_prefixes = prefixes.prefixes - mean_logs
-    of_sentences = prefixes.sentences[:, -1] - whole_logs / whole
+    of_prefixes = beliefs.log_probs - mean_logs
+    of_sentences = beliefs.sentence_log_probs - whole_logs / whole
     return DerivationEntropies(of_prefixes if ends else torch.full_like(of_prefixes, torch.inf), of_sentences)
 
 
@@ -330,28 +333,32 @@ class _Chart:
         """
         batch, length, _, size = self.inside.shape
         prefixes = 1 if last_read is None else len(last_read)
-        lefts, rights = self.lefts.permute(0, 3, 1, 2).contiguous(), self.rights.permute(0, 3, 1, 2).contiguous()
-        outside = lefts.new_zeros(batch, size, prefixes, length, length)
+        earliest = 0 if last_read is None else int(last_read[0])
+        outside = self.lefts.new_zeros(batch, prefixes, length, length, size)  # factors last: products are fastest
+        if last_read is not None:  # what follows a complete left child, on the way to what is still incomplete
+            is_closed = torch.arange(1, length, device=last_read.device) <= last_read[:, None]
+            begun = torch.where(is_closed[..., None], self.begun_rights[:, 1:, last_read].transpose(1, 2), 0)
         for first in range(length - 1):
             # As a right child: of all parents that begin earlier and end at the same word.
-            siblings = lefts[:, :, :first, first - 1] if first else lefts[:, :, :0, 0]
-            as_right = torch.matmul(siblings[:, :, None, None], outside[:, :, :, :first])[:, :, :, 0]
-            own = torch.einsum("brtj,rs->bstj", as_right, self.right)
-            if last_read is not None:  # as the last complete left child on the way to what is still incomplete
-                begun = self.begun_rights[:, 1:, last_read].permute(0, 3, 2, 1)
-                is_closed = torch.arange(1, length, device=last_read.device) <= last_read[:, None]
-                direct = self.reached[:, first, :, None, None] * torch.where(is_closed, begun, 0)
-                own[..., :-1] += torch.einsum("brtj,rs->bstj", direct, self.left)
+            second = first + 1
+            as_right = outside.new_zeros(batch, prefixes, length - second, size)
+            for earlier in range(first):
+                as_right.addcmul_(self.lefts[:, None, None, earlier, first - 1], outside[:, :, earlier, second:])
+            own = as_right @ self.right
+            if last_read is not None:
+                own[:, :, :-1] += (self.reached[:, first, None, None] * begun[:, :, second:]) @ self.left
             elif first == 0 and whole is not None:
-                own[..., 0, -1] = whole
+                own[:, 0, -1] = whole
 
-            # As a left child: of all parents that begin at the same word and end later; the latest come first.
-            outside[:, :, :, first, -1] = own[..., -1]
+            # As a left child: of all parents that begin at the same word and end later; the latest come first. A span
+            # that ends after the last word of a prefix is not in it.
+            outside[:, :, first, -1] = own[:, :, -1]
             for last in range(length - 2, first, -1):
-                siblings = rights[:, :, last + 1, last + 1 :, None]
-                as_left = torch.matmul(outside[:, :, :, first, last + 1 :], siblings)[..., 0]
-                outside[:, :, :, first, last] = own[..., last] + torch.einsum("brt,rs->bst", as_left, self.left)
-        return torch.einsum("brtij,bijr->btij", outside, self.inside)
+                since = 0 if last_read is None else max(0, last + 1 - earliest)
+                parents = outside[:, since:, first, last + 1 :]
+                as_left = (parents * self.rights[:, None, last + 1, last + 1 :]).sum(2)
+                outside[:, since:, first, last] = own[:, since:, last - second] + as_left @ self.left
+        return torch.stack([(outside[:, prefix] * self.inside).sum(-1) for prefix in range(prefixes)], 1)
 
 
 def factored(rules: Rules) -> FactoredRules:

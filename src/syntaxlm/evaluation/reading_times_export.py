@@ -1,0 +1,141 @@
+"""Reading times of each subject beside the predictors of each word, and a script for R that fits mixed models to them.
+
+Predictors have a second column, NAME_z, which is scaled over the exported rows: minus the mean, divided by the standard
+deviation. A predictor of a previous word stands beside it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from syntaxlm.core.arrays import Numbers
+from syntaxlm.core.errors import InputError, listed
+from syntaxlm.core.files import write_text
+from syntaxlm.core.option_names import option_name
+from syntaxlm.data.tables import names_beside
+from syntaxlm.reports.writers import RowFormat, write_rows
+from syntaxlm.scoring.word_table import WordTable, score_columns, with_previous
+
+if TYPE_CHECKING:
+    from syntaxlm.evaluation.reading_times import ModelResult, ReadingTimesReport
+
+SUBJECT_NAMES = ("subject", "participant", "WorkerId", "subj")
+_READERS: Mapping[RowFormat, str] = {"csv": "read.csv", "tsv": "read.delim"}
+
+
+def export(report: ReadingTimesReport, path: str | Path, subject: str | None = None) -> Path:
+    """Write a row per subject and analysed word, and beside the table a script for R, whose path is returned.
+
+    Args:
+        report: the result of `evaluate_reading_times`.
+        path: a file that ends in .csv, or otherwise has cells separated by tabs.
+        subject: the column of the subjects in the table of times; None: the first of the usual names.
+
+    Raises:
+        InputError: if the table of times has no such column, or the file cannot be written.
+    """
+    path = Path(path)
+    if path.suffix == ".R":
+        raise InputError(f"{path}: found a name that ends in .R; expected a table, beside which the script is written")
+    format: RowFormat = "csv" if path.suffix.lower() == ".csv" else "tsv"
+    columns, predictors = _columns(report, subject)
+    table = WordTable(columns)
+    write_rows(table.rows(), table.columns, path, format)
+    script = path.with_suffix(".R")
+    write_text(_script(report, path.name, _READERS[format], predictors), script)
+    return script
+
+
+def _columns(report: ReadingTimesReport, subject: str | None) -> tuple[dict[str, Sequence[Any]], dict[str, list[str]]]:
+    """Return the columns of the table, and the scaled predictors of the baseline ("") and of each model."""
+    words, times = report.words, report.times
+    table = times.table
+    assert table is not None
+    names = [subject] if subject else [name for name in SUBJECT_NAMES if name in table.names]
+    if not names or names[0] not in table.names:
+        raise InputError(
+            f"{table.source}: no column of subjects; found {listed(table.names)}. Choose one with"
+            f" {option_name('--subject')}"
+        )
+    is_analysed = report.analysed[times.places]
+    rows, places = times.kept[is_analysed], times.places[is_analysed]
+
+    # Who read which word, and for how long.
+    columns: dict[str, Sequence[Any]] = {
+        "subject": [table.column(names[0], "--subject")[row] for row in rows.tolist()],
+        "word_id": (places + 1).tolist(),
+        "word": [words.words[place] for place in places.tolist()],
+        "time": table.numbers(times.column, "--time-column")[rows].tolist(),
+    }
+
+    # The predictors of the baseline and of each model.
+    of_baseline = {name: values for name, values in report.predictors.items() if not re.search(r"_spline_\d+$", name)}
+    predictors = {"": _add(columns, of_baseline, places)}
+    for model in report.models:
+        predictors[model.label] = _add(columns, _of_model(report, model), places)
+    copied = [name for name in times.key if name not in columns]
+    for name, new in zip(copied, names_beside(list(columns), copied), strict=True):
+        cells = table.column(name, "--key")
+        columns[new] = [cells[row] for row in rows.tolist()]
+    return columns, predictors
+
+
+def _of_model(report: ReadingTimesReport, model: ModelResult) -> dict[str, Numbers]:
+    """Return the number of tokens and the measures of a model, of the word and of previous words."""
+    suffix = "" if len(report.models) == 1 else "_" + re.sub(r"\W", "_", f"{model.name}_{model.context}")
+    values = score_columns(model.scores)
+    own = {f"tokens{suffix}": model.scores.token_counts.astype(float)}
+    own |= {f"{name}{suffix}": values[name] for name in dict.fromkeys(report.settings.measures)}
+    return with_previous(own, report.words, report.settings.spillover)
+
+
+def _add(columns: dict[str, Sequence[Any]], predictors: Mapping[str, Numbers], places: Any) -> list[str]:
+    """Add predictors of words and their scaled forms to the columns; return the names of the scaled ones."""
+    scaled = []
+    for name, of_words in predictors.items():
+        values = of_words[places]
+        columns[name] = values.round(6).tolist()
+        if np.ptp(values) > 0:
+            columns[f"{name}_z"] = ((values - values.mean()) / values.std(ddof=1)).round(6).tolist()
+            scaled.append(f"{name}_z")
+    return scaled
+
+
+def _script(report: ReadingTimesReport, table: str, reader: str, predictors: Mapping[str, Sequence[str]]) -> str:
+    """Return the script for R."""
+    response = "log(time)" if report.settings.log else "time"
+    lines = [
+        "# Mixed models of reading times with lme4. Run with: Rscript FILE.R",
+        "library(lme4)",
+        "",
+        "# The table is in the folder of this script.",
+        'script <- sub("^--file=", "", grep("^--file=", commandArgs(FALSE), value = TRUE))',
+        'folder <- if (length(script) == 1) dirname(script) else "."',
+        f'data <- {reader}(file.path(folder, "{table}"), na.strings = "", quote = "\\"")',
+        "data$subject <- factor(data$subject)",
+        "data$word_id <- factor(data$word_id)",
+        'control <- lmerControl(optimizer = "bobyqa", optCtrl = list(maxfun = 1e5))',
+    ]
+    for number, (label, own) in enumerate(list(predictors.items())[1:], 1):
+        is_tokens = [name.removeprefix("previous_").startswith("tokens") for name in own]
+        before = [*predictors[""], *(name for name, tokens in zip(own, is_tokens, strict=True) if tokens)]
+        added = [name for name, tokens in zip(own, is_tokens, strict=True) if not tokens]
+        first = added[0] if added else before[0]
+        lines += [
+            "",
+            f"# {label}: the baseline, the measures of the model, and slopes of each subject.",
+            f"baseline{number} <- lmer({response} ~ {' + '.join(before)}",
+            "  + (1 | subject) + (1 | word_id), data = data, REML = FALSE, control = control)",
+            f"model{number} <- update(baseline{number}, . ~ . + {' + '.join(added or before[:1])})",
+            f"slopes{number} <- update(model{number}, . ~ . - (1 | subject) + (1 + {first} || subject))",
+            f"print(summary(slopes{number}), correlation = FALSE)",
+            f"print(anova(baseline{number}, model{number}, slopes{number}))",
+            f'cat("gain in log-likelihood per observation, in-sample, nats:",'
+            f' (logLik(model{number}) - logLik(baseline{number})) / nrow(data), "\\n")',
+        ]
+    return "\n".join(lines) + "\n"
