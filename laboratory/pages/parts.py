@@ -36,6 +36,7 @@ PARTS: dict[str, Callable[..., str]] = {
     "tables": tables.list_of_tables,
     "measures": tables.measure_table,
     "items": tables.item_table,
+    "combinations": tables.combination_table,
     "protocols": scoring.protocol_table,
     "preprocessing": scoring.preprocessing_table,
     "preprocessing-settings": scoring.preprocessing_settings,

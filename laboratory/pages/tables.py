@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import importlib
+from typing import get_args
 
 from laboratory.pages.markdown import plain, table
 from syntaxlm.cli import all_commands
 from syntaxlm.evaluation.items import REGION_COLUMNS
 from syntaxlm.reports.tables import Column, Columns
+from syntaxlm.scoring.options import Measure
+from syntaxlm.scoring.regions import combination
 from syntaxlm.scoring.surprisal import MEASURES, SURPRISALS
 
 # Each table, and the commands that write it.
 TABLES = {
     "syntaxlm.scoring.surprisal:SURPRISALS": ["score"],
+    "syntaxlm.evaluation.item_design:MEANS": ["items --table means"],
+    "syntaxlm.evaluation.item_design:CONTRASTS": ["items --table contrasts"],
     "syntaxlm.parsing.result:CONSTITUENTS": ["parse"],
     "syntaxlm.generation.sentences:GENERATED_SENTENCES": ["generate"],
     "syntaxlm.generation.sentences:SAMPLED_TREES": ["generate --trees"],
@@ -50,6 +55,14 @@ def item_table() -> str:
     columns = {"model": Column("text", "name of the model"), **REGION_COLUMNS}
     rows = ([f"`{name}`", column.type, plain(column.meaning)] for name, column in columns.items())
     return table(["column", "type", "meaning"], rows)
+
+
+def combination_table() -> str:
+    """How `syntaxlm items` combines the values of words in a region."""
+    ways = {"sum": "sum over the words", "first": "value of the first word", "last": "value of the last word"}
+    measures = ["surprisal", *get_args(Measure)]
+    found = {how: [f"`{name}`" for name in measures if combination(name) == how] for how in ways}
+    return table(["value of a region", "measures"], ([title, ", ".join(found[how])] for how, title in ways.items()))
 
 
 def format_table() -> str:

@@ -18,11 +18,12 @@ import syntaxlm
 from syntaxlm import cli
 from tests.docs.examples import ROOT
 
-STIMULI = ROOT / "docs" / "examples" / "garden-paths.csv"
+EXAMPLES = ROOT / "docs" / "examples"
+STIMULI, ATTRACTION = EXAMPLES / "garden-paths.csv", EXAMPLES / "attraction.csv"
 REGIONS = ["clause", "noun", "main_verb", "rest"]
 PAGES = [
     "docs/tutorials/stimuli.md", "docs/explanation/first-word.md", "docs/reference/measures.md",
-    "docs/commands/items.md", "docs/tutorials/first-ten-minutes.md",
+    "docs/commands/items.md", "docs/tutorials/first-ten-minutes.md", "docs/tutorials/attraction.md",
 ]  # fmt: skip
 _BLOCK = re.compile(r"^```(?P<language>\w+)\n(?P<body>.*?)^```$", re.M | re.S)
 RSCRIPT = shutil.which("Rscript")
@@ -67,7 +68,8 @@ def _is_same_word(one: str, other: str) -> bool:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    shutil.copy(STIMULI, tmp_path)
+    for stimuli in (STIMULI, ATTRACTION):
+        shutil.copy(stimuli, tmp_path)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -79,7 +81,6 @@ def test_commands_and_python_code_print_what_the_page_shows(page, folder, capsys
     names: dict[str, object] = {}
     for language, body, shown in blocks(page):
         if language == "python":
-            pytest.importorskip("statsmodels", reason="needs the extra stats")
             exec(body, names)
             assert shown is None or is_same(capsys.readouterr().out, shown)
         for command, expected in console(body) if language == "console" else ():
@@ -108,8 +109,11 @@ def test_figures_in_the_text_of_a_tutorial_are_those_of_its_outputs(page):
 
 
 def test_the_model_knows_all_words_of_the_stimuli():
-    report = syntaxlm.load("en").evaluate_items(STIMULI, condition=["verb_type", "comma"], regions=REGIONS)
+    nlp = syntaxlm.load("en")
+    report = nlp.evaluate_items(STIMULI, condition=["verb_type", "comma"], regions=REGIONS)
     assert not report.warnings
+    attraction = ["subject", "modifier", "verb", "rest"]
+    assert not nlp.evaluate_items(ATTRACTION, condition=["head", "attractor"], regions=attraction).warnings
 
 
 def test_the_model_knows_all_words_of_the_sentences_in_readme():
@@ -131,14 +135,14 @@ def test_items_are_complete_and_conditions_differ_where_they_should():
         assert all(row["clause"].endswith(",") == (row["comma"] == "present") for row in own)
 
 
-def r_blocks() -> list[tuple[str, str | None]]:
-    return [(body, shown) for page in PAGES for language, body, shown in blocks(page) if language == "r"]
+def r_blocks(*pages: str) -> list[tuple[str, str | None]]:
+    return [(body, shown) for page in pages for language, body, shown in blocks(page) if language == "r"]
 
 
 @pytest.mark.skipif(RSCRIPT is None, reason="needs Rscript")
 def test_the_r_code_of_all_pages_parses(tmp_path):
     guide = [body for language, body, _ in blocks("docs/guides/reading-times.md") if language == "r"]
-    tutorial = [body for body, _ in r_blocks()]
+    tutorial = [body for body, _ in r_blocks(*PAGES)]
     assert guide
     assert tutorial
     for number, body in enumerate(guide + tutorial):
@@ -147,13 +151,14 @@ def test_the_r_code_of_all_pages_parses(tmp_path):
 
 
 @pytest.mark.skipif(RSCRIPT is None, reason="needs Rscript")
-def test_the_r_code_prints_what_the_page_shows(folder):
+@pytest.mark.parametrize("page", ["docs/tutorials/stimuli.md", "docs/tutorials/attraction.md"])
+def test_the_r_code_prints_what_the_page_shows(page, folder):
     if run_r(folder, "-e", 'cat(requireNamespace("lme4", quietly = TRUE))') != "TRUE":
         pytest.skip("needs the R package lme4")
-    options = ["--condition", "verb_type", "--condition", "comma"]
-    options += [word for region in REGIONS for word in ("--region", region)]
-    assert cli.main(["items", "en", STIMULI.name, *options, "-o", "rows.csv"]) == 0
-    (code, shown), *_ = r_blocks()
+    commands = [command for language, body, _ in blocks(page) if language == "console" for command, _ in console(body)]
+    (items,) = [command for command in commands if "-o rows.csv" in command]
+    assert cli.main(shlex.split(items)[1:]) == 0
+    (code, shown), *_ = r_blocks(page)
     (folder / "model.R").write_text(code, encoding="utf-8")
     assert shown is not None
     assert is_same(run_r(folder, "model.R"), shown)

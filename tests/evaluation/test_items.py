@@ -115,8 +115,9 @@ def test_spillover_is_of_the_words_before_the_region_of_the_same_sentence(write)
 def test_unknown_words_of_the_critical_region_are_named_by_item(write):
     report = evaluate_items({"small": fresh("lstm")}, write(TABLE), critical="2")
     (warning,) = report.warnings
-    assert "small: unknown words in region 2 in 1 of 2 items (50%): item 2: xyzzy" in warning
-    assert not evaluate_items(fresh("lstm"), write(TABLE), critical="3").warnings
+    assert "small: unknown words in region 2 or before it in 1 of 2 items (50%): item 2: xyzzy" in warning
+    assert "in region 3 or before it" in evaluate_items(fresh("lstm"), write(TABLE), critical="3").warnings[0]
+    assert not evaluate_items(fresh("lstm"), write(TABLE), critical="1").warnings
     assert report.to_dict()["unknown_words"] == {"small": {"2": ["xyzzy"]}}
 
 
@@ -125,6 +126,7 @@ def test_sentences_that_a_model_reads_alike_are_reported(write):
     stored = fresh("lstm", splitting="punctuation", drop_words=(",",))
     (warning,) = evaluate_items(stored, write(text)).warnings
     assert "cannot distinguish sentences of 1 of 1 items" in warning
+    assert "such as 'cat' and 'cat,' in item 1" in warning
 
 
 def test_conditions_of_several_columns_and_models(write):
@@ -135,7 +137,7 @@ def test_conditions_of_several_columns_and_models(write):
     assert {row["model"] for row in report.rows()} == {"one", "two"}
     text = str(report)
     assert "one" in text
-    assert "minus x / yes" in text
+    assert "minus verb x / comma yes" in text
 
 
 def test_a_factor_is_a_line_through_the_regions_and_two_are_lines_within_them(write):

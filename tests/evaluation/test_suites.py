@@ -308,6 +308,17 @@ def test_files_that_do_not_fit_together_are_reported(written, tmp_path):
         evaluate_suites({}, file)
 
 
+def test_a_table_of_two_factors_is_that_of_items(written):
+    table = "item,note,head,attractor,start,verb\n1,x,sg,sg,the cat,is\n1,y,sg,pl,the cats,is\n"
+    (suite,) = read_suites(
+        [written(table, "mine.csv")], ["(2;%sg / pl%) < (2;%sg / sg%)"], ["head", "attractor"], ["start", "verb"]
+    )
+    (item,) = suite.items
+    assert {name: one.regions for name, one in item.conditions.items()} == {
+        "sg / sg": {1: "the cat", 2: "is"}, "sg / pl": {1: "the cats", 2: "is"},
+    }  # fmt: skip
+
+
 def test_rows_are_written_as_csv(small, written, given_bits, tmp_path):
     given_bits({"the": 1, "cat": 2, "cats": 4})
     evaluate_suites(small, written(GOOD)).report().write(tmp_path / "out.csv", "csv")

@@ -261,6 +261,8 @@ def suites(
     style: TextOptions,
     output: DetailedOutput,
     prediction: Annotated[Sequence[str], Shown("FORMULA")] = (),
+    condition: Annotated[Sequence[str], Shown("NAME")] = (),
+    regions: Annotated[Sequence[str], Shown("NAME", ("--region",))] = (),
 ) -> None:
     """Measure how often predictions about surprisals hold, on test suites.
 
@@ -277,6 +279,9 @@ def suites(
             per region
         also: another model; may be repeated: it is compared with the first
         prediction: prediction about the items of the tables; may be repeated
+        condition: column of a table with the condition; may be repeated, as in items; formulas then join the levels:
+            (4;%sg / pl%); default: condition
+        regions: column of a table with a region, in order; default: all other columns
         details: write each item, the surprisals of its regions and which predictions hold to this file, as JSON lines
 
     Examples:
@@ -284,7 +289,10 @@ def suites(
     """
     from syntaxlm.evaluation.suites import evaluate_suites
 
-    output.write(evaluate_suites(models.load_all(), files, predictions=prediction, **vars(style)))
+    report = evaluate_suites(
+        models.load_all(), files, predictions=prediction, condition=condition, regions=regions, **vars(style)
+    )
+    output.write(report)
 
 
 def completion(

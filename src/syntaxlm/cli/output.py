@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from syntaxlm.core.declarations import ReportFormat, Shown
-from syntaxlm.core.errors import escaped, printable
+from syntaxlm.core.errors import amount, escaped, printable
 from syntaxlm.core.files import text_output, to_json
 from syntaxlm.core.progress import error_console, is_quiet, print_above_bars
 from syntaxlm.core.reading import ReadingReport, readings
@@ -57,6 +57,18 @@ class ReportOutput:
         elif not is_quiet():
             report = replace(report, warnings=())
         report.write(self.output, self.format)
+
+    def write_rows(self, result: HasReport, report: Report) -> None:
+        """Write a result as `write` does. If its rows go to a file, the report is printed, too, unless it is quiet.
+
+        Args:
+            result: the result.
+            report: its report with the rows that are written.
+        """
+        self.write(report)
+        if self.output is not None and self.format in ROW_FORMATS and not is_quiet():
+            print(escaped(replace(result.report(), warnings=()).text()))
+            print_note(f"wrote {self.output}: {amount(len(report.rows), 'row')}, one per {report.columns.row}")
 
 
 @dataclass(frozen=True, kw_only=True)

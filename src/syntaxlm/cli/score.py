@@ -17,10 +17,10 @@ from syntaxlm.cli.options import (
 )
 from syntaxlm.cli.output import ReportOutput, print_note
 from syntaxlm.cli.parse import JobOptions
-from syntaxlm.core.declarations import Argument, InputFile, Name, OutputFile, Shown
+from syntaxlm.core.declarations import Argument, Coding, InputFile, ItemTable, Name, OutputFile, Shown
 from syntaxlm.core.errors import InputError, shortened
 from syntaxlm.core.progress import progress_bar
-from syntaxlm.scoring.options import ScoreOptions
+from syntaxlm.scoring.options import Measure, ScoreOptions
 from syntaxlm.text.options import TextOptions
 
 if TYPE_CHECKING:
@@ -283,16 +283,21 @@ def items(
     condition: Annotated[Sequence[str], Shown("NAME")] = (),
     regions: Annotated[Sequence[str], Shown("NAME", ("--region",))] = (),
     separator: Annotated[str, Shown("SIGN")] | None = None,
+    region_rows: Name | None = None,
     critical: Name | None = None,
+    baseline: Annotated[str, Shown("CONDITION")] | None = None,
+    contrast: Coding = "treatment",
+    measures: Annotated[Sequence[Measure], Shown("NAME", ("--measure",))] = (),
+    table_written: Annotated[ItemTable, Shown(flags=("--table",))] = "regions",
     spillover: Size = 0,
 ) -> None:
     """Sum the surprisals of stimuli by region, and average them by condition.
 
-    Read a table of stimuli, one sentence per row, and print the mean surprisal of each region and condition over items,
-    with 95% intervals, and the difference to the first condition within items. The rows of TSV, CSV and Parquet have
-    one region each: the name of the model; region, region_name, region_text; words, unknown, not_read; surprisal in
-    bits, length, log_frequency; values of words before the region; and all columns of the table. Each sentence is read
-    by itself.
+    Read a table of stimuli, and print the mean surprisal of each region and condition, and contrasts of the factors.
+    Means are over items, with 95% intervals; differences to the first condition are within items. Contrasts are the
+    main effects and interactions of the columns of --condition, with t tests over items; with --also, those of models
+    are compared item by item. Each sentence is read by itself. TSV, CSV and Parquet have the rows of --table; with -o,
+    the means and contrasts are printed, too.
 
     Args:
         table: table with a header line, and cells separated by tabs, commas or semicolons
@@ -300,31 +305,41 @@ def items(
         column: column with the sentences, default sentence; regions are separated by --separator, and without it each
             word is a region
         item: column that names the item of each row
-        condition: column that names the condition of each row; may be repeated, then values are joined; default:
-            condition
+        condition: column with the level of a factor, such as the condition; may be repeated; default: condition
         regions: column with a region of the sentence, instead of --column; repeated in order
         separator: sign between regions in --column; default: |
-        critical: the region whose unknown words are reported: the name of its column, or its number; default: all
-            regions
+        region_rows: column with the name of a region, for a table with one row per region (PCIbex, Ibex, Linger);
+            --column names that of their text
+        critical: the region that the question is about: the name of its column, or its number. Unknown words in it or
+            before it are reported, and means without their items printed; default: all regions
+        baseline: condition to which the others are compared, such as "sg / sg"; default: the first one
+        contrast: how a factor with more than two levels is compared: each level with the first one (treatment), or with
+            the level before it (successive)
+        measures: a further measure of regions, such as entropy; may be repeated. All measures of score (see its help)
+            have means, contrasts and columns
+        table_written: rows of TSV, CSV and Parquet: one per region of each sentence, per mean (with a column for each
+            factor), or per contrast
         spillover: number of words before each region whose surprisal, length and frequency are in its row
         picture: draw the mean surprisals by region and condition, with intervals: .svg, .pdf, .png or .html (requires
             the extra plot)
 
     Examples:
-        syntaxlm items en stimuli.csv --critical 3 --picture regions.svg -o regions.csv
+        syntaxlm items en stimuli.csv --condition head --condition attractor --critical 3 -o regions.csv
     """
     from syntaxlm.data.stimuli import Stimuli
     from syntaxlm.evaluation.item_plot import check_plotted_conditions
     from syntaxlm.evaluation.items import evaluate_items
 
     drawn.check()
-    conditions = condition or ("condition",)
-    stimuli = Stimuli.read(table, column, item=item, condition=conditions, regions=regions, separator=separator)
+    stimuli = Stimuli.read(
+        table, column, item=item, condition=condition or ("condition",), regions=regions, separator=separator,
+        region_rows=region_rows, baseline=baseline,
+    )  # fmt: skip
     if drawn.picture is not None:
         check_plotted_conditions(stimuli.levels_by_condition)
     report = evaluate_items(
-        models.load_all(), stimuli, critical=critical, frequencies=frequencies.read_if_given(), spillover=spillover,
-        **vars(style),
+        models.load_all(), stimuli, critical=critical, contrast=contrast, measures=measures,
+        frequencies=frequencies.read_if_given(), spillover=spillover, **vars(style),
     )  # fmt: skip
-    output.write(report)
+    output.write_rows(report, report.report(table_written))
     drawn.write(report.plot)

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 TRANSFORMERS = "hf:"  # before the name of a model of the library transformers
 ReportFormat = Literal["text", "json", "tsv", "csv", "markdown", "latex", "html", "parquet"]
+ItemTable = Literal["regions", "means", "contrasts"]  # of stimuli
+Coding = Literal["treatment", "successive"]  # of factors with more than two levels, see `syntaxlm.statistics.contrasts`
 LARGEST_COUNT, LARGEST_SEED = 2**31 - 1, 2**32 - 1
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -39,6 +39,7 @@ class InputTable:
         reading: how the table was read, for the report of those who use it; None if it was announced.
         index: the labels of all rows of a data frame of pandas, for messages; () for others, whose rows are counted
             from 0.
+        orders: the order of the values of columns of a data frame that have one, as factors of R do.
     """
 
     source: str
@@ -51,6 +52,7 @@ class InputTable:
     separator: str = "\t"
     reading: ReadingReport | None = None
     index: Sequence[Any] = ()
+    orders: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @classmethod
     def unannounced(cls, table: Any) -> InputTable:
@@ -99,7 +101,7 @@ class InputTable:
         numbers, cells = zip(*kept, strict=True)
         if is_frame(table):
             index = table.index.tolist() if hasattr(getattr(table, "index", None), "tolist") else ()
-            return cls(source, names, cells, numbers, "row", tuple(values), index=index)
+            return cls(source, names, cells, numbers, "row", tuple(values), index=index, orders=_category_orders(table))
         return cls(source, names, cells, numbers, "line", cells, is_quoted, separator)
 
     def place(self, row: int) -> str:
@@ -190,11 +192,25 @@ def frame_columns(frame: Any) -> tuple[str, ...]:
 
 def _frame_rows(frame: Any) -> Iterator[tuple[Any, ...]]:
     """Yield the rows of a data frame."""
+    rows: Iterator[tuple[Any, ...]] = _opened(frame).iter_rows()
+    return rows
+
+
+def _opened(frame: Any) -> Any:
+    """Return a data frame of any library as one of narwhals."""
     import narwhals.stable.v2 as narwhals
 
     native = frame.to_polars() if hasattr(frame, "to_polars") else frame  # narwhals does not know those of datasets
-    opened = narwhals.from_native(native)
-    return opened.lazy().collect().iter_rows()
+    return narwhals.from_native(native).lazy().collect()
+
+
+def _category_orders(frame: Any) -> dict[str, tuple[str, ...]]:
+    """Return the order of the categories of columns that have one: categoricals of pandas, and Enum of polars."""
+    opened = _opened(frame)
+    is_pandas = opened.implementation.is_pandas_like() or hasattr(frame, "iloc")  # others number them as they come
+    ordered = ("Enum", "Categorical") if is_pandas else ("Enum",)
+    names = [name for name, dtype in opened.schema.items() if type(dtype).__name__ in ordered]
+    return {str(name): tuple(_cell_of(_value_of(one)) for one in opened[name].cat.get_categories()) for name in names}
 
 
 def _value_of(value: Any) -> Any:

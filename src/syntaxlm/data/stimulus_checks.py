@@ -10,7 +10,8 @@ import re
 import warnings
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import combinations, pairwise
+from itertools import combinations, pairwise, product
+from math import prod
 from statistics import median
 
 from syntaxlm.core.errors import InputError, InputWarning, amount, listed, shortened
@@ -27,6 +28,7 @@ _SPACED_SIGNS = (" - ", " -- ", " – ", " — ", " ; ", " : ")  # that separate
 _JOINED = re.compile(r"\w_\w")
 _FINAL = re.compile(r"[.?!…][\W_]*$")
 _RARE = 8  # a level is rare if others have so many times its rows
+_MOST_CELLS = 256  # combinations of levels, above which the factors are probably not meant to be crossed
 _MANY_LEVELS = 50  # of which no pairs are compared
 
 
@@ -139,9 +141,9 @@ def check_fragments(
     raise InputError(
         f"{table.place(rows[0])}: found {len(rows)} rows of item {items[rows[0]]}, condition {conditions[rows[0]]},"
         f" which are parts of one sentence: {parts}{', ...' if len(rows) > _EXAMPLES else ''}; expected one row per"
-        " sentence, with its regions separated by | or in columns (--region). In R:"
-        f" tidyr::pivot_wider(names_from = {by}, values_from = TEXT); in pandas: pivot(columns={by!r}, values=TEXT)."
-        " For words that were displayed one by one, use score --words"
+        " sentence, with its regions separated by | or in columns (--region). If each row is a region, add --region-rows"
+        f" {by}, the column of their names, and --column, that of their text. For words that were displayed one by one,"
+        " use score --words"
     )
 
 
@@ -187,14 +189,15 @@ def check_conditions(
             line = table.row_numbers[row] if table.unit == "line" else None
             remarks.add("conditions that may be typing errors", line, rare)
     if len(levels) > 1:
-        expected = 1
-        for values in levels.values():
-            expected *= len(set(values))
-        if len(set(conditions)) < expected:
-            present = ", ".join(map(repr, list(dict.fromkeys(conditions))[:_MANY_LEVELS]))
+        different = [list(dict.fromkeys(values)) for values in levels.values()]
+        expected, found = prod(map(len, different)), set(zip(*levels.values(), strict=True))
+        if len(found) < expected <= _MOST_CELLS:
+            missing = [cell for cell in product(*different) if cell not in found]
+            named = [" / ".join(f"{name} {level}" for name, level in zip(levels, cell, strict=True)) for cell in missing]
             _warn(
-                f"{table.source}: found {len(set(conditions))} of the {expected} combinations of {listed(levels)}:"
-                f" {shortened(present, 200)}. A design in which all factors are crossed lacks the others"
+                f"{table.source}: the factors {listed(levels)} are not crossed, because no sentence has"
+                f" {listed(named)} ({len(found)} of {expected} combinations are there). Contrasts that need it are"
+                " omitted"
             )
     numbers = {one: len(set(own)) for one, own in _by_name(conditions, items).items()}
     first, *others = numbers

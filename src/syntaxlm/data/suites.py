@@ -27,6 +27,7 @@ from syntaxlm.core.files import parse_json
 from syntaxlm.core.option_names import option_name
 from syntaxlm.core.reading import ReadingReport, announce
 from syntaxlm.core.text_files import check_encodable, content_suffix, read_whole_text, source_name, uncompressed_name
+from syntaxlm.data.stimuli import BETWEEN, CONDITION
 from syntaxlm.data.table_form import NA_ADVICE, Missing, text_of, warn_of_missing
 from syntaxlm.data.tables import find_column, open_table
 
@@ -261,7 +262,12 @@ class Suite:
         )
 
 
-def read_suites(paths: Sequence[str | Path], formulas: Sequence[str] = ()) -> list[Suite]:
+def read_suites(
+    paths: Sequence[str | Path],
+    formulas: Sequence[str] = (),
+    condition: Sequence[str] = (),
+    regions: Sequence[str] = (),
+) -> list[Suite]:
     """Return the suites of files, in order.
 
     Raises InputError, naming the file and the place in it, for invalid suites and formulas, for an item without a
@@ -271,13 +277,16 @@ def read_suites(paths: Sequence[str | Path], formulas: Sequence[str] = ()) -> li
         paths: JSON files of SyntaxGym, tables (.csv, .tsv), or folders, of which all .json files are read.
         formulas: the predictions of tables. A table has the columns `item`, `condition`, and then one for each region;
             formulas number the regions from 1.
+        condition: the column of conditions of tables, or several, whose levels are joined: "sg / pl"; none: condition.
+        regions: the columns of the regions of tables; none: all others.
     """
     suites: dict[str, Suite] = {}
     files = [file for path in paths for file in _files(path)]
-    if formulas and not any(map(_is_table, files)):
-        raise InputError("predictions: found no table (.csv, .tsv); JSON suites contain their own predictions")
+    given = {"predictions": formulas, "condition": condition, "regions": regions}
+    if not any(map(_is_table, files)) and (names := [name for name, values in given.items() if values]):
+        raise InputError(f"{names[0]}: found no table (.csv, .tsv); JSON suites contain their own {names[0]}")
     for file in files:
-        suite = _read_table(file, formulas) if _is_table(file) else _read_json(file)
+        suite = _read_table(file, formulas, condition, regions) if _is_table(file) else _read_json(file)
         _check_references(suite)
         _announce(suite, file)
         if suite.name in suites:
@@ -413,11 +422,16 @@ def _shown(value: Any) -> str:
     return shortened(json.dumps(value), _SHOWN)
 
 
-def _read_table(path: str | Path, formulas: Sequence[str]) -> Suite:
+def _read_table(
+    path: str | Path, formulas: Sequence[str], condition: Sequence[str], regions_named: Sequence[str]
+) -> Suite:
     table = open_table(path)
     source, names = table.source, table.names
-    item, condition = (find_column(names, name, f"{source}, line 1") for name in ("item", "condition"))
-    columns = [column for column in range(len(names)) if column not in (item, condition)]
+    item, *factors = (find_column(names, name, f"{source}, line 1") for name in ("item", *(condition or [CONDITION])))
+    if regions_named:
+        columns = [find_column(names, name, f"{source}, line 1") for name in regions_named]
+    else:
+        columns = [column for column in range(len(names)) if column not in (item, *factors)]
     for number, column in enumerate(columns, 1):
         if names[column].isdecimal() and names[column] != str(number):
             found = f"found the column {names[column]} at the place of region {number}"
@@ -432,16 +446,17 @@ def _read_table(path: str | Path, formulas: Sequence[str]) -> Suite:
         if not cells:
             continue
         place = f"{source}, line {line}"
-        for column, name in ((item, "item"), (condition, "condition")):
+        for column in (item, *factors):
             if not text_of(cells[column]).strip():
                 found = f"has NA, a missing value{NA_ADVICE}" if cells[column] else "is empty"
-                raise InputError(f"{place}: column {name} {found}; expected a name in every row")
+                raise InputError(f"{place}: column {names[column]} {found}; expected a name in every row")
         for column in columns:
             if not is_certain and isinstance(cells[column], Missing):
                 is_certain = True
                 warn_of_missing(place, names[column])
         regions = [(number, text_of(cells[column])) for number, column in enumerate(columns, 1)]
-        sentences.append(_SentenceEntry(cells[item], cells[condition], regions, place))
+        levels = BETWEEN.join(cells[column] for column in factors)
+        sentences.append(_SentenceEntry(cells[item], levels, regions, place))
     return _suite(uncompressed_name(source).stem, sentences, formulas, source)
 
 

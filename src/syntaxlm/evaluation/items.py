@@ -9,14 +9,15 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from itertools import chain
-from typing import TYPE_CHECKING, Any, TypeVar
+from functools import cached_property, partial
+from itertools import chain, combinations, zip_longest
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 import numpy as np
 
-from syntaxlm.core.arrays import Numbers
-from syntaxlm.core.errors import InputError, listed, shortened
+from syntaxlm.core.arrays import Flags, Numbers
+from syntaxlm.core.declarations import Coding, ItemTable
+from syntaxlm.core.errors import InputError, listed
 from syntaxlm.core.reading import keeps_readings
 from syntaxlm.core.settings import check_number
 from syntaxlm.data.arguments import check_names, check_table, models_by_name, names_of, suggests_parameters
@@ -24,12 +25,25 @@ from syntaxlm.data.frequencies import Frequencies, FrequencySource
 from syntaxlm.data.stimuli import Stimuli
 from syntaxlm.data.tables import input_columns, names_beside
 from syntaxlm.drawing.plot import Plot
+from syntaxlm.evaluation.item_design import CONTRASTS, ItemCell, ItemDesign
 from syntaxlm.evaluation.item_plot import plot_items
+from syntaxlm.evaluation.item_tables import design_tables, explain, figures_of
+from syntaxlm.parsing.word_measures import word_measures
 from syntaxlm.reports.report import HasReport, Report
-from syntaxlm.reports.tables import Column, Columns, ReportTable, Row
-from syntaxlm.scoring.options import MOST_SPILLOVER, ScoreOptions
-from syntaxlm.scoring.word_table import WordScores, previous_name, score_words, with_previous, word_properties
-from syntaxlm.statistics.intervals import Interval, mean_interval
+from syntaxlm.reports.tables import Column, Columns, Row
+from syntaxlm.reports.writers import dataframe
+from syntaxlm.scoring.options import MOST_SPILLOVER, Measure, ScoreOptions
+from syntaxlm.scoring.regions import combined
+from syntaxlm.scoring.surprisal import MEASURES
+from syntaxlm.scoring.word_table import (
+    LineScorer,
+    WordScores,
+    previous_name,
+    score_words,
+    with_previous,
+    word_properties,
+)
+from syntaxlm.statistics.intervals import Interval
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.options import Contractions, Punctuation, TextOptions
 
@@ -39,7 +53,6 @@ if TYPE_CHECKING:
 Value = TypeVar("Value")
 
 _EXAMPLES = 5  # unknown words in a warning
-_REGION_CHARACTERS = 40  # characters of a region in tables and pictures
 
 REGION_COLUMNS: Mapping[str, Column] = {
     "region": Column("integer", "number of the region in the sentence, from 1"),
@@ -63,6 +76,8 @@ class ItemsReport(HasReport):
         frequencies: the frequencies of words; None without.
         spillover: number of words before a region.
         critical: name of the region that the question is about; None for all.
+        measures: what was measured in addition to surprisal.
+        coding: how factors with more than two levels are compared.
     """
 
     stimuli: Stimuli
@@ -70,53 +85,54 @@ class ItemsReport(HasReport):
     frequencies: Frequencies | None = None
     spillover: int = 0
     critical: str | None = None
+    measures: tuple[Measure, ...] = ()
+    coding: Coding = "treatment"
 
-    def report(self) -> Report:
-        conditions = list(dict.fromkeys(self.stimuli.conditions))
-        tables = []
-        means = []
-        differences = []
-        for model in self.scores:
-            by_region = self.means[model]
-            rows = []
-            for name in by_region:
-                for condition, interval in by_region[name].items():
-                    means.append({"model": model, "region": name, "condition": condition, **interval._asdict()})
-                    difference = self.differences[model][name].get(condition)
-                    if difference is not None:
-                        of = {"model": model, "region": name, "condition": condition, "minus": conditions[0]}
-                        differences.append({**of, **difference._asdict()})
-                    shown = [interval.value, interval.ends()]
-                    shown += [None, ""] if difference is None else [difference.value, difference.ends()]
-                    rows.append(
-                        [
-                            shortened(self.labels[name], _REGION_CHARACTERS),
-                            condition,
-                            self.sizes[name][condition],
-                            *shown,
-                        ]
-                    )
-            headings = {"region": "", "condition": "", "items": ",", "surprisal": ".2f", "95%": ""}
-            headings |= {f"minus {conditions[0]}": ".2f", "95% ": ""} if len(conditions) > 1 else {}
-            tables.append(ReportTable(headings, [row[: len(headings)] for row in rows], model))
+    def report(self, table: ItemTable = "regions") -> Report:
+        """Return the means and contrasts.
+
+        Args:
+            table: what the rows of files and data frames are.
+        """
+        columns, rows = self._table(table)
         items = len(dict.fromkeys(self.stimuli.items))
         facts = {
             "stimuli": f"{self.stimuli.words.table.source}, {len(self.stimuli.items):,} sentences",
-            "items": f"{items:,}", "conditions": f"{len(conditions):,}",
+            "items": f"{items:,}", "conditions": f"{len(self.design.conditions):,}",
         }  # fmt: skip
         figures = {
-            "models": list(self.scores), "items": items, "conditions": conditions, "means": means,
-            "differences": differences,
+            "models": list(self.scores), "items": items, "conditions": list(self.design.conditions),
+            "factors": self.design.factors,
+            **figures_of(self.design),
             "unknown_words": {model: self._unknown(model) for model in self.scores},
         }  # fmt: skip
-        explanation = (
-            "Surprisal in bits, summed over the words of a region; ends of sentences are not included. Means over"
-            " items, with 95% t intervals (2 items or more)"
-            + ("; differences are within items." if len(conditions) > 1 else "."),
-        )
-        written = list(self._rows())
+        tables = design_tables(self.design, self.labels, self.stimuli.label)
+        explanation = explain(self.design)
         name = "Surprisal by region and condition"
-        return Report(self.columns, written, figures, facts, explanation, tables, warnings=self.warnings, name=name)
+        return Report(columns, rows, figures, facts, explanation, tables, warnings=self.warnings, name=name)
+
+    def _table(self, table: ItemTable) -> tuple[Columns, list[Row]]:
+        """Return the columns and rows of a table. Raises InputError for another name."""
+        if table == "regions":
+            return self.columns, list(self._rows())
+        if table == "means":
+            return self.design.columns(), list(self.design.mean_rows())
+        if table == "contrasts":
+            return CONTRASTS, list(self.design.contrast_rows())
+        raise InputError(f"table: found {table!r}; expected one of {', '.join(get_args(ItemTable))}")
+
+    def to_dataframe(self, table: ItemTable = "regions") -> Any:
+        """Return a table as a pandas.DataFrame or, if pandas is not installed, a polars.DataFrame.
+
+        Args:
+            table: "regions", a row for each region of each sentence; "means", a row for each mean, with a column for
+                each factor; or "contrasts", a row for each main effect and interaction.
+
+        Raises:
+            InputError: for another name of a table.
+        """
+        columns, rows = self._table(table)
+        return dataframe(rows, columns)
 
     @property
     def columns(self) -> Columns:  # type: ignore[override]  # they depend on the input
@@ -130,6 +146,7 @@ class ItemsReport(HasReport):
         added = dict(REGION_COLUMNS)
         if self.frequencies is None:
             del added["log_frequency"]
+        added |= {name: MEASURES[name]._replace(type="number") for name in self.measures}
         for lag in range(1, self.spillover + 1):
             place = "the word before the region" if lag == 1 else f"the word {lag} words before"
             for name in ("surprisal", "length", "log_frequency"):
@@ -148,9 +165,8 @@ class ItemsReport(HasReport):
             shifted = with_previous(values | {"surprisal": scores.surprisal}, words, self.spillover)
             previous = {name: column for name, column in shifted.items() if name not in values}
             unknown = scores.is_read & ~scores.known
-            for cells, regions in zip(words.table.values, self.stimuli.regions, strict=True):
-                others = dict(zip(names, cells, strict=True))
-                for number, (name, text, first, end) in enumerate(regions, 1):
+            for regions in self.stimuli.regions:
+                for number, (name, text, first, end, row) in enumerate(regions, 1):
                     region: dict[str, Any] = {
                         "model": model, "region": number, "region_name": name, "region_text": text,
                         "words": end - first,
@@ -162,8 +178,11 @@ class ItemsReport(HasReport):
                     if self.frequencies is not None:
                         mean = values["log_frequency"][first:end].mean() if first < end else np.nan
                         of_words = {"log_frequency": mean} | of_words
+                    for name, of_measure in scores.measures.items():
+                        of_words[name] = combined(name, of_measure[first:end])
                     region |= {name: _number(value, name) for name, value in of_words.items()}
-                    rows.append(region | others)
+                    others = zip(names, words.table.values[row], strict=True)
+                    rows.append(region | dict(others))
         return rows
 
     @cached_property
@@ -172,80 +191,83 @@ class ItemsReport(HasReport):
         texts: dict[str, set[str]] = {}
         for region in chain.from_iterable(self.stimuli.regions):
             texts.setdefault(region.name, set()).add(region.text)
-        return {name: f"{name} {next(iter(own))}".strip() if len(own) == 1 else name for name, own in texts.items()}
+        shown = {name: f"{name} {next(iter(own))}".strip() if len(own) == 1 else name for name, own in texts.items()}
+        return {name: shown[name] for name in self.stimuli.region_names}
 
     @cached_property
-    def _by_item(self) -> dict[str, Numbers]:
-        """The mean surprisal by region, condition and item of each model, (R, C, I); NaN without such a sentence."""
-        stimuli = self.stimuli
-        axes = [list(dict.fromkeys(names)) for names in (self.labels, stimuli.conditions, stimuli.items)]
+    def design(self) -> ItemDesign:
+        """The values of items by region and condition, with their means and contrasts."""
+        stimuli, conditions = self.stimuli, self.stimuli.levels_by_condition
+        axes = [list(self.labels), list(conditions), list(dict.fromkeys(stimuli.items))]
         region_of, condition_of, item_of = ({name: place for place, name in enumerate(names)} for names in axes)
         shape = tuple(map(len, axes))
 
         # A sentence without words of a region does not count.
         sentences = [
-            (region_of[region.name], condition_of[condition], item_of[item], region.first, region.end)
+            (region_of[region.name], condition_of[condition], item_of[item], regions[0].first, region.first, region.end)
             for item, condition, regions in zip(stimuli.items, stimuli.conditions, stimuli.regions, strict=True)
             for region in regions
             if region.text
         ]
-        *cells, firsts, ends = np.array(sentences).T
+        *cells, starts, firsts, ends = np.array(sentences).T
         index = np.ravel_multi_index(tuple(cells), shape)
-        counts = np.bincount(index, minlength=math.prod(shape))
 
-        means = {}
+        def cell_means(of_sentences: Sequence[float]) -> Numbers:
+            """Return the means over the sentences of each cell that have a value, NaN without one."""
+            values = np.array(of_sentences, float)
+            has_value = np.isfinite(values)
+            counts = np.bincount(index[has_value], minlength=math.prod(shape))
+            totals = np.bincount(index[has_value], values[has_value], minlength=math.prod(shape))
+            return np.where(counts > 0, totals / np.maximum(counts, 1), np.nan).reshape(shape)
+
+        values, unknown = dict[str, dict[str, Numbers]](), dict[str, Flags]()
         for model, scores in self.scores.items():
-            bits = np.nan_to_num(scores.surprisal)
-            sums = [bits[first:end].sum() for first, end in zip(firsts, ends, strict=True)]
-            totals = np.bincount(index, sums, minlength=math.prod(shape))
-            means[model] = np.where(counts > 0, totals / np.maximum(counts, 1), np.nan).reshape(shape)
-        return means
+            of_words = {"surprisal": np.nan_to_num(scores.surprisal), **scores.measures}
+            values[model] = {
+                measure: cell_means(
+                    [combined(measure, words[first:end]) for first, end in zip(firsts, ends, strict=True)]
+                )
+                for measure, words in of_words.items()
+            }
+            is_unknown = scores.is_read & ~scores.known
+            has_unknown = [float(is_unknown[start:end].any()) for start, end in zip(starts, ends, strict=True)]
+            unknown[model] = cell_means(has_unknown) > 0
+        excluding = frozenset(self.labels if self.critical is None else [self.critical])
+        return ItemDesign(values, unknown, axes[0], conditions, stimuli.factors, excluding, self.coding)
 
-    @cached_property
+    @property
     def sizes(self) -> dict[str, dict[str, int]]:
         """The number of items of each region and condition."""
-        return self._by_region(next(iter(self._by_item.values())), len)
+        first = next(iter(self.scores))
+        return self._of_all_items(first, lambda cell: cell.n_items)
 
-    @cached_property
+    @property
     def means(self) -> dict[str, dict[str, dict[str, Interval]]]:
         """The mean surprisal of each model, region and condition over items."""
-        return {model: self._by_region(bits, mean_interval) for model, bits in self._by_item.items()}
+        return {model: self._of_all_items(model, lambda cell: cell.mean) for model in self.scores}
 
-    @cached_property
+    @property
     def differences(self) -> dict[str, dict[str, dict[str, Interval]]]:
         """The mean difference to the first condition, over the items that have both."""
-        differences = {}
-        for model, bits in self._by_item.items():
-            minus_first = bits - bits[:, :1]
-            minus_first[:, 0] = np.nan  # the first condition itself
-            differences[model] = self._by_region(minus_first, mean_interval)
-        return differences
+        return {model: self._of_all_items(model, lambda cell: cell.difference) for model in self.scores}
 
-    def _by_region(self, values: Numbers, of_items: Callable[[Numbers], Value]) -> dict[str, dict[str, Value]]:
-        """Return a function of the values of the items of each region and condition that have any.
-
-        Args:
-            values: (R, C, I), NaN for an item without a value.
-            of_items: the function.
-        """
-        conditions = list(dict.fromkeys(self.stimuli.conditions))
-        return {
-            region: {
-                condition: of_items(row[~np.isnan(row)])
-                for condition, row in zip(conditions, rows, strict=True)
-                if not np.isnan(row).all()
-            }
-            for region, rows in zip(self.labels, values, strict=True)
-        }
+    def _of_all_items(self, model: str, of: Callable[[ItemCell], Value | None]) -> dict[str, dict[str, Value]]:
+        """Return a value of each region and condition that has one, of the surprisals of all items."""
+        found: dict[str, dict[str, Value]] = {region: {} for region in self.labels}
+        for cell in self.design.cells:
+            value = of(cell) if (cell.model, cell.measure, cell.words) == (model, "surprisal", "all") else None
+            if value is not None:
+                found[cell.region][cell.condition] = value
+        return found
 
     def _unknown(self, model: str) -> dict[str, list[str]]:
-        """Return the unknown words of each item in the critical region, or in all regions."""
+        """Return the unknown words of each item up to the end of the critical region, or in all regions."""
         scores, found = self.scores[model], dict[str, list[str]]()
         is_unknown = scores.is_read & ~scores.known
         for item, regions in zip(self.stimuli.items, self.stimuli.regions, strict=True):
-            asked = [region for region in regions if self.critical in (None, region.name)]
-            places = (place for region in asked for place in range(region.first, region.end) if is_unknown[place])
-            if unknown := [self.stimuli.words.words[place] for place in places]:
+            ends = [region.end for region in regions if self.critical in (None, region.name)]
+            places = range(regions[0].first, ends[-1] if ends else regions[0].first)
+            if unknown := [self.stimuli.words.words[place] for place in places if is_unknown[place]]:
                 found.setdefault(item, []).extend(unknown)
         return {item: list(dict.fromkeys(words)) for item, words in found.items()}
 
@@ -258,30 +280,33 @@ class ItemsReport(HasReport):
         lines = self._uneven()
         for model in self.scores:
             if unknown := self._unknown(model):
-                place = "" if self.critical is None else f" in region {self.critical}"
+                place = "" if self.critical is None else f" in region {self.critical} or before it"
                 examples = [f"item {item}: {', '.join(words)}" for item, words in list(unknown.items())[:_EXAMPLES]]
                 more = "; ..." if len(unknown) > _EXAMPLES else ""
                 lines.append(
                     f"{model}: unknown words{place} in {len(unknown):,} of {items:,} items"
                     f" ({len(unknown) / items:.0%}): {'; '.join(examples)}{more}. The surprisal of an unknown word is"
-                    " not informative"
+                    " not informative, and that of later words depends on it"
                 )
             if alike := self._alike(model):
                 lines.append(
                     f"{model}: cannot distinguish sentences of {len(alike):,} of {items:,} items, which differ only in"
-                    f" what it does not read or know, such as those of item {alike[0]}"
+                    f" what it does not read or know, such as {self._differing(alike[0], model)} in item {alike[0]}"
                 )
         return lines
 
     def _uneven(self) -> list[str]:
         """Return lines on sentences with fewer regions or without a region, and on items without a condition."""
         lines, numbers = [], list(map(len, self.stimuli.regions))
-        if len(set(numbers)) > 1 and not self.stimuli.are_words:
-            fewest, most = (numbers.index(extreme(numbers)) for extreme in (min, max))
+        are_numbered = all(
+            region.name == str(place) for one in self.stimuli.regions for place, region in enumerate(one, 1)
+        )
+        if len(set(numbers)) > 1 and are_numbered and not self.stimuli.are_words:
+            fewest, most = (self.stimuli.regions[numbers.index(extreme(numbers))] for extreme in (min, max))
             place = self.stimuli.words.table.place
             lines.append(
-                f"sentences have different numbers of regions: {numbers[fewest]} in {place(fewest)}, {numbers[most]} in"
-                f" {place(most)}. Regions with the same number are compared"
+                f"sentences have different numbers of regions: {len(fewest)} in {place(fewest[0].row)}, {len(most)} in"
+                f" {place(most[0].row)}. Regions with the same number are compared"
             )
         empty = [
             item
@@ -302,7 +327,8 @@ class ItemsReport(HasReport):
             if lacking:
                 shown = ", ".join(lacking[:_EXAMPLES]) + (", ..." if len(lacking) > _EXAMPLES else "")
                 lines.append(
-                    f"condition {one}: missing in {len(lacking):,} items ({shown}), which are not in the differences"
+                    f"condition {self.stimuli.label(one)}: missing in {len(lacking):,} items ({shown}), which are in"
+                    " neither the differences nor the contrasts"
                 )
         return lines
 
@@ -310,10 +336,24 @@ class ItemsReport(HasReport):
         """Return the items with several sentences that differ as written, but not as the model reads them."""
         words, tokens = self.stimuli.words, self.scores[model].tokens
         found: dict[tuple[str, str], set[str]] = {}
-        for item, (first, end) in zip(self.stimuli.items, words.spans(words.rows), strict=True):
+        for item, (first, end) in zip(self.stimuli.items, words.spans(words.sentences), strict=True):
             read = " ".join(filter(None, tokens[first:end]))
             found.setdefault((item, read), set()).add(" ".join(words.words[first:end]))
         return list(dict.fromkeys(item for (item, _), written in found.items() if len(written) > 1))
+
+    def _differing(self, item: str, model: str) -> str:
+        """Return the first two different words of an item's sentences that a model reads in the same way."""
+        words, tokens = self.stimuli.words, self.scores[model].tokens
+        sentences = [
+            (" ".join(filter(None, tokens[first:end])), words.words[first:end])
+            for own, (first, end) in zip(self.stimuli.items, words.spans(words.sentences), strict=True)
+            if own == item
+        ]
+        for (read, one), (other_read, other) in combinations(sentences, 2):
+            if read == other_read and one != other:
+                pairs = zip_longest(one, other, fillvalue="")
+                return next(f"{first!r} and {second!r}" for first, second in pairs if first != second)
+        raise AssertionError("no two sentences of the item are read in the same way")
 
     def plot(self, ax: Axes | Sequence[Axes] | None = None) -> Plot:
         """Return the mean surprisals by region and condition with 95% intervals, a panel for each model.
@@ -339,7 +379,11 @@ def evaluate_items(
     condition: str | Sequence[str] = "condition",
     regions: str | Sequence[str] = (),
     separator: str | None = None,
+    region_rows: str | None = None,
     critical: str | None = None,
+    baseline: str | None = None,
+    contrast: Coding = "treatment",
+    measures: Sequence[Measure] = (),
     frequencies: FrequencySource | None = None,
     spillover: int = 0,
     punctuation: Punctuation = "auto",
@@ -357,7 +401,13 @@ def evaluate_items(
         condition: the column of conditions, or several.
         regions: columns with the regions, instead of `column`.
         separator: the sign between the regions of a sentence, by default "|"; without it, each word is a region.
-        critical: the region whose unknown words are reported, see `StimulusRegion`; None: all.
+        region_rows: the column with the name of the region in each row, if each row is a region, not a sentence.
+        critical: the region that the question is about, see `StimulusRegion`: unknown words in it or before it are
+            reported, and means without their items; None: all regions.
+        baseline: the condition with which others are compared, such as "sg / sg"; None: the first one.
+        contrast: how a factor with more than two levels is compared: each other level with the first one ("treatment"),
+            or with the level before it ("successive").
+        measures: what is measured in addition to surprisal, see `LanguageModel.surprisal`.
         frequencies: see `syntaxlm.Frequencies.read`; None: no log frequency.
         spillover: number of words before each region whose values are columns.
         punctuation: how punctuation marks are split off before a model reads the text, see `TextOptions`.
@@ -378,17 +428,27 @@ def evaluate_items(
         stimuli = table
     else:
         check_table(table, "table")
-        check_names(column=column, item=item, separator=separator)
+        check_names(column=column, item=item, separator=separator, region_rows=region_rows, baseline=baseline)
         conditions = names_of(condition, "condition")
         columns = names_of(regions, "regions")
-        stimuli = Stimuli.read(table, column, item=item, condition=conditions, regions=columns, separator=separator)
+        stimuli = Stimuli.read(
+            table, column, item=item, condition=conditions, regions=columns, separator=separator,
+            region_rows=region_rows, baseline=baseline,
+        )  # fmt: skip
     if critical is not None and critical not in stimuli.region_names:
         names = listed(stimuli.region_names)
         raise InputError(f"critical: found {critical!r}; expected the name of a region, a string: {names}")
     counts = None if frequencies is None else Frequencies.read(frequencies)
-    options = ScoreOptions(punctuation=style.punctuation, contractions=style.contractions)
-    scores = {name: score_words(bundle, stimuli.words, options, name) for name, bundle in named.items()}
-    return ItemsReport(stimuli, scores, counts, spillover, critical)
+    if contrast not in get_args(Coding):
+        raise InputError(f"contrast: found {contrast!r}; expected one of {', '.join(get_args(Coding))}")
+    options = ScoreOptions(measures=measures, punctuation=style.punctuation, contractions=style.contractions)
+    scores = {name: score_words(bundle, stimuli.words, options, name, _rows_of) for name, bundle in named.items()}
+    return ItemsReport(stimuli, scores, counts, spillover, critical, tuple(options.measures), contrast)
+
+
+def _rows_of(bundle: ModelBundle, options: ScoreOptions) -> LineScorer:
+    """Return a function that scores lines, also with measures of trees."""
+    return partial(word_measures, bundle, options=options)
 
 
 def _number(value: float, name: str) -> float | None:

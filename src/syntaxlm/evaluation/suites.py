@@ -366,6 +366,8 @@ def evaluate_suites(
     files: str | Path | Sequence[str | Path],
     *,
     predictions: str | Sequence[str] = (),
+    condition: str | Sequence[str] = (),
+    regions: str | Sequence[str] = (),
     punctuation: Punctuation = "auto",
     contractions: Contractions = "auto",
 ) -> SuitesReport:
@@ -377,6 +379,9 @@ def evaluate_suites(
         models: one model, or several by name.
         files: JSON files of SyntaxGym, tables (.csv, .tsv), or folders of JSON files.
         predictions: formulas of the predictions of tables, such as "(2;%plural%) < (2;%singular%)".
+        condition: the column of conditions of tables, by default "condition"; or several, whose levels are joined in
+            formulas: "(2;%sg / pl%)".
+        regions: the columns of the regions of tables, in order; by default all other columns.
         punctuation: how punctuation marks are split off before a model reads the text, see `TextOptions`.
         contractions: how contractions are split before a model reads the text, see `TextOptions`.
 
@@ -390,7 +395,8 @@ def evaluate_suites(
     """
     named, paths = models_by_name(models), files_of(files, "files")
     options = TextOptions(punctuation=punctuation, contractions=contractions)
-    suites = read_suites(paths, names_of(predictions, "predictions"))
+    columns = names_of(condition, "condition"), names_of(regions, "regions")
+    suites = read_suites(paths, names_of(predictions, "predictions"), *columns)
     scores = [score_suites(bundle, suites, options, name) for name, bundle in named.items()]
     return SuitesReport(tuple(suites), tuple(scores), tuple(map(str, paths)), options)
 

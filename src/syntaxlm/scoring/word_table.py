@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 import warnings
 from bisect import bisect_right
@@ -27,6 +26,7 @@ from syntaxlm.models.abilities import ScoresTokens
 from syntaxlm.reports.report import HasRows
 from syntaxlm.reports.tables import Column, Columns
 from syntaxlm.scoring.options import BELIEF_MEASURES, MOST_SPILLOVER, TREE_MEASURES, Context, Measure, ScoreOptions
+from syntaxlm.scoring.regions import combined
 from syntaxlm.scoring.surprisal import WordSurprisal, surprisals_of
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.doubts import warn_of_doubts
@@ -40,9 +40,6 @@ LONGEST = 100  # words of a sentence for models of whole sentences, whose time g
 _NAMED = 10  # unknown words in a summary
 FEW_FREQUENT = 0.5  # share of the displayed words that a frequency list should have
 _INTEGER_COLUMNS = re.compile(r"(previous_)?(length|tokens|rank|constituents_ended|depth|distance)(_.*)?")
-# Of a displayed word with several words, a measure is that of the first or last; others are summed.
-_OF_FIRST = frozenset(["entropy", "rank", "depth", "distance", "expected_depth", "low_attachment"])
-_OF_LAST = frozenset(["prefix_surprisal", "expected_open", "derivation_entropy"])
 _BREAKS = (",", ";", ":", "—", "--", ")")  # a long sentence is split after a word that ends in one of these
 
 
@@ -173,17 +170,8 @@ def score_words(
         token_counts,
         carries,
         long_sentences,
-        {measure: np.array([_joined(measure, row) for row in values]) for measure, values in measures.items()},
+        {measure: np.array([combined(measure, row) for row in values]) for measure, values in measures.items()},
     )
-
-
-def _joined(measure: str, values: Sequence[float]) -> float:
-    """Return a measure of a displayed word from its values of the words in it; NaN without values."""
-    if not values:
-        return math.nan
-    if measure in _OF_LAST:
-        return float(values[-1])
-    return float(values[0] if measure in _OF_FIRST else sum(values))
 
 
 def score_words_with_measures(

@@ -51,6 +51,36 @@ def mean_interval(values: Numbers, units: Integers | None = None) -> Interval:
     return Interval(mean, mean - reach, mean + reach)
 
 
+def intervals_within_units(values: Numbers) -> list[Interval]:
+    """Return the mean of each condition with its 95% interval within units, such as items (Cousineau 2005, Morey 2008).
+
+    Each value is reduced by the mean of its unit, and the variance is multiplied by C / (C - 1). So the interval does
+    not contain what all conditions of a unit have in common, which no difference between conditions depends on.
+
+    Args:
+        values: (C, n) of conditions and units; NaN for missing values, and at least one value of each condition. A unit
+            without one of them counts in the means only.
+
+    Returns:
+        The intervals, NaN for fewer than two units with all conditions. With one condition, those of `mean_interval`.
+    """
+    count = len(values)
+    if count == 1:
+        return [mean_interval(values[0][~np.isnan(values[0])])]
+
+    means = np.nanmean(values, 1)
+    complete = values[:, ~np.isnan(values).any(0)]
+    units = complete.shape[1]
+    if units < 2:
+        return [Interval(float(mean), math.nan, math.nan) for mean in means]
+
+    centred = complete - complete.mean(0)
+    errors = centred.std(1, ddof=1) * math.sqrt(count / (count - 1) / units)
+    reaches = t_quantile(units - 1) * errors
+    ends = (means, means - reaches, means + reaches)
+    return [Interval(*three) for three in zip(*(each.tolist() for each in ends), strict=True)]
+
+
 @lru_cache(maxsize=2**12)
 def t_quantile(degrees: int, confidence: float = CONFIDENCE) -> float:
     """Return the t for which a value of Student's t distribution is between -t and t with a probability.
@@ -74,3 +104,28 @@ def t_quantile(degrees: int, confidence: float = CONFIDENCE) -> float:
             probability = 2 / math.pi * (angle + probability * cosine * (degrees > 1))
         low, high = (angle, high) if probability < confidence else (low, angle)
     return math.sqrt(degrees) * math.tan(low)
+
+
+def t_p_value(t: float, degrees: int) -> float:
+    """Return the probability of a value at least as far from 0 as t under Student's t distribution.
+
+    With t = sqrt(degrees) / tan(angle), it is proportional to the integral of sin(x)^(degrees - 1) from 0 to the angle,
+    which is computed by Gauss's quadrature over the part that is not negligible, so small values are exact, too.
+
+    Args:
+        t: a finite number.
+        degrees: degrees of freedom, at least 1.
+    """
+    angle = math.atan2(math.sqrt(degrees), abs(t))
+    begin = max(0.0, angle - 40 / math.sqrt(degrees))  # 40 standard deviations at t = 0
+    nodes, weights = _quadrature()
+    places = begin + (angle - begin) * (nodes + 1) / 2
+    integral = (angle - begin) / 2 * float(weights @ np.sin(places) ** (degrees - 1))
+    factor = math.exp(math.lgamma((degrees + 1) / 2) - math.lgamma(degrees / 2))
+    return min(1.0, 2 / math.sqrt(math.pi) * factor * integral)
+
+
+@lru_cache(maxsize=1)
+def _quadrature() -> tuple[Numbers, Numbers]:
+    """Return the nodes and weights of Gauss's quadrature from -1 to 1."""
+    return np.polynomial.legendre.leggauss(200)
