@@ -1,24 +1,31 @@
 """Pictures of README and the pages: `python -m laboratory.pages.pictures` writes them into docs/images.
 
 seeds.svg: F1 of every seed on the WSJ sample. trees-as-signal.svg: perplexity with trees in training. Both are
-drawn from the stored results. one-sentence.svg: a sentence as the web app of `syntaxlm serve` draws it.
+drawn from the stored results. one-sentence.svg: a sentence as the web app of `syntaxlm serve` draws it. beliefs.svg
+and beliefs-while.svg: garden paths, as `syntaxlm draw en --beliefs` draws them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 
 from laboratory.pages import signal
 from laboratory.pages.stored_results import all_parsed, baselines, of_baseline, parsed, trees
 from syntaxlm.api.model import load
+from syntaxlm.drawing.beliefs import beliefs_picture
 from syntaxlm.drawing.plots import FAINT, INK, Plot, label_axes, line_style, new_plot
 from syntaxlm.drawing.svg import Picture
+from syntaxlm.parsing.analysis import beliefs_of
+from syntaxlm.parsing.options import ParseOptions
 from syntaxlm.serve.pictures import sentence_picture
 
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
 SENTENCE = "The keys to the cabinet are on the table."
+GARDEN_PATH = "The student knew the answer was wrong."
+SECOND_GARDEN_PATH = "While the man hunted the deer ran into the woods."
 
 _ROWS = [  # model, experiment, run, decoder
     ("SN-PCFG, mbr", "simple-pcfg-ptb", "", "mbr"),
@@ -36,6 +43,10 @@ def one_sentence() -> Picture:
     picture = sentence_picture(nlp.parse(SENTENCE), nlp.surprisal(SENTENCE))
     assert picture is not None
     return picture
+
+
+def beliefs(sentence: str) -> Picture:
+    return beliefs_picture(beliefs_of(load("en"), "en", sentence, ParseOptions()))
 
 
 def dot_plot(
@@ -110,7 +121,13 @@ def levels() -> dict[str, float]:
     return {name: 100 * value for name, value in values.items()}
 
 
-PICTURES = {"seeds.svg": seeds, "trees-as-signal.svg": trees_as_signal, "one-sentence.svg": one_sentence}
+PICTURES = {
+    "seeds.svg": seeds,
+    "trees-as-signal.svg": trees_as_signal,
+    "one-sentence.svg": one_sentence,
+    "beliefs.svg": partial(beliefs, GARDEN_PATH),
+    "beliefs-while.svg": partial(beliefs, SECOND_GARDEN_PATH),
+}
 
 
 def main() -> None:
