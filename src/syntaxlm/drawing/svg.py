@@ -324,7 +324,7 @@ def style_sheet(theme: Theme = "auto") -> str:
     """Return colours and text sizes of all roles, as rules that only apply inside these pictures."""
     if theme != "auto":
         return _rules(dark=theme == "dark")
-    return f"{_rules(dark=False)}@media (prefers-color-scheme:dark){{{_rules(dark=True)}}}"
+    return f"{_rules(dark=False)}@media screen and (prefers-color-scheme:dark){{{_rules(dark=True)}}}"
 
 
 @cache
