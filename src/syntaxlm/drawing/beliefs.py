@@ -129,7 +129,7 @@ def beliefs_picture(beliefs: SentenceBeliefs) -> Picture:
     foot += 1.5 * ROW_GAP
     elements += [f'<g transform="translate(0 {svg.number(foot)})">{"".join(legend)}</g>']
     title = f"Beliefs after each word: {' '.join(beliefs.words)}"
-    return Picture(width, foot + 40 + MARGIN, tuple(elements), title, _description(beliefs))
+    return Picture(width, foot + 54 + MARGIN, tuple(elements), title, _description(beliefs))
 
 
 def _believed(beliefs: SentenceBeliefs, row: int) -> Iterator[_Belief]:
@@ -233,21 +233,23 @@ def _legend(beliefs: SentenceBeliefs) -> tuple[list[str], float]:
     samples = (
         ("cell", False, "has ended"),
         ("cell", True, "has begun, ends later"),
-        ("rose", False, f"higher by {100 * CHANGE:.0f} or more than before the word"),
-        ("fell", False, "lower"),
+        ("rose", False, f"rose by {100 * CHANGE:.0f} or more"),
+        ("fell", False, "fell"),
     )
     texts = [name for _, _, name in samples]
-    source = (
-        f"Constituents with their probability in percent, from {100 * SHOWN:.0f}. Measures in bits. {beliefs.model}."
+    notes = (
+        f"Constituents of a probability from {100 * SHOWN:.0f}%, with their percentage. Measures in bits.",
+        f"{beliefs.model}.",
     )
-    length = sum(text_width(text, TEXT_SIZES["note"]) + 56 for text in texts)
-    width = max(length, text_width(source, TEXT_SIZES["note"])) + 2 * MARGIN
+    length = sum(text_width(text, TEXT_SIZES["note"]) + 50 for text in texts)
+    width = max(length, *(text_width(note, TEXT_SIZES["note"]) for note in notes)) + 2 * MARGIN
     drawn = _Drawn((), width, mirrored)
-    x, parts = MARGIN, [drawn.text(MARGIN, 32, source, "note")]
+    parts = [drawn.text(MARGIN, 32 + 18 * line, note, "note") for line, note in enumerate(notes)]
+    x = MARGIN
     for role, is_open, text in samples:
         parts.append(drawn.bar(x, x + 22, 0, role, is_open, 0.5))
         parts.append(drawn.text(x + 34, 11, text, "note"))
-        x += text_width(text, TEXT_SIZES["note"]) + 56
+        x += text_width(text, TEXT_SIZES["note"]) + 50
     return parts, width
 
 
