@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from syntaxlm.drawing.plots import CHARACTER, Plot, draw_bars, label_axes, new_plot
@@ -60,7 +61,7 @@ def _wrapped(words: Words) -> list[Words]:
     """Return the words in rows of nearly the same length."""
     rows = max(1, math.ceil(len(words) / ROW_WORDS))
     ends = [round(len(words) * row / rows) for row in range(rows + 1)]
-    return [words[start:end] for start, end in zip(ends, ends[1:], strict=False)]
+    return [words[start:end] for start, end in pairwise(ends)]
 
 
 def _name(word: DrawableSurprisal) -> str:
