@@ -39,6 +39,7 @@ SINGLE, PANEL, REGION = 2.1, 1.55, 1.0  # inches: widths of the only panel, of o
 AXIS, LEGEND = 0.6, 1.1  # inches: left and right of the panels
 LINE = 0.16  # inches: height of a line of text
 NAMES = 1.8  # inches: of contrasts, left of the panels
+PADDING = 0.07  # inches: around panels
 HEADROOM = 1.15  # of the scale, to the longest range of values
 
 
@@ -303,7 +304,10 @@ def _equal_scales(panels: Sequence[Axes], ranges: Sequence[Sequence[float]]) -> 
 def _finish(
     plot: Plot, drawn: PlottedDesign, handles: Mapping[str, Artist], factors: Sequence[str], caption: str
 ) -> None:
-    """Add a legend of several lines, whose title is what distinguishes them, and the caption."""
+    """Add a legend of several lines, whose title is what distinguishes them, the caption, and margins."""
     if len(handles) > 1:
         plot.add_legend(handles, BETWEEN.join(factors))
     plot.add_note(caption)
+    engine = plot.figure.get_layout_engine() if plot.is_own else None
+    if engine is not None:
+        engine.set(w_pad=PADDING, h_pad=PADDING)

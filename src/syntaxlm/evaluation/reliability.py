@@ -91,6 +91,8 @@ class Reliability:
         plot.add_legend(draw_lines(plot.axes[0], perfect | series))
         plot.axes[0].set_xlim(left=0)
         label_axes(plot.axes[0], "probability", "share that is correct")
+        sizes = (sum(bin.size for bin in bins) for bins in (self.constituents, self.sentences))
+        plot.add_note("{:,} constituents and {:,} sentences, in bins by probability.".format(*sizes))
         return plot
 
 

@@ -203,7 +203,10 @@ def maps_of(bundle: ModelBundle, tokens: Sequence[str]) -> SentenceMaps:
 
 
 def beliefs_of(
-    bundle: ModelBundle, name: str, sentence: str | Sequence[str], options: ParseOptions = ParseOptions(**AS_WRITTEN)
+    bundle: ModelBundle,
+    name: str,
+    sentence: str | Sequence[str] | Tree,
+    options: ParseOptions = ParseOptions(**AS_WRITTEN),
 ) -> SentenceBeliefs:
     """Return what a model believes about the tree after each word of a sentence.
 
@@ -212,7 +215,7 @@ def beliefs_of(
     Args:
         bundle: the model.
         name: its name.
-        sentence: text, or words.
+        sentence: text, words, or a tree, as for `analyse`.
         options: as for `analyse`.
 
     Raises:
