@@ -126,7 +126,8 @@ class Plot(Saved):
         parent = self.figure if self.is_own else self.axes[-1]
         legend = parent.legend(list(handles.values()), names, frameon=False, labelcolor=INK, fontsize=9, **place)
         if title:
-            legend.set_title(visible(title), {"size": 9})
+            legend.set_title(visible(title))
+            legend.get_title().set_fontsize(9)
             legend.set_alignment("left")
             legend.get_title().set_color(INK)
         for text in (*legend.get_texts(), legend.get_title()):

@@ -110,7 +110,7 @@ def _style(ax: Axes) -> None:
     ax.set_axisbelow(True)
 
 
-def label_axes(ax: Axes, x_label: str = "", y_label: str = "", title: str = "", bold: bool = True) -> None:
+def label_axes(ax: Axes, x_label: str = "", y_label: str = "", title: str = "", *, bold: bool = True) -> None:
     """Write the names of both axes and the panel's title, none of which is mathematics."""
     ax.set_xlabel(x_label, color=INK, fontsize=10, parse_math=False)
     ax.set_ylabel(y_label, color=INK, fontsize=10, parse_math=False)

@@ -44,13 +44,15 @@ def plot_surprisals(sentences: Sequence[Words], ax: Axes | Sequence[Axes] | None
     height = HEIGHT if len(rows) == 1 else ROW_HEIGHT * len(rows)
     plot = new_plot("Surprisal", ax, len(rows), len(rows), (max(3.4, AXIS + column * most), height))
 
+    from matplotlib.ticker import MaxNLocator
+
     highest = max((word.surprisal or 0.0 for row in rows for word in row), default=0.0)
     for row, panel in zip(rows, plot.axes, strict=True):
         bits = [math.nan if word.surprisal is None else word.surprisal for word in row]
         unknown = [place for place, word in enumerate(row) if word.in_vocabulary is False]
         draw_bars(panel, list(map(_name, row)), {"surprisal": bits}, unknown, column if plot.is_own else None, 1)
         label_axes(panel, "", "surprisal in bits")
-        panel.yaxis.get_major_locator().set_params(integer=True)
+        panel.yaxis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 5, 10], integer=True))
         panel.set(xlim=(-0.6, most - 0.4), ylim=(0, HEADROOM * highest or 1))
     if any(word.in_vocabulary is False for row in rows for word in row):
         plot.add_note("Pale bars and words in italics: not in the model's vocabulary.")

@@ -166,7 +166,7 @@ def plot_means(drawn: PlottedDesign, ax: Axes | Sequence[Axes] | None = None) ->
             unit = f"{visible(model)}\n{drawn.unit}"
         x_label = drawn.factors[-1] if place >= len(panels) - columns else ""
         is_critical = not is_single and region == drawn.critical
-        label_axes(panel, visible(x_label), unit if place % columns == 0 else "", heading, is_critical)
+        label_axes(panel, visible(x_label), unit if place % columns == 0 else "", heading, bold=is_critical)
 
     _equal_scales(plot.axes, ranges)
     meaning = "Points are means of {items}, bars 95% within-item intervals (Cousineau-Morey, t)."
@@ -215,7 +215,7 @@ def plot_contrasts(drawn: PlottedDesign, ax: Axes | Sequence[Axes] | None = None
         panel.tick_params(axis="y", length=0)
         heading = drawn.heading(region)
         unit = drawn.measure_name if drawn.measure in NOT_BITS else "bits"
-        label_axes(panel, unit, "", heading, columns > 1 and region == drawn.critical)
+        label_axes(panel, unit, "", heading, bold=columns > 1 and region == drawn.critical)
 
     plot.axes[0].set_ylim(len(names) - 0.5, -0.5)  # the first contrast is at the top
     meaning = f"Points are mean contrasts of {drawn.measure_name}, {{items}}; bars are 95% intervals over items (t)."
@@ -308,6 +308,7 @@ def _finish(
     if len(handles) > 1:
         plot.add_legend(handles, BETWEEN.join(factors))
     plot.add_note(caption)
-    engine = plot.figure.get_layout_engine() if plot.is_own else None
-    if engine is not None:
-        engine.set(w_pad=PADDING, h_pad=PADDING)
+    if plot.is_own:
+        from matplotlib.layout_engine import ConstrainedLayoutEngine
+
+        plot.figure.set_layout_engine(ConstrainedLayoutEngine(w_pad=PADDING, h_pad=PADDING))
