@@ -4,6 +4,7 @@ seeds.svg: F1 of every seed on the WSJ sample. trees-as-signal.svg: perplexity w
 drawn from the stored results. one-sentence.svg: a sentence as the web app of `syntaxlm serve` draws it. beliefs.svg
 and beliefs-while.svg: garden paths, as `syntaxlm draw en --beliefs` draws them. garden-paths.svg,
 garden-paths-verb.svg, garden-paths-contrasts.svg and surprisal-bars.svg: the plots of docs/guides/figures.md.
+attraction.svg: that of docs/tutorials/attraction.md.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from syntaxlm.serve.pictures import sentence_picture
 
 DOCS = Path(__file__).parents[2] / "docs"
 IMAGES = DOCS / "images"
-STIMULI = DOCS / "examples" / "garden-paths.csv"
+EXAMPLES = DOCS / "examples"
 SENTENCE = "The keys to the cabinet are on the table."
 GARDEN_PATH = "The student knew the answer was wrong."
 WORDS = "While the girl read the letter slipped from her hands."
@@ -59,8 +60,16 @@ def garden_paths(kind: PictureKind = "points", regions: Sequence[str] = (), also
     """The stimuli of the tutorial."""
     models = {name: load(name) for name in ("en", *also)}
     columns = ["clause", "noun", "main_verb", "rest"]
-    report = evaluate_items(models, STIMULI, condition=["verb_type", "comma"], regions=columns, critical="main_verb")
+    report = evaluate_items(
+        models, EXAMPLES / "garden-paths.csv", condition=["verb_type", "comma"], regions=columns, critical="main_verb"
+    )
     return report.plot(kind=kind, regions=regions)
+
+
+def attraction() -> Plot:
+    regions = ["subject", "modifier", "verb", "rest"]
+    table = EXAMPLES / "attraction.csv"
+    return evaluate_items(load("en"), table, condition=["head", "attractor"], regions=regions).plot()
 
 
 def dot_plot(
@@ -144,6 +153,7 @@ PICTURES: Mapping[str, Callable[[], Picture | Plot]] = {
     "garden-paths.svg": garden_paths,
     "garden-paths-verb.svg": partial(garden_paths, regions=["main_verb"]),
     "garden-paths-contrasts.svg": partial(garden_paths, "contrasts", ["main_verb"], ["en-fast"]),
+    "attraction.svg": attraction,
     "surprisal-bars.svg": lambda: load("en").surprisal(WORDS).plot(),
 }
 

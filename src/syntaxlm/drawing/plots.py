@@ -116,7 +116,8 @@ def label_axes(ax: Axes, x_label: str = "", y_label: str = "", title: str = "", 
     ax.set_ylabel(y_label, color=INK, fontsize=10, parse_math=False)
     if title:
         weight = "bold" if bold else "normal"
-        ax.set_title(visible(title), color=INK, fontsize=10, fontweight=weight, loc="left", parse_math=False)
+        lines = "\n".join(map(visible, title.split("\n")))
+        ax.set_title(lines, color=INK, fontsize=10, fontweight=weight, loc="left", parse_math=False)
 
 
 def scale_by_factors(ax: Axes, side: Literal["x", "y"]) -> None:

@@ -81,7 +81,10 @@ class PlottedDesign:
     def heading(self, region: str) -> str:
         """Return the name of a region, and its words."""
         name = f"region {region}" if region.isdigit() else region
-        return "\n".join(map(visible, [name, *textwrap.wrap(self.texts[region], LABEL_WIDTH)]))
+        together = [f"{name}: {self.texts[region]}"]
+        is_short = self.texts[region] and len(together[0]) <= LABEL_WIDTH
+        lines = together if is_short else [name, *textwrap.wrap(self.texts[region], LABEL_WIDTH)]
+        return "\n".join(map(visible, lines))
 
     def cells(self, model: str, region: str) -> dict[Levels, ItemCell]:
         """Return the cells of a region by their levels."""
