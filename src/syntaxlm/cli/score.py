@@ -340,9 +340,10 @@ def items(
         table, column, item=item, condition=condition or ("condition",), regions=regions, separator=separator,
         region_rows=region_rows, baseline=baseline,
     )  # fmt: skip
-    if drawn.picture is not None and picture_kind == "points":
-        check_plotted_conditions(stimuli.levels_by_condition.values())
     check_plotted_regions(picture_regions, stimuli.region_names)
+    if drawn.picture is not None and picture_kind == "points":
+        count = len(picture_regions or stimuli.region_names)
+        check_plotted_conditions(list(stimuli.levels_by_condition.values()), count)
     report = evaluate_items(
         models.load_all(), stimuli, critical=critical, contrast=contrast, measures=measures,
         frequencies=frequencies.read_if_given(), spillover=spillover, **vars(style),

@@ -111,9 +111,20 @@ class PlottedDesign:
         return f"{names}: {', '.join(self.models)}. {meaning.format(items=items)}"
 
 
-def check_plotted_conditions(conditions: Iterable[Levels]) -> None:
-    """Raise InputError for more conditions than a plot of points can tell apart."""
-    _styles(list(conditions))
+def check_plotted_conditions(conditions: Sequence[Levels], regions: int) -> None:
+    """Raise InputError for more conditions than a plot of points of some regions can tell apart."""
+    if not _share_panel(conditions, regions):
+        _styles(conditions)
+    elif len(conditions) > len(SERIES):
+        raise InputError(
+            f"found {len(conditions):,} conditions; expected at most {len(SERIES)} in a picture of these regions."
+            " Choose one region, which may have more conditions"
+        )
+
+
+def _share_panel(conditions: Sequence[Levels], regions: int) -> bool:
+    """Return whether all regions are in one panel, with a line through them for each condition."""
+    return regions > MOST_PANELS or (regions > 1 and len(conditions[0]) == 1)
 
 
 def check_plotted_regions(regions: Sequence[str], names: Sequence[str]) -> None:
@@ -139,7 +150,8 @@ def plot_means(drawn: PlottedDesign, ax: Axes | Sequence[Axes] | None = None) ->
     """
     conditions = list(drawn.design.conditions.values())
     is_single = len(drawn.regions) == 1
-    if (len(drawn.factors) == 1 and not is_single) or len(drawn.regions) > MOST_PANELS:
+    check_plotted_conditions(conditions, len(drawn.regions))
+    if _share_panel(conditions, len(drawn.regions)):
         return _plot_regions(drawn, conditions, ax)
 
     # One row of panels for each model; a single region has a column for each model instead.
