@@ -1,24 +1,38 @@
 """Pictures of README and the pages: `python -m laboratory.pages.pictures` writes them into docs/images.
 
 seeds.svg: F1 of every seed on the WSJ sample. trees-as-signal.svg: perplexity with trees in training. Both are
-drawn from the stored results. one-sentence.svg: a sentence as the web app of `syntaxlm serve` draws it.
+drawn from the stored results. one-sentence.svg: a sentence as the web app of `syntaxlm serve` draws it. beliefs.svg
+and beliefs-while.svg: garden paths, as `syntaxlm draw en --beliefs` draws them. garden-paths.svg,
+garden-paths-verb.svg, garden-paths-contrasts.svg and surprisal-bars.svg: the plots of docs/guides/figures.md.
+attraction.svg: that of docs/tutorials/attraction.md.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 
 from laboratory.pages import signal
 from laboratory.pages.stored_results import all_parsed, baselines, of_baseline, parsed, trees
 from syntaxlm.api.model import load
+from syntaxlm.drawing.beliefs import beliefs_picture
 from syntaxlm.drawing.plots import FAINT, INK, Plot, label_axes, line_style, new_plot
 from syntaxlm.drawing.svg import Picture
+from syntaxlm.evaluation.item_plot import PictureKind
+from syntaxlm.evaluation.items import evaluate_items
+from syntaxlm.parsing.analysis import beliefs_of
+from syntaxlm.parsing.options import ParseOptions
 from syntaxlm.serve.pictures import sentence_picture
 
-IMAGES = Path(__file__).parents[2] / "docs" / "images"
+DOCS = Path(__file__).parents[2] / "docs"
+IMAGES = DOCS / "images"
+EXAMPLES = DOCS / "examples"
 SENTENCE = "The keys to the cabinet are on the table."
+GARDEN_PATH = "The student knew the answer was wrong."
+WORDS = "While the girl read the letter slipped from her hands."
+SECOND_GARDEN_PATH = "While the man hunted the deer ran into the woods."
 
 _ROWS = [  # model, experiment, run, decoder
     ("SN-PCFG, mbr", "simple-pcfg-ptb", "", "mbr"),
@@ -36,6 +50,26 @@ def one_sentence() -> Picture:
     picture = sentence_picture(nlp.parse(SENTENCE), nlp.surprisal(SENTENCE))
     assert picture is not None
     return picture
+
+
+def beliefs(sentence: str) -> Picture:
+    return beliefs_picture(beliefs_of(load("en"), "en", sentence, ParseOptions()))
+
+
+def garden_paths(kind: PictureKind = "points", regions: Sequence[str] = (), also: Sequence[str] = ()) -> Plot:
+    """The stimuli of the tutorial."""
+    models = {name: load(name) for name in ("en", *also)}
+    columns = ["clause", "noun", "main_verb", "rest"]
+    report = evaluate_items(
+        models, EXAMPLES / "garden-paths.csv", condition=["verb_type", "comma"], regions=columns, critical="main_verb"
+    )
+    return report.plot(kind=kind, regions=regions)
+
+
+def attraction() -> Plot:
+    regions = ["subject", "modifier", "verb", "rest"]
+    table = EXAMPLES / "attraction.csv"
+    return evaluate_items(load("en"), table, condition=["head", "attractor"], regions=regions).plot()
 
 
 def dot_plot(
@@ -110,7 +144,18 @@ def levels() -> dict[str, float]:
     return {name: 100 * value for name, value in values.items()}
 
 
-PICTURES = {"seeds.svg": seeds, "trees-as-signal.svg": trees_as_signal, "one-sentence.svg": one_sentence}
+PICTURES: Mapping[str, Callable[[], Picture | Plot]] = {
+    "seeds.svg": seeds,
+    "trees-as-signal.svg": trees_as_signal,
+    "one-sentence.svg": one_sentence,
+    "beliefs.svg": partial(beliefs, GARDEN_PATH),
+    "beliefs-while.svg": partial(beliefs, SECOND_GARDEN_PATH),
+    "garden-paths.svg": garden_paths,
+    "garden-paths-verb.svg": partial(garden_paths, regions=["main_verb"]),
+    "garden-paths-contrasts.svg": partial(garden_paths, "contrasts", ["main_verb"], ["en-fast"]),
+    "attraction.svg": attraction,
+    "surprisal-bars.svg": lambda: load("en").surprisal(WORDS).plot(),
+}
 
 
 def main() -> None:

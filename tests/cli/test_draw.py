@@ -136,3 +136,15 @@ def test_a_model_that_does_not_parse_is_reported(draw, trained):
     assert code == 2
     assert "does not parse" in error
     assert not path.exists()
+
+
+def test_a_drawing_of_beliefs_refuses_what_it_does_not_use(refused, trained, tmp_path):
+    assert "--beliefs: found --decoder, --maps" in refused(
+        "draw", trained.prpn, SENTENCE, "--beliefs", "--maps", "--decoder", "biased"
+    )
+    assert "expected one of .svg, .pdf, .png, .html" in refused(
+        "draw", trained.prpn, SENTENCE, "--beliefs", "-o", tmp_path / "a.tex"
+    )
+    assert "gives no probabilities of constituents after each word" in refused(
+        "draw", trained.prpn, SENTENCE, "--beliefs"
+    )

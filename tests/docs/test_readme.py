@@ -6,6 +6,7 @@ import doctest
 import re
 import shlex
 
+import pytest
 from laboratory.pages.pictures import IMAGES, PICTURES, seeds, trees_as_signal
 from laboratory.pages.signal import compared
 from laboratory.pages.specified import specifications, specified_table
@@ -86,8 +87,11 @@ def test_the_plot_of_trees_in_training_has_a_dot_per_run_with_trees():
     assert shown == sum(runs) > 0
 
 
-def test_the_picture_of_a_sentence_is_what_is_drawn_today():
-    stored, today = ((IMAGES / "one-sentence.svg").read_text(encoding="utf-8"), PICTURES["one-sentence.svg"]().svg())
-    texts = [[drawn(one) for one in read_svg(text).iter() if one.tag.endswith("text")] for text in (stored, today)]
-    assert texts[0] == texts[1]
-    assert {"keys", "cabinet", "12.5"} <= set(texts[0])
+@pytest.mark.parametrize(
+    ("name", "texts"), [("one-sentence.svg", {"keys", "cabinet", "12.5"}), ("beliefs.svg", {"answer", "60→3"})]
+)
+def test_the_picture_of_a_sentence_is_what_is_drawn_today(name, texts):
+    stored, today = ((IMAGES / name).read_text(encoding="utf-8"), PICTURES[name]().svg())
+    found = [[drawn(one) for one in read_svg(text).iter() if one.tag.endswith("text")] for text in (stored, today)]
+    assert found[0] == found[1]
+    assert texts <= set(found[0])

@@ -30,7 +30,7 @@ def test_every_role_has_a_rule_in_light_and_in_dark():
     assert styled_roles(light) == styled_roles(dark)
     assert light != dark
     assert auto.startswith(light)
-    assert f"@media (prefers-color-scheme:dark){{{dark}}}" in auto
+    assert f"@media screen and (prefers-color-scheme:dark){{{dark}}}" in auto
     assert "prefers-color-scheme" not in light + dark
 
 

@@ -140,23 +140,6 @@ def test_conditions_of_several_columns_and_models(write):
     assert "minus verb x / comma yes" in text
 
 
-def test_a_factor_is_a_line_through_the_regions_and_two_are_lines_within_them(write):
-    columns = "item,verb,comma,start,end\n1,x,yes,the,cat\n1,x,no,a,cat\n2,y,yes,the,dog\n2,y,no,a,dog\n"
-    regions, models = ["start", "end"], {"one": fresh("lstm"), "two": fresh("ngram")}
-    single = evaluate_items(models, write(columns), condition=["comma"], regions=regions)
-    means = [[single.means["two"][region][comma].value for region in regions] for comma in ("yes", "no")]
-    assert [line.get_ydata().tolist() for line in single.plot().axes[1].lines[:2]] == means
-
-    crossed = evaluate_items(models, write(columns), condition=["verb", "comma"], regions=regions)
-    first, last = crossed.plot().axes
-    joined = [list(line.get_ydata()) for line in first.lines if line.get_marker() in ("", "None", None)]
-    by_region = crossed.means["one"]
-    expected = [[by_region[region][f"{verb} / {comma}"].value for comma in ("yes", "no")]
-                for verb in "xy" for region in regions]  # fmt: skip
-    assert [values for values in joined if values in expected] == expected
-    assert [label.get_text() for label in last.get_xticklabels()] == ["start", "end"]
-
-
 def test_uneven_stimuli_are_reported(write):
     text = "item,condition,sentence\n1,a,the | cat\n1,b,the | cat | sees\n2,a,a | dog\n"
     warnings = evaluate_items(fresh("lstm"), write(text)).warnings

@@ -93,6 +93,27 @@ def test_lexical_and_structural_parts_are_not_negative_and_add_up_to_the_surpris
     torch.testing.assert_close(found.tags.sum(-1), torch.ones(2, 7, dtype=torch.float64))
 
 
+@pytest.mark.parametrize("branching", ["right", "left"])
+def test_what_is_open_from_a_word_if_all_trees_branch_to_one_side(branching):
+    """In a right-branching tree, one constituent begins at each word but the last, and none ends before the sentence.
+
+    In a left-branching tree, all constituents begin at the first word, and the largest one is the sentence.
+    """
+    random = torch.Generator().manual_seed(1)
+    words_only = torch.rand(3, 4, generator=random, dtype=torch.float64)
+    both = torch.rand(3, 7, generator=random, dtype=torch.float64)
+    sides = [torch.cat([torch.zeros(3, 3), words_only], 1), both]
+    sides = [side / side.sum(1, keepdim=True) for side in (sides if branching == "right" else sides[::-1])]
+    rules = FactoredRules(torch.full((3,), 1 / 3, dtype=torch.float64), *sides)
+    found = incremental_beliefs(rules, word_log_probs(8, 4), text([5]).view(1, 5))
+    if branching == "right":
+        torch.testing.assert_close(found.open_from.sum(-1), found.open)
+    else:
+        goes_on = 1 - (found.sentence_log_probs - found.log_probs[:, -1]).exp()
+        torch.testing.assert_close(found.open_from[:, -1, 0], goes_on)
+        assert not found.open_from[..., 1:].any()
+
+
 def test_prefixes_read_in_parts_equal_prefixes_read_together(monkeypatch):
     rules, emissions, words = RULES["simple"](), word_log_probs(8, 4), text([7, 7]).view(2, 7)
     expected = incremental_beliefs(rules, emissions, words)

@@ -30,6 +30,8 @@ from syntaxlm.data.arguments import (
 )
 from syntaxlm.data.input_table import InputTable
 from syntaxlm.data.tables import input_columns
+from syntaxlm.drawing.beliefs import beliefs_picture
+from syntaxlm.drawing.svg import Picture
 from syntaxlm.evaluation.attachment import evaluate_attachment
 from syntaxlm.evaluation.completion import evaluate_completion
 from syntaxlm.evaluation.items import evaluate_items
@@ -48,6 +50,7 @@ from syntaxlm.generation.sentences import (
 )
 from syntaxlm.generation.stops import read_stops
 from syntaxlm.generation.trees import GeneratedTree, generate_trees
+from syntaxlm.parsing.analysis import beliefs_of
 from syntaxlm.parsing.options import ParseKeywords, ParseOptions
 from syntaxlm.parsing.processes import parse_stream
 from syntaxlm.parsing.result import CONSTITUENTS, Parse
@@ -272,6 +275,33 @@ class LanguageModel(StoredModel):
         sentences = (SentenceSurprisal(words, columns, next(others)) for words in scored)
         rows = Surprisals(_shown(sentences, texts) if progress else sentences, columns)
         return rows[0] if isinstance(text, str) and column is None else rows
+
+    @suggests_parameters
+    def draw_beliefs(
+        self, text: str, *, punctuation: Punctuation = "auto", contractions: Contractions = "auto"
+    ) -> Picture:
+        """Draw what a grammar believes about the tree of a sentence after each of its words.
+
+        The beliefs of a combination are those of its first grammar; the picture names it.
+
+        Args:
+            text: a sentence.
+            punctuation: see `parse`.
+            contractions: see `parse`.
+
+        Returns:
+            The picture, which notebooks show, and `save` writes.
+
+        Raises:
+            InputError: for a model without a grammar that gives such beliefs, and for a sentence without words.
+
+        Examples:
+            >>> nlp.draw_beliefs("The old man the boats.").title
+            'Beliefs after each word: The old man the boats'
+        """
+        options = ParseOptions(punctuation=punctuation, contractions=contractions)
+        name = self.name if self.folder is None else self.folder.name
+        return beliefs_picture(beliefs_of(self, name, text, options))
 
     @overload
     def log_prob(  # type: ignore[overload-overlap]

@@ -6,16 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.drawing.plots import (
-    FAINT,
-    Plot,
-    bars_size,
-    draw_bars,
-    draw_points,
-    has_matplotlib,
-    label_axes,
-    new_plot,
-)
+from syntaxlm.drawing.plots import FAINT, Plot, draw_points, has_matplotlib, label_axes, new_plot
+from syntaxlm.drawing.surprisal_plot import plot_surprisals
 from syntaxlm.reports.page import table_html
 from syntaxlm.reports.report import ROWS_PRINTED, HasRows
 from syntaxlm.reports.tables import Columns, ReportTable, Row
@@ -124,22 +116,15 @@ class SentenceSurprisal(Results[WordSurprisal]):
     def plot(self, ax: Axes | None = None) -> Plot:
         """Return a bar per word, with unknown words marked; `.save("picture.svg")` writes it.
 
+        A long sentence has several rows in a new figure.
+
         Args:
             ax: axes of matplotlib to draw on, instead of a new figure
 
         Raises:
             InputError: matplotlib is not installed.
         """
-        plot = new_plot("Surprisal", ax, size=bars_size(self))
-        self._draw(plot.axes[0])
-        return plot
-
-    def _draw(self, ax: Axes) -> None:
-        bits = [float("nan") if word.surprisal is None else word.surprisal for word in self]
-        names = [word.word or word.token for word in self]
-        unknown = [place for place, word in enumerate(self) if word.in_vocabulary is False]
-        draw_bars(ax, names, {"surprisal": bits}, unknown)
-        label_axes(ax, "", "surprisal in bits")
+        return plot_surprisals([self], ax)
 
     def _repr_svg_(self) -> str | None:
         """Return a bar per word, for notebooks; None without matplotlib."""
@@ -170,7 +155,7 @@ class Surprisals(Results[SentenceSurprisal]):
         names: tuple[str, str] = ("", ""),
         ax: Axes | Sequence[Axes] | None = None,
     ) -> Plot:
-        """Return bars of each sentence, below each other; or a scatter plot of two models.
+        """Return bars of each sentence, below each other on the same scale; or a scatter plot of two models.
 
         Args:
             against: the surprisals of the same sentences under another model; then each word that both read is a point
@@ -184,11 +169,7 @@ class Surprisals(Results[SentenceSurprisal]):
             return self._scatter_plot(against, names, ax)
         if not 0 < len(self) <= ROWS_PRINTED:
             raise InputError(f"found {len(self):,} sentences; expected 1 to {ROWS_PRINTED} in a picture")
-        width, height = bars_size(max(self, key=len))
-        plot = new_plot("Surprisal", ax, len(self), len(self), (width, height * len(self)))
-        for sentence, panel in zip(self, plot.axes, strict=True):
-            sentence._draw(panel)
-        return plot
+        return plot_surprisals(self, ax)
 
     def _scatter_plot(self, against: Surprisals, names: tuple[str, str], ax: Axes | Sequence[Axes] | None) -> Plot:
         """Return a point for each word that two models read; on the diagonal, both give it the same surprisal."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -37,6 +38,7 @@ def draw(
     maps: bool = False,
     surprisal: bool = False,
     no_chart: bool = False,
+    beliefs: bool = False,
     theme: Theme = "auto",
 ) -> None:
     """Draw a sentence's tree, surprisals, distances, gates and attention.
@@ -44,9 +46,10 @@ def draw(
     Draw the tree that a model assigns to a sentence, with syntactic distances as bars or span scores as a chart,
     optionally with the surprisal of each word as a bar, beside a gold tree, or with maps of the model's gates and
     attention. Models of dependency trees (dmv) also give arcs over the words. For a file of dependency trees instead of
-    a model, draw these as arcs over the words. The extension of FILE selects the format: .svg, .html (a self-contained
-    page), .pdf or .png (require the extra draw: pip install 'syntaxlm[draw]'; use the fonts of this machine), or .tex
-    (trees only, for the LaTeX packages forest and tikz-dependency).
+    a model, draw these as arcs over the words. With --beliefs, draw what a PCFG believes about the tree after each word
+    instead. The extension of FILE selects the format: .svg, .html (a self-contained page), .pdf or .png (require the
+    extra draw: pip install 'syntaxlm[draw]'; use the fonts of this machine), or .tex (trees only, for the LaTeX
+    packages forest and tikz-dependency).
 
     Args:
         model: model folder written by train, or a file of dependency trees (.conllu, .conll, .conllx or .dp)
@@ -57,6 +60,8 @@ def draw(
         maps: also draw maps of gates and attention
         surprisal: draw the surprisal of each word as a bar below it, in bits
         no_chart: leave out the chart of span scores or probabilities
+        beliefs: draw the probabilities of constituents after each word instead of the tree (PCFGs, such as en-fast, and
+            combinations with one, such as en)
         theme: colour theme; auto (default) follows the reader's system and is light in a PDF or PNG
 
     Examples:
@@ -64,10 +69,11 @@ def draw(
         syntaxlm draw en "The keys to the cabinet are on the table." --surprisal --no-chart -o keys.svg
     """
     from syntaxlm.core.text_files import content_suffix
+    from syntaxlm.drawing.beliefs import beliefs_picture
     from syntaxlm.drawing.dependencies import write_dependencies
     from syntaxlm.drawing.files import check_format
     from syntaxlm.drawing.sentence import Drawing
-    from syntaxlm.parsing.analysis import analyse, maps_of, read_gold, read_trees, with_surprisals
+    from syntaxlm.parsing.analysis import analyse, beliefs_of, maps_of, read_gold, read_trees, with_surprisals
     from syntaxlm.trees.conllu import DEPENDENCY_FORMATS
 
     draws_dependencies = content_suffix(model.model) in DEPENDENCY_FORMATS and not model.model.is_dir()
@@ -75,6 +81,7 @@ def draw(
         values = {"sentence": sentence, "--gold": gold, "--decoder": options.decoder, "--layer": options.layer}
         given = [name for name, value in values.items() if value is not None]
         given += ["--maps"] * maps + ["--surprisal"] * surprisal + ["--no-chart"] * no_chart
+        given += ["--beliefs"] * beliefs
         if given:
             raise InputError(
                 f"{model.model}: found {', '.join(given)} with a file of dependency trees; expected only --number,"
@@ -92,7 +99,19 @@ def draw(
         raise InputError("--number: selects a tree of the file given by --gold, but --gold is missing")
     elif sentence is not None and Path(sentence).is_file():
         raise InputError(f"{sentence}: found a file; expected a sentence in quotes, or --gold with a file of trees")
-    if output is not None:
+    if beliefs:
+        _check_beliefs(
+            output,
+            {
+                "--gold": gold,
+                "--decoder": options.decoder,
+                "--layer": options.layer,
+                "--maps": maps,
+                "--surprisal": surprisal,
+                "--no-chart": no_chart,
+            },
+        )
+    elif output is not None:
         check_format(output)  # before the slow part
     if draws_dependencies:
         trees = read_trees(model.model, number, preprocessing)
@@ -103,12 +122,27 @@ def draw(
     bundle = model.load()
     text = sentence if gold_tree is None else gold_tree
     assert text is not None
+    if beliefs:
+        picture = beliefs_picture(beliefs_of(bundle, model.model.name, text, options))
+        with output_path(output, ".svg") as path:
+            picture.save(path, theme)
+        return
     analysis = analyse(bundle, text, options)
     if surprisal and sentence is not None:
         analysis = with_surprisals(analysis, bundle, sentence, options)
     pictures = maps_of(bundle, analysis.tokens) if maps else None
     with output_path(output, ".svg") as path:
         Drawing(analysis, gold_tree, pictures, not no_chart).write(path, theme)
+
+
+def _check_beliefs(output: Path | None, others: Mapping[str, object]) -> None:
+    """Raise InputError for options that a drawing of beliefs does not use, and for a file of LaTeX."""
+    from syntaxlm.drawing.files import check_picture
+
+    if given := [name for name, value in others.items() if value]:
+        raise InputError(f"--beliefs: found {', '.join(given)}; expected only a SENTENCE, because no tree is chosen")
+    if output is not None:
+        check_picture(output)
 
 
 def report(

@@ -218,11 +218,15 @@ class PictureOutput:
 
     Attributes:
         picture: draw a picture into this file: .svg, .pdf, .png or .html (requires the extra plot)
-        theme: colour theme of the picture; auto (default) follows the reader's system
+        theme: colour theme of the picture; auto (default) follows the reader's system, and is light on paper
+        picture_width: width of the picture in millimetres, such as 85 for a column of a journal; texts keep their size
+        picture_dpi: dots per inch of a .png; default 300
     """
 
     picture: Annotated[Path, Shown("FILE", use="output")] | None = None
     theme: Theme = "auto"
+    picture_width: Annotated[int, Bounds(ge=20, le=2000), Shown("MM")] | None = None
+    picture_dpi: Annotated[int, Bounds(ge=1, le=2400), Shown("N")] = 300
 
     def check(self) -> None:
         """Raise InputError for another extension and without matplotlib, before the slow part."""
@@ -236,7 +240,7 @@ class PictureOutput:
     def write(self, draw: Callable[[], Plot]) -> None:
         """Write the picture, if it is asked for."""
         if self.picture is not None:
-            draw().save(self.picture, self.theme)
+            draw().save(self.picture, self.theme, self.picture_width, self.picture_dpi)
 
 
 @dataclass(frozen=True, kw_only=True)

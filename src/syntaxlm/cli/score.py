@@ -290,6 +290,8 @@ def items(
     measures: Annotated[Sequence[Measure], Shown("NAME", ("--measure",))] = (),
     table_written: Annotated[ItemTable, Shown(flags=("--table",))] = "regions",
     spillover: Size = 0,
+    picture_kind: Literal["points", "contrasts"] = "points",
+    picture_regions: Annotated[Sequence[str], Shown("NAME", ("--picture-region",))] = (),
 ) -> None:
     """Sum the surprisals of stimuli by region, and average them by condition.
 
@@ -322,12 +324,15 @@ def items(
         spillover: number of words before each region whose surprisal, length and frequency are in its row
         picture: draw the mean surprisals by region and condition, with intervals: .svg, .pdf, .png or .html (requires
             the extra plot)
+        picture_kind: points (default), the means with intervals within items; or contrasts, main effects and
+            interactions with intervals over items
+        picture_regions: region to draw; may be repeated; default: all
 
     Examples:
         syntaxlm items en stimuli.csv --condition head --condition attractor --critical 3 -o regions.csv
     """
     from syntaxlm.data.stimuli import Stimuli
-    from syntaxlm.evaluation.item_plot import check_plotted_conditions
+    from syntaxlm.evaluation.item_plot import check_plotted_conditions, check_plotted_regions
     from syntaxlm.evaluation.items import evaluate_items
 
     drawn.check()
@@ -335,11 +340,13 @@ def items(
         table, column, item=item, condition=condition or ("condition",), regions=regions, separator=separator,
         region_rows=region_rows, baseline=baseline,
     )  # fmt: skip
-    if drawn.picture is not None:
-        check_plotted_conditions(stimuli.levels_by_condition)
+    check_plotted_regions(picture_regions, stimuli.region_names)
+    if drawn.picture is not None and picture_kind == "points":
+        count = len(picture_regions or stimuli.region_names)
+        check_plotted_conditions(list(stimuli.levels_by_condition.values()), count)
     report = evaluate_items(
         models.load_all(), stimuli, critical=critical, contrast=contrast, measures=measures,
         frequencies=frequencies.read_if_given(), spillover=spillover, **vars(style),
     )  # fmt: skip
     output.write_rows(report, report.report(table_written))
-    drawn.write(report.plot)
+    drawn.write(lambda: report.plot(kind=picture_kind, regions=picture_regions))

@@ -23,6 +23,8 @@ from syntaxlm.reports.page import SvgPicture, Theme, picture_page
 # Pictures as PDF, by vl-convert, and as PNG, by resvg, both from their SVG.
 
 
+POINTS = 0.75  # per pixel, in PDF
+_SIDES = re.compile(r'width="[\d.]+" height="[\d.]+"')  # of an SVG document
 SCALE = 2.0  # PNG pixels per pixel of the picture
 LONGEST_SIDE = 30_000  # pixels of a PNG
 LARGEST_AREA = 2.5e8  # pixels
@@ -36,8 +38,8 @@ class SizedPicture(SvgPicture, Protocol):
     def height(self) -> float: ...
 
 
-def pdf(picture: SvgPicture, theme: Theme = "light") -> bytes:
-    """Return the picture as the content of a PDF file, one point per pixel, with text as text and its fonts.
+def pdf(picture: SizedPicture, theme: Theme = "light") -> bytes:
+    """Return the picture as the content of a PDF file, in the size of its SVG, with text as text and its fonts.
 
     Warns as `png` does.
 
@@ -54,7 +56,8 @@ def pdf(picture: SvgPicture, theme: Theme = "light") -> bytes:
             "PDF needs the library vl-convert-python: pip install 'syntaxlm[draw]'; or write SVG or HTML"
         ) from None
     document = picture.svg("light" if theme == "auto" else theme)
-    content: bytes = vl_convert.svg_to_pdf(document)
+    sides = f'width="{POINTS * picture.width:.2f}" height="{POINTS * picture.height:.2f}"'
+    content: bytes = vl_convert.svg_to_pdf(_SIDES.sub(sides, document, count=1))
     _warn_of_boxes(document)
     return content
 

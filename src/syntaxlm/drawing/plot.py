@@ -10,13 +10,15 @@ import hashlib
 import re
 import threading
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BytesIO
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from syntaxlm.core.errors import InputWarning
+from syntaxlm.core.settings import check_number
 from syntaxlm.drawing.files import Saved
 from syntaxlm.drawing.fonts import FONT_NAMES
 from syntaxlm.drawing.svg import COLOURS, SERIES, Theme, escaped, visible
@@ -29,12 +31,16 @@ INK, FAINT, EDGE, GUIDE, PAPER = (COLOURS[name][0] for name in ("ink", "faint", 
 CHARACTER = 0.085  # inches: width of a character of a name
 LEGEND_SAMPLE = 0.7  # inches: the line, marker or bar before a name of the legend, with the gaps around it
 PIXELS = 96  # per inch
-PNG_DPI = 200
+MILLIMETRES = 25.4  # per inch
+PNG_DPI = 300  # as journals ask for
+MOST_DPI = 2400
+LEAST_WIDTH, MOST_WIDTH = 20, 2000  # millimetres
 LAYOUTS = 3  # times that the layout is computed, each starting from the last, until panels of a fixed shape fit
 _SETTINGS: Any = {
     "svg.fonttype": "none",  # text, which can be searched and copied, in a font that the reader has
     "pdf.fonttype": 42,  # embedded TrueType fonts
 }
+PRINT_FONTS = ("Arial", "Liberation Sans")  # of PDF and PNG, if one is installed; TrueType, which PDF can embed
 _NAME = re.compile(r'(?:(?<= id=")|(?<=href="#)|(?<=url\(#))[^")]+(?=[^<]*>)')  # of an element, or in a reference to it
 _WRITING = threading.Lock()
 _DARK = dict([*COLOURS.values(), *SERIES])
@@ -64,6 +70,29 @@ class Plot(Saved):
         """The width in pixels."""
         return float(self.figure.get_figwidth()) * PIXELS
 
+    def save(self, path: str | Path, theme: Theme = "auto", width: int | None = None, dpi: int = PNG_DPI) -> None:
+        """Write an .svg, .pdf, .png or .html file, atomically.
+
+        Args:
+            path: the file.
+            theme: auto follows the reader's system on a screen, and is light on paper and in a PDF or PNG
+            width: of the figure in millimetres, whose texts keep their size; None for that of the figure
+            dpi: dots per inch of a PNG
+
+        Raises:
+            InputError: as `check_picture`, and for a width or dpi out of range.
+        """
+        check_number("dpi", dpi, 1, MOST_DPI)
+        self.figure.set_dpi(dpi)
+        if width is not None:
+            check_number("width", width, LEAST_WIDTH, MOST_WIDTH)
+            ratio = width / MILLIMETRES / self.figure.get_figwidth()
+            has_fixed_shape = any(panel.get_box_aspect() is not None for panel in self.axes)
+            self.figure.set_figwidth(width / MILLIMETRES)
+            self.figure.set_figheight(self.figure.get_figheight() * (ratio if has_fixed_shape else 1))
+            self._place_legend_again()
+        super().save(path, theme)
+
     def svg(self, theme: Theme = "auto") -> str:
         """Return an SVG document, also for embedding in HTML.
 
@@ -76,25 +105,47 @@ class Plot(Saved):
         """Return the content of a .pdf or .png file."""
         return plot_bytes(self, form, theme)
 
-    def add_legend(self, handles: Mapping[str, Any]) -> None:
-        """Add the legend of an own figure outside the panels: above them if it fits in a line, or else on the right.
+    def add_legend(self, handles: Mapping[str, Any], title: str = "") -> None:
+        """Add the legend of an own figure outside the panels: above them if it fits in two lines, or else on the right.
 
         The legend of a user's figure is inside its last panel.
+
+        Args:
+            handles: what is drawn, by name
+            title: what the names are; a legend with a title is on the right
         """
         names = [visible(name) for name in handles]
         place: dict[str, Any] = {}
         if self.is_own:
             widths = [CHARACTER * len(name) + LEGEND_SAMPLE for name in names]
-            above = sum(widths) < self.figure.get_figwidth()
-            place = {"loc": "outside upper left", "ncols": len(names)} if above else {"loc": "outside right upper"}
+            columns = len(names)
+            while columns > 1 and columns * max(widths) > self.figure.get_figwidth() < sum(widths):
+                columns -= 1
+            above = not title and len(names) <= 2 * columns
+            place = {"loc": "outside upper left", "ncols": columns} if above else {"loc": "outside right upper"}
         parent = self.figure if self.is_own else self.axes[-1]
         legend = parent.legend(list(handles.values()), names, frameon=False, labelcolor=INK, fontsize=9, **place)
-        for text in legend.get_texts():
+        if title:
+            legend.set_title(visible(title))
+            legend.get_title().set_fontsize(9)
+            legend.set_alignment("left")
+            legend.get_title().set_color(INK)
+        for text in (*legend.get_texts(), legend.get_title()):
             text.set_parse_math(False)
 
+    def _place_legend_again(self) -> None:
+        """Place the legend of an own figure whose width has changed."""
+        for legend in list(self.figure.legends) if self.is_own else []:
+            names = [text.get_text() for text in legend.get_texts()]
+            handles = dict(zip(names, legend.legend_handles, strict=True))
+            legend.remove()
+            self.add_legend(handles, legend.get_title().get_text())
+
     def add_note(self, *lines: str) -> None:
-        """Write lines below the panels."""
-        text = self.figure.supxlabel("\n".join(lines), x=0.01, ha="left", fontsize=9, color=FAINT)
+        """Write lines below the panels of an own figure; they are broken at its width."""
+        if not self.is_own:
+            return
+        text = self.figure.supxlabel("\n".join(lines), x=0.01, ha="left", fontsize=8, color=FAINT, wrap=True)
         text.set_parse_math(False)
 
     def __repr__(self) -> str:
@@ -148,7 +199,7 @@ def _style_sheet(theme: Theme) -> str:
             for light, dark in _DARK.items()
             for side in ("fill", "stroke")
         )
-        rules += f"@media (prefers-color-scheme:dark){{{dark}}}"
+        rules += f"@media screen and (prefers-color-scheme:dark){{{dark}}}"
     return rules
 
 
@@ -163,7 +214,7 @@ def plot_bytes(plot: Plot, form: str, theme: Theme = "light") -> bytes:
         theme: light or dark; auto means light, as these files cannot follow the reader's system
     """
     metadata = {"Software": None} if form == "png" else {"CreationDate": None}
-    return _written(plot.figure, form, theme, dpi=PNG_DPI, metadata=metadata)
+    return _written(plot.figure, form, theme, metadata=metadata)
 
 
 def _written(figure: Figure, form: str, theme: Theme, **options: Any) -> bytes:
@@ -171,13 +222,15 @@ def _written(figure: Figure, form: str, theme: Theme, **options: Any) -> bytes:
     import matplotlib
 
     buffer = BytesIO()
-    with _WRITING, matplotlib.rc_context(_SETTINGS), warnings.catch_warnings(record=True) as caught:
+    fonts = {"font.sans-serif": [*_installed(PRINT_FONTS), *matplotlib.rcParams["font.sans-serif"]]}
+    settings = _SETTINGS if form == "svg" else _SETTINGS | fonts
+    with _WRITING, matplotlib.rc_context(settings), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         _add_fonts(figure)
         for _ in range(LAYOUTS - 1):
             figure.draw_without_rendering()
         with _recoloured(figure, theme):
-            figure.savefig(buffer, format=form, facecolor=figure.get_facecolor(), **options)
+            figure.savefig(buffer, format=form, dpi="figure", facecolor=figure.get_facecolor(), **options)
     for message in dict.fromkeys(str(warning.message) for warning in caught):
         is_missing_glyph = message.startswith("Glyph")
         if not is_missing_glyph or form != "svg":  # whose reader has fonts of their own
@@ -188,15 +241,21 @@ def _written(figure: Figure, form: str, theme: Theme, **options: Any) -> bytes:
 
 def _add_fonts(figure: Figure) -> None:
     """Let texts that are not ASCII use all fonts of this machine that have further scripts."""
-    from matplotlib.font_manager import fontManager
     from matplotlib.text import Text
 
     texts = [text for text in figure.findobj(Text) if not text.get_text().isascii()]
     if texts:
-        installed = {font.name for font in fontManager.ttflist}
-        families = ["sans-serif", *(name for name in FONT_NAMES if name in installed)]
+        families = ["sans-serif", *_installed(FONT_NAMES)]
         for text in texts:
             text.set_fontfamily(families)
+
+
+def _installed(names: Sequence[str]) -> list[str]:
+    """Return the fonts that this machine has."""
+    from matplotlib.font_manager import fontManager
+
+    found = {font.name for font in fontManager.ttflist}
+    return [name for name in names if name in found]
 
 
 @contextmanager

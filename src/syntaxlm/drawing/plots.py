@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.drawing.plot import CHARACTER, EDGE, FAINT, GUIDE, INK, PAPER, Plot
-from syntaxlm.drawing.svg import SERIES, figure, shortened, visible
+from syntaxlm.drawing.plot import CHARACTER, EDGE, FAINT, GUIDE, INK, PAPER, PNG_DPI, Plot
+from syntaxlm.drawing.svg import SERIES, shortened, visible
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -64,7 +64,7 @@ def new_plot(
     require_matplotlib()
     from matplotlib.figure import Figure
 
-    empty = Figure(size, facecolor=PAPER, layout="constrained")
+    empty = Figure(size, dpi=PNG_DPI, facecolor=PAPER, layout="constrained")
     columns = -(-panels // rows)
     grid = empty.subplots(rows, columns, sharex=share, sharey=share, squeeze=False)
     for unused in grid.flat[panels:]:
@@ -110,12 +110,14 @@ def _style(ax: Axes) -> None:
     ax.set_axisbelow(True)
 
 
-def label_axes(ax: Axes, x_label: str = "", y_label: str = "", title: str = "") -> None:
+def label_axes(ax: Axes, x_label: str = "", y_label: str = "", title: str = "", *, bold: bool = True) -> None:
     """Write the names of both axes and the panel's title, none of which is mathematics."""
     ax.set_xlabel(x_label, color=INK, fontsize=10, parse_math=False)
     ax.set_ylabel(y_label, color=INK, fontsize=10, parse_math=False)
     if title:
-        ax.set_title(visible(title), color=INK, fontsize=10, fontweight="bold", loc="left", parse_math=False)
+        weight = "bold" if bold else "normal"
+        lines = "\n".join(map(visible, title.split("\n")))
+        ax.set_title(lines, color=INK, fontsize=10, fontweight=weight, loc="left", parse_math=False)
 
 
 def scale_by_factors(ax: Axes, side: Literal["x", "y"]) -> None:
@@ -171,7 +173,13 @@ def draw_lines(ax: Axes, series: Mapping[str, Sequence[Point]]) -> dict[str, Art
 
 
 def draw_intervals(
-    ax: Axes, points: Sequence[Point], intervals: Sequence[Point], place: int = 0, fill: str = "full", line: bool = True
+    ax: Axes,
+    points: Sequence[Point],
+    intervals: Sequence[Point],
+    place: int = 0,
+    fill: str = "full",
+    line: bool = True,
+    across: bool = False,
 ) -> Artist:
     """Draw the points of a series with their intervals.
 
@@ -182,6 +190,7 @@ def draw_intervals(
         place: number of the series, which gives its colour, marker and dashes
         fill: fill style of the markers: full, none, or a half of them
         line: whether a line joins the points
+        across: whether intervals are those of x, not of y
 
     Returns:
         The points, for the legend.
@@ -190,7 +199,10 @@ def draw_intervals(
     colour = style["color"]
     lows, highs = zip(*intervals, strict=True) if intervals else ((), ())
     xs, ys = zip(*points, strict=True) if points else ((), ())
-    ax.vlines(xs, lows, highs, color=colour, linewidth=1.2, zorder=2)
+    if across:
+        ax.hlines(ys, lows, highs, color=colour, linewidth=1.2, zorder=2)
+    else:
+        ax.vlines(xs, lows, highs, color=colour, linewidth=1.2, zorder=2)
     # An empty marker is filled with the background's colour, so that its interval is not seen through it.
     fills: dict[str, Any] = {"fillstyle": "full", "markerfacecolor": PAPER} if fill == "none" else {"fillstyle": fill}
     (drawn,) = ax.plot(xs, ys, **style, **fills, markerfacecoloralt=PAPER, linewidth=1.4, zorder=3)
@@ -220,7 +232,12 @@ def draw_points(ax: Axes, series: Mapping[str, Sequence[Point]]) -> dict[str, Ar
 
 
 def draw_bars(
-    ax: Axes, names: Sequence[str], series: Mapping[str, Sequence[float]], unknown: Collection[int] = ()
+    ax: Axes,
+    names: Sequence[str],
+    series: Mapping[str, Sequence[float]],
+    unknown: Collection[int] = (),
+    group_width: float | None = None,
+    decimals: int | None = None,
 ) -> dict[str, BarContainer]:
     """Draw a group of bars per name, one bar per series, from 0; a value that is not finite has no bar.
 
@@ -231,13 +248,16 @@ def draw_bars(
         names: of the groups
         series: the values of each group, by series
         unknown: indices of names that are words unknown to a model: marked, with paler bars
+        group_width: inches for each group; by default, all groups fill the figure
+        decimals: of the numbers above the bars; by default, the largest has three digits
 
     Returns:
         The bars by series, for the legend.
     """
     handles: dict[str, BarContainer] = {}
     width = 0.8 / max(1, len(series))
-    group_width = 0.85 * _figure_of(ax).get_figwidth() / max(1, len(names))
+    if group_width is None:
+        group_width = 0.85 * _figure_of(ax).get_figwidth() / max(1, len(names))
     for place, (name, values) in enumerate(series.items()):
         colour = line_style(place)["color"]
         face, hatch = (colour, "") if place == 0 else (PAPER, HATCHES[place])
@@ -248,8 +268,8 @@ def draw_bars(
             bars[group].set_alpha(0.35)
         if width * group_width > VALUE:
             finite = [value for value in values if math.isfinite(value)]
-            scale = min(finite, default=0.0), max(finite, default=0.0)
-            texts = [figure(value, scale) if math.isfinite(value) else "" for value in values]
+            digits = _decimals(finite) if decimals is None else decimals
+            texts = [f"{value:.{digits}f}" if math.isfinite(value) else "" for value in values]
             ax.bar_label(bars, texts, padding=1.5, fontsize=8, color=FAINT)
     ax.margins(y=0.08)  # for the values
 
@@ -262,6 +282,14 @@ def draw_bars(
             label.set(ha="right", rotation_mode="anchor")
     ax.set_xlim(-0.6, max(1, len(names)) - 0.4)
     return handles
+
+
+def _decimals(values: Collection[float]) -> int:
+    """Return how many decimals all numbers above bars have: three digits of the largest value, none for integers."""
+    if all(float(value).is_integer() for value in values):
+        return 0
+    largest = max(map(abs, values))
+    return max(0, min(6, 2 - math.floor(math.log10(largest))))
 
 
 def bars_size(names: Sequence[object], series: int = 1) -> tuple[float, float]:

@@ -162,6 +162,7 @@ TEXT_SIZES = {
     "figure": 10,
     "inverse": 10,
     "unknown": 15,
+    "earlier": 15,
     "relation": 11,
     "relation-root": 11,
 }
@@ -192,6 +193,7 @@ _RULES = {
     "paper": "fill:{paper}",
     "word": "fill:{ink}",
     "unknown": "fill:{faint};text-decoration:underline",
+    "earlier": "fill:{faint}",
     "tag": "fill:{faint}",
     "label": "fill:{ink}",
     "heading": "fill:{faint}",
@@ -213,6 +215,8 @@ _RULES = {
     "bar": "fill:{bar}",
     "cell": "fill:{cell};stroke:{guide}",
     "negative": "fill:{negative};stroke:{guide}",
+    "rose": "fill:{shared};stroke:{shared};stroke-width:1.5",
+    "fell": "fill:{negative};stroke:{negative};stroke-width:1.5;stroke-dasharray:3 2",
     "frame": "fill:none;stroke:{guide}",
     "arc": "fill:none;stroke:{edge};stroke-width:1.5",
     "arc-crossing": "fill:none;stroke:{negative};stroke-width:1.5",
@@ -320,7 +324,7 @@ def style_sheet(theme: Theme = "auto") -> str:
     """Return colours and text sizes of all roles, as rules that only apply inside these pictures."""
     if theme != "auto":
         return _rules(dark=theme == "dark")
-    return f"{_rules(dark=False)}@media (prefers-color-scheme:dark){{{_rules(dark=True)}}}"
+    return f"{_rules(dark=False)}@media screen and (prefers-color-scheme:dark){{{_rules(dark=True)}}}"
 
 
 @cache
@@ -364,14 +368,14 @@ def line(x1: float, y1: float, x2: float, y2: float, role: str) -> str:
     return _element("line", role, ends)
 
 
-def path(steps: Sequence[str | float], role: str, title: str = "") -> str:
+def path(steps: Sequence[str | float], role: str, title: str = "", opacity: float | None = None) -> str:
     """Return a path.
 
     Args:
         steps: the commands and coordinates of SVG path data.
     """
     drawn = " ".join(step if isinstance(step, str) else number(step) for step in steps)
-    return _element("path", role, f'd="{drawn}"', title)
+    return _element("path", role, f'd="{drawn}"', title, opacity)
 
 
 def rectangle(

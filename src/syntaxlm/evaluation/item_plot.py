@@ -1,114 +1,329 @@
-"""The plot of mean surprisals by region and condition. Lines that are not parallel show an interaction of factors."""
+"""Plots of a factorial design: means by region and condition, where lines that are not parallel show an interaction,
+and contrasts."""
 
 from __future__ import annotations
 
+import math
 import textwrap
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
 
-from syntaxlm.core.errors import InputError
-from syntaxlm.drawing.plots import GUIDE, Plot, draw_intervals, label_axes, line_style, name_ticks, new_plot
+from syntaxlm.core.errors import InputError, listed
+from syntaxlm.drawing.plots import FAINT, GUIDE, INK, Plot, draw_intervals, label_axes, name_ticks, new_plot
 from syntaxlm.drawing.svg import SERIES, visible
-from syntaxlm.statistics.intervals import Interval
+from syntaxlm.evaluation.item_design import ItemCell, ItemContrast, ItemDesign, Levels
+from syntaxlm.statistics.contrasts import TIMES
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
 
-FILLS = ("full", "none", "left", "right", "top", "bottom")  # of the markers, by level of the last factor
-SPREAD = 0.44  # between the first and the last level of the last factor, where 1 is between two regions
-SHIFT = 0.07  # between two lines, so that intervals do not hide each other
-LABEL_WIDTH = 16  # characters: longer names of regions have several lines
-REGION = 1.25  # inches: width of a region
+PictureKind = Literal["points", "contrasts"]
 
-Levels = tuple[str, ...]
-Means = Mapping[str, Mapping[str, Interval]]
-"""The mean of each region and condition."""
+FILLS = ("full", "none", "left", "right", "top", "bottom")  # of the markers
+MOST_PANELS = 6  # regions with a panel each; more regions share a panel
+DODGE = 0.1  # between two lines, where 1 is between two levels, so that intervals do not hide each other
+MODEL_DODGE = 0.22  # the same between models, where 1 is between two contrasts
+LABEL_WIDTH = 18  # characters: longer names of regions have several lines
+CONTRAST_WIDTH = 32  # the same of contrasts
+NOT_BITS = frozenset(  # measures
+    [
+        "rank", "constituents_ended", "depth", "distance", "expected_ended", "expected_open", "expected_depth",
+        "low_attachment",
+    ]
+)  # fmt: skip
+BETWEEN = " / "  # the levels of several factors
+
+SINGLE, PANEL, REGION = 2.1, 1.55, 1.0  # inches: widths of the only panel, of one of several, of a region in a panel
+AXIS, LEGEND = 0.6, 1.1  # inches: left and right of the panels
+LINE = 0.16  # inches: height of a line of text
+NAMES = 1.8  # inches: of contrasts, left of the panels
+PADDING = 0.07  # inches: around panels
+HEADROOM = 1.15  # of the scale, to the longest range of values
 
 
-def check_plotted_conditions(conditions: Mapping[str, Levels]) -> None:
-    """Raise InputError for more conditions than a plot can tell apart.
+@dataclass(frozen=True, eq=False)
+class PlottedDesign:
+    """What is drawn of a design.
 
-    Args:
-        conditions: the levels of each, by name.
+    Attributes:
+        design: the means and contrasts
+        texts: the words of each region if all sentences have the same, or ""
+        regions: names of the regions that are drawn
+        critical: the region that the question is about, or None
+        measure: what was measured
     """
-    lines, steps = _lines_and_steps(conditions)
-    if len(lines) > len(SERIES) or len(steps) > len(FILLS):
+
+    design: ItemDesign
+    texts: Mapping[str, str]
+    regions: Sequence[str]
+    critical: str | None = None
+    measure: str = "surprisal"
+
+    @property
+    def models(self) -> list[str]:
+        return list(self.design.values)
+
+    @property
+    def factors(self) -> list[str]:
+        return list(self.design.factors)
+
+    @property
+    def unit(self) -> str:
+        """The name of the axis."""
+        return self.measure_name + " in bits" * (self.measure not in NOT_BITS)
+
+    @property
+    def measure_name(self) -> str:
+        return self.measure.replace("_", " ")
+
+    def heading(self, region: str) -> str:
+        """Return the name of a region, and its words."""
+        name = f"region {region}" if region.isdigit() else region
+        together = [f"{name}: {self.texts[region]}"]
+        is_short = self.texts[region] and len(together[0]) <= LABEL_WIDTH
+        lines = together if is_short else [name, *textwrap.wrap(self.texts[region], LABEL_WIDTH)]
+        return "\n".join(map(visible, lines))
+
+    def cells(self, model: str, region: str) -> dict[Levels, ItemCell]:
+        """Return the cells of a region by their levels."""
+        asked = (model, self.measure, region, "all")
+        return {
+            cell.levels: cell
+            for cell in self.design.cells
+            if (cell.model, cell.measure, cell.region, cell.words) == asked
+        }
+
+    @property
+    def contrasts(self) -> list[ItemContrast]:
+        return [
+            one
+            for one in self.design.contrasts
+            if one.measure == self.measure and one.region in self.regions and one.words == "all"
+        ]
+
+    def caption(self, meaning: str, counts: Iterable[int]) -> str:
+        """Return whose values are drawn, of how many items, and what they are."""
+        fewest, most = min(known := list(counts), default=0), max(known, default=0)
+        items = f"{most:,} items" if fewest == most else f"{fewest:,} to {most:,} items"
+        names = "Model" if len(self.models) == 1 else "Models"
+        return f"{names}: {', '.join(self.models)}. {meaning.format(items=items)}"
+
+
+def check_plotted_conditions(conditions: Sequence[Levels], regions: int) -> None:
+    """Raise InputError for more conditions than a plot of points of some regions can tell apart."""
+    if not _share_panel(conditions, regions):
+        _styles(conditions)
+    elif len(conditions) > len(SERIES):
         raise InputError(
-            f"found {len(conditions):,} conditions; expected at most {len(SERIES)} in a picture, or with several"
-            f" columns of conditions at most {len(FILLS)} levels of the last one and {len(SERIES)} of the others"
+            f"found {len(conditions):,} conditions; expected at most {len(SERIES)} in a picture of these regions."
+            " Choose one region, which may have more conditions"
         )
 
 
-def plot_items(
-    means: Mapping[str, Means],
-    texts: Mapping[str, str],
-    conditions: Mapping[str, Levels],
-    ax: Axes | Sequence[Axes] | None = None,
-) -> Plot:
-    """Return points of mean surprisals with 95% intervals by region and condition, a panel for each model.
+def _share_panel(conditions: Sequence[Levels], regions: int) -> bool:
+    """Return whether all regions are in one panel, with a line through them for each condition."""
+    return regions > MOST_PANELS or (regions > 1 and len(conditions[0]) == 1)
 
-    With one factor, a line goes through all regions of a condition. With several, a line goes from level to level of
-    the last factor within a region, for each combination of the other factors.
+
+def check_plotted_regions(regions: Sequence[str], names: Sequence[str]) -> None:
+    """Raise InputError for a region that is not among the names."""
+    for region in regions:
+        if region not in names:
+            raise InputError(f"picture: found the region {region!r}; expected one of {listed(names)}")
+
+
+def plot_means(drawn: PlottedDesign, ax: Axes | Sequence[Axes] | None = None) -> Plot:
+    """Return points of means with 95% intervals within items, by region and condition.
+
+    Each region has a panel: the last factor is its x axis, the first one the colour, and others the fill of the points.
+    The vertical scales of all panels have the same length. If the design has one factor and several regions, or more
+    than `MOST_PANELS` regions, regions are the x axis of one panel per model instead.
 
     Args:
-        means: by model, region and condition
-        texts: the words of each region if they are the same in all sentences, or "", by name
-        conditions: the levels of each condition, by name
-        ax: axes to draw on, one per model, instead of those of a new figure
+        drawn: the design.
+        ax: axes to draw on instead of those of a new figure, one per panel: the regions of each model.
 
     Raises:
         InputError: there are too many conditions, or matplotlib is not installed.
     """
-    check_plotted_conditions(conditions)
-    names = ["\n".join([visible(name), *textwrap.wrap(visible(text), LABEL_WIDTH)]) for name, text in texts.items()]
-    size = max(5.0, 0.8 + REGION * len(texts)), 0.5 + 3.2 * len(means)
-    plot = new_plot("Mean surprisal by region and condition", ax, len(means), len(means), size, share=True)
+    conditions = list(drawn.design.conditions.values())
+    is_single = len(drawn.regions) == 1
+    check_plotted_conditions(conditions, len(drawn.regions))
+    if _share_panel(conditions, len(drawn.regions)):
+        return _plot_regions(drawn, conditions, ax)
+
+    # One row of panels for each model; a single region has a column for each model instead.
+    styles = _styles(conditions)
+    panels = [(model, region) for model in drawn.models for region in drawn.regions]
+    rows = 1 if is_single else len(drawn.models)
+    columns = len(panels) // rows
+    margins = AXIS + LEGEND * (len(styles) > 1)
+    size = margins + (SINGLE if columns == 1 else PANEL * columns), 0.6 + 2.5 * rows
+    plot = new_plot("Means by region and condition", ax, len(panels), rows, size)
+    steps = [level for level in drawn.design.factors[drawn.factors[-1]] if any(level == own[-1] for own in conditions)]
     handles: dict[str, Artist] = {}
-    for model, panel in zip(means, plot.axes, strict=True):
-        handles |= _draw_means(panel, means[model], conditions)
-        name_ticks(panel, names)
-        panel.set_xlim(-0.5, len(names) - 0.5)
-        for place in range(1, len(names)):
-            panel.axvline(place - 0.5, color=GUIDE, linewidth=0.6, zorder=0)
-        label_axes(panel, "", "surprisal in bits", model if len(means) > 1 else "")
-    if len(conditions) > 1:
-        plot.add_legend(handles)
+    counts: list[int] = []
+    ranges = []
+    for place, ((model, region), panel) in enumerate(zip(panels, plot.axes, strict=True)):
+        cells = drawn.cells(model, region)
+        counts += [cell.n_items for cell in cells.values()]
+        ranges.append([end for cell in cells.values() for end in cell.within])
+        handles |= _draw_lines(panel, cells, steps, styles)
+        name_ticks(panel, list(map(visible, steps)))
+        panel.set_xlim(-0.45, len(steps) - 0.55)
+
+        heading, unit = drawn.heading(region), drawn.unit
+        if is_single and len(panels) > 1:
+            heading, unit = visible(model), f"{drawn.unit}, {visible(region)}"
+        elif rows > 1:
+            unit = f"{visible(model)}\n{drawn.unit}"
+        x_label = drawn.factors[-1] if place >= len(panels) - columns else ""
+        is_critical = not is_single and region == drawn.critical
+        label_axes(panel, visible(x_label), unit if place % columns == 0 else "", heading, bold=is_critical)
+
+    _equal_scales(plot.axes, ranges)
+    meaning = "Points are means of {items}, bars 95% within-item intervals (Cousineau-Morey, t)."
+    if len(panels) > 1:
+        meaning += " The vertical scales have the same length."
+    _finish(plot, drawn, handles, drawn.factors[:-1], drawn.caption(meaning, counts))
     return plot
 
 
-def _line_and_step(levels: Levels) -> tuple[Levels, str]:
-    """Return what the line and what the fill of a condition stand for. A single factor has a line per level."""
-    return (levels[:-1], levels[-1]) if len(levels) > 1 else (levels, "")
+def plot_contrasts(drawn: PlottedDesign, ax: Axes | Sequence[Axes] | None = None) -> Plot:
+    """Return a row for each contrast with its 95% interval, a panel for each region, and a colour for each model.
 
+    With several models, the differences of the others to the first one have colours of their own.
 
-def _lines_and_steps(conditions: Mapping[str, Levels]) -> tuple[list[Levels], list[str]]:
-    """Return all lines and all fills, in the order of the conditions."""
-    lines, steps = zip(*map(_line_and_step, conditions.values()), strict=True)
-    return list(dict.fromkeys(lines)), list(dict.fromkeys(steps))
+    Args:
+        drawn: the design.
+        ax: axes to draw on instead of those of a new figure, one per region.
 
-
-def _draw_means(ax: Axes, means: Means, conditions: Mapping[str, Levels]) -> dict[str, Artist]:
-    """Draw the means of a model. Returns the points by condition, for the legend."""
-    lines, steps = _lines_and_steps(conditions)
+    Raises:
+        InputError: there are no contrasts, too many models, or matplotlib is not installed.
+    """
+    contrasts = drawn.contrasts
+    if not contrasts:
+        raise InputError("picture: found no contrasts, because no factor has two levels within items; draw points")
+    names = list(dict.fromkeys((one.contrast, one.levels) for one in contrasts))
+    models = list(dict.fromkeys((one.model, one.minus) for one in contrasts))
+    columns = len(drawn.regions)
+    width = NAMES + (SINGLE + 0.5 if columns == 1 else PANEL * columns) + 1.3 * LEGEND * (len(models) > 1)
+    labels = list(map(_contrast_name, names))
+    row = max(0.3 + 0.12 * len(models), LINE * max(1 + label.count("\n") for label in labels) + 0.05)
+    size = width, 1.0 + row * len(names)
+    plot = new_plot("Contrasts by region", ax, columns, 1, size, share=True)
     handles: dict[str, Artist] = {}
-    points: dict[tuple[int, int], list[tuple[float, float]]] = {}  # of each line and region
-    for condition, levels in conditions.items():
-        line, step = _line_and_step(levels)
-        number, fill = lines.index(line), steps.index(step)
-        shift = SHIFT * (number - (len(lines) - 1) / 2) + SPREAD * (fill / max(1, len(steps) - 1) - 0.5)
+    for region, panel in zip(drawn.regions, plot.axes, strict=True):
+        panel.axvline(0, color=FAINT, linewidth=1, linestyle=(0, (4, 3)), zorder=1)
+        panel.grid(visible=False, axis="y")
+        panel.grid(axis="x", color=GUIDE, linewidth=0.6)
+        for place, (model, minus) in enumerate(models):
+            own = [one for one in contrasts if (one.region, one.model, one.minus) == (region, model, minus)]
+            shift = MODEL_DODGE * (place - (len(models) - 1) / 2)
+            points = [(one.test.estimate, names.index((one.contrast, one.levels)) + shift) for one in own]
+            ends = [(one.test.low, one.test.high) for one in own]
+            name = f"{model} minus {minus}" if minus else model
+            handles[name] = draw_intervals(panel, points, ends, place, FILLS[place % 2], line=False, across=True)
+        panel.set_yticks(range(len(names)), labels, color=INK, parse_math=False)
+        panel.tick_params(axis="y", length=0)
+        heading = drawn.heading(region)
+        unit = drawn.measure_name if drawn.measure in NOT_BITS else "bits"
+        label_axes(panel, unit, "", heading, bold=columns > 1 and region == drawn.critical)
 
-        regions = [(region, by_condition.get(condition)) for region, by_condition in enumerate(means.values())]
-        drawn = [(region, mean) for region, mean in regions if mean is not None]
-        places = [(region + shift, mean.value) for region, mean in drawn]
-        intervals = [(mean.low, mean.high) for _, mean in drawn]
-        joins_regions = steps == [""]
-        handles[condition] = draw_intervals(ax, places, intervals, number, FILLS[fill], joins_regions)
-        for (region, _), place in zip(drawn, places, strict=True):
-            points.setdefault((number, region), []).append(place)
+    plot.axes[0].set_ylim(len(names) - 0.5, -0.5)  # the first contrast is at the top
+    meaning = f"Points are mean contrasts of {drawn.measure_name}, {{items}}; bars are 95% intervals over items (t)."
+    caption = drawn.caption(meaning, [one.test.n for one in contrasts])
+    _finish(plot, drawn, handles, ["model"], caption)
+    return plot
 
-    if not joins_regions:
-        for (number, _), line_points in points.items():
-            style = line_style(number) | {"marker": ""}
-            ax.plot(*zip(*line_points, strict=True), **style, linewidth=1.4, zorder=2)
+
+def _contrast_name(name: tuple[str, str]) -> str:
+    """Return the factors of a contrast, and below them the compared levels."""
+    contrast, levels = name
+    between = ") ×\t(" if len(levels) > CONTRAST_WIDTH else ") × ("
+    lines = [contrast.replace(TIMES, " × "), *levels.replace(f"){TIMES}(", between).split("\t")]
+    return "\n".join(map(visible, lines))
+
+
+def _styles(conditions: Sequence[Levels]) -> dict[Levels, tuple[int, str]]:
+    """Return the number of the colour and marker, and the fill, of each line, by its levels.
+
+    There is a line for each combination of all factors but the last. With two factors, fills differ in addition to
+    colours, for grey prints. Raises InputError for too many.
+    """
+    lines = list(dict.fromkeys(condition[:-1] for condition in conditions))
+    firsts = list(dict.fromkeys(line[:1] for line in lines))
+    others = list(dict.fromkeys(line[1:] for line in lines))
+    if len(firsts) > len(SERIES) or len(others) > len(FILLS):
+        raise InputError(
+            f"found {len(conditions):,} conditions; expected at most {len(SERIES)} levels of the first factor in a"
+            f" picture, and at most {len(FILLS)} combinations of those between the first and the last"
+        )
+    return {
+        line: (colour := firsts.index(line[:1]), FILLS[others.index(line[1:]) if len(others) > 1 else colour % 2])
+        for line in lines
+    }
+
+
+def _draw_lines(
+    ax: Axes, cells: Mapping[Levels, ItemCell], steps: Sequence[str], styles: Mapping[Levels, tuple[int, str]]
+) -> dict[str, Artist]:
+    """Draw a line from level to level of the last factor for each combination of the others. Returns the legend."""
+    handles: dict[str, Artist] = {}
+    for number, (line, (colour, fill)) in enumerate(styles.items()):
+        shift = DODGE * (number - (len(styles) - 1) / 2)
+        found = [(place + shift, cells[(*line, step)]) for place, step in enumerate(steps) if (*line, step) in cells]
+        handles[BETWEEN.join(line)] = _draw_cells(ax, found, colour, fill)
     return handles
+
+
+def _draw_cells(ax: Axes, cells: Sequence[tuple[float, ItemCell]], colour: int, fill: str) -> Artist:
+    """Draw the means of cells at their places, with their intervals within items."""
+    points = [(place, cell.mean.value) for place, cell in cells]
+    return draw_intervals(ax, points, [cell.within[1:] for _, cell in cells], colour, fill)
+
+
+def _plot_regions(drawn: PlottedDesign, conditions: Sequence[Levels], ax: Axes | Sequence[Axes] | None) -> Plot:
+    """Return a panel for each model, with a line through all regions for each condition."""
+    size = max(5.0, AXIS + LEGEND + REGION * len(drawn.regions)), 0.7 + 2.7 * len(drawn.models)
+    plot = new_plot("Means by region and condition", ax, len(drawn.models), len(drawn.models), size)
+    handles: dict[str, Artist] = {}
+    counts: list[int] = []
+    for model, panel in zip(drawn.models, plot.axes, strict=True):
+        cells = [drawn.cells(model, region) for region in drawn.regions]
+        counts += [cell.n_items for of_region in cells for cell in of_region.values()]
+        for number, condition in enumerate(conditions):
+            shift = DODGE * (number - (len(conditions) - 1) / 2)
+            found = [(place + shift, own[condition]) for place, own in enumerate(cells) if condition in own]
+            handles[BETWEEN.join(condition)] = _draw_cells(panel, found, number, FILLS[number % 2])
+        name_ticks(panel, list(map(drawn.heading, drawn.regions)))
+        panel.set_xlim(-0.5, len(drawn.regions) - 0.5)
+        label_axes(panel, "", drawn.unit, model if len(drawn.models) > 1 else "")
+    meaning = "Points are means of {items}, bars 95% within-item intervals (Cousineau-Morey, t)."
+    _finish(plot, drawn, handles, drawn.factors, drawn.caption(meaning, counts))
+    return plot
+
+
+def _equal_scales(panels: Sequence[Axes], ranges: Sequence[Sequence[float]]) -> None:
+    """Give the y axes of panels the same length, around the values of each."""
+    finite = [[value for value in values if math.isfinite(value)] for values in ranges]
+    length = HEADROOM * max((max(values) - min(values) for values in finite if values), default=0.0) or 1.0
+    for panel, values in zip(panels, finite, strict=True):
+        if values:
+            middle = (max(values) + min(values)) / 2
+            panel.set_ylim(middle - length / 2, middle + length / 2)
+
+
+def _finish(
+    plot: Plot, drawn: PlottedDesign, handles: Mapping[str, Artist], factors: Sequence[str], caption: str
+) -> None:
+    """Add a legend of several lines, whose title is what distinguishes them, the caption, and margins."""
+    if len(handles) > 1:
+        plot.add_legend(handles, BETWEEN.join(factors))
+    plot.add_note(caption)
+    if plot.is_own:
+        from matplotlib.layout_engine import ConstrainedLayoutEngine
+
+        plot.figure.set_layout_engine(ConstrainedLayoutEngine(w_pad=PADDING, h_pad=PADDING))

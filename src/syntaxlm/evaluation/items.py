@@ -26,7 +26,13 @@ from syntaxlm.data.stimuli import Stimuli
 from syntaxlm.data.tables import input_columns, names_beside
 from syntaxlm.drawing.plot import Plot
 from syntaxlm.evaluation.item_design import CONTRASTS, ItemCell, ItemDesign
-from syntaxlm.evaluation.item_plot import plot_items
+from syntaxlm.evaluation.item_plot import (
+    PictureKind,
+    PlottedDesign,
+    check_plotted_regions,
+    plot_contrasts,
+    plot_means,
+)
 from syntaxlm.evaluation.item_tables import design_tables, explain, figures_of
 from syntaxlm.parsing.word_measures import word_measures
 from syntaxlm.reports.report import HasReport, Report
@@ -355,17 +361,37 @@ class ItemsReport(HasReport):
                 return next(f"{first!r} and {second!r}" for first, second in pairs if first != second)
         raise AssertionError("no two sentences of the item are read in the same way")
 
-    def plot(self, ax: Axes | Sequence[Axes] | None = None) -> Plot:
-        """Return the mean surprisals by region and condition with 95% intervals, a panel for each model.
+    def plot(
+        self,
+        ax: Axes | Sequence[Axes] | None = None,
+        *,
+        kind: PictureKind = "points",
+        regions: str | Sequence[str] = (),
+        measure: str = "surprisal",
+    ) -> Plot:
+        """Return means with 95% intervals within items, or contrasts with 95% intervals over items, by region.
 
         Args:
-            ax: axes of matplotlib to draw on, one per model, instead of a new figure
+            ax: axes of matplotlib to draw on, one per panel, instead of a new figure
+            kind: "points", the means of all conditions; or "contrasts", main effects and interactions
+            regions: the regions to draw; by default all
+            measure: what is drawn, surprisal or one of `measures`
 
         Raises:
-            InputError: there are too many conditions for one plot, or matplotlib is not installed.
+            InputError: there are too many conditions for one plot, there is no such kind, region or measure, or
+                matplotlib is not installed.
         """
+        for name, value, choices in (
+            ("kind", kind, get_args(PictureKind)),
+            ("measure", measure, ["surprisal", *self.measures]),
+        ):
+            if value not in choices:
+                raise InputError(f"{name}: found {value!r}; expected one of {', '.join(choices)}")
+        chosen = names_of(regions, "regions")
+        check_plotted_regions(chosen, self.stimuli.region_names)
         texts = {name: label.removeprefix(name).strip() for name, label in self.labels.items()}
-        return plot_items(self.means, texts, self.stimuli.levels_by_condition, ax)
+        drawn = PlottedDesign(self.design, texts, chosen or list(self.labels), self.critical, measure)
+        return plot_means(drawn, ax) if kind == "points" else plot_contrasts(drawn, ax)
 
 
 @suggests_parameters

@@ -141,6 +141,8 @@ def plot_binned_means(
         x_label = "surprisal in bits" if number + columns >= len(bins) else ""
         y_label = unit if number % columns == 0 else ""
         label_axes(panel, x_label, y_label, label)
+    words = sum(of_bin.size for of_bin in next(iter(bins.values())))
+    plot.add_note(f"{words:,} words in {BINS} bins by surprisal. Points are means, bars 95% intervals over words (t).")
     return plot
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from syntaxlm.drawing.plots import Plot, draw_lines, label_axes, new_plot
+from syntaxlm.drawing.plots import FAINT, Plot, draw_lines, label_axes, new_plot
 from syntaxlm.reports.tables import PERCENT, ReportTable
 from syntaxlm.trees.decoding import SpanTable, table_indices
 from syntaxlm.trees.f1 import Fractions, ParsingScores
@@ -87,10 +87,16 @@ class Reliability:
             name: [(bin.probability, bin.correct) for bin in bins]
             for name, bins in (("constituents", self.constituents), ("sentences", self.sentences))
         }
-        perfect = {"perfect probabilities": [(0.0, 0.0), (1.0, 1.0)]}
-        plot.add_legend(draw_lines(plot.axes[0], perfect | series))
-        plot.axes[0].set_xlim(left=0)
-        label_axes(plot.axes[0], "probability", "share that is correct")
+        (panel,) = plot.axes
+        panel.plot([0, 1], [0, 1], color=FAINT, linestyle="--", linewidth=1)
+        plot.add_legend(draw_lines(panel, series))
+        panel.set(xlim=(0, 1.02), ylim=(0, 1.02), box_aspect=1)
+        label_axes(panel, "probability", "share that is correct")
+        sizes = (sum(bin.size for bin in bins) for bins in (self.constituents, self.sentences))
+        plot.add_note(
+            "{:,} constituents and {:,} sentences, in bins by probability.".format(*sizes),
+            "Perfect probabilities are on the dashed line.",
+        )
         return plot
 
 

@@ -421,6 +421,7 @@ class TreeBeliefs:
     Attributes:
         spans: (n + 1, n, n), after each word, the probability that a span is a constituent, by first and last word.
         open: (n,), expected number of constituents that begin at or before a word and end after it.
+        open_from: (n, n), after each word, the probability that a constituent begins at a word and ends later.
         ended: (n,), expected number of constituents that end at the word.
         low: (n,), probability that the smallest constituent around the word has at most three words.
         entropies: (n + 1,), entropy of the derivation of the sentence after the word, in nats, with all that is not
@@ -431,6 +432,7 @@ class TreeBeliefs:
 
     spans: Numbers
     open: Numbers
+    open_from: Numbers
     ended: Numbers
     low: Numbers
     entropies: Numbers

@@ -15,17 +15,21 @@ import torch
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.reading import ReadingReport, announce
 from syntaxlm.data.treebanks import dependency_trees
+from syntaxlm.drawing.beliefs import SentenceBeliefs
 from syntaxlm.drawing.layout import Span
 from syntaxlm.drawing.sentence import Analysis, SentenceMaps
 from syntaxlm.drawing.tree import SpanNote
-from syntaxlm.models.abilities import HasMaps
+from syntaxlm.models.abilities import HasMaps, HasTreeBeliefs
 from syntaxlm.models.batches import TokenBatch
+from syntaxlm.models.combination import ParserCombination
+from syntaxlm.ops.inside import belief_updates
 from syntaxlm.parsing.options import ParseOptions
 from syntaxlm.parsing.parse import parse_lines
 from syntaxlm.parsing.result import Parse
 from syntaxlm.parsing.structure import decodings, structure_of
 from syntaxlm.scoring.options import ScoreOptions
 from syntaxlm.scoring.surprisal import surprisals
+from syntaxlm.storage.combination import member
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.options import AS_WRITTEN, TextOptions
 from syntaxlm.text.vocabulary import Vocabulary
@@ -196,3 +200,40 @@ def maps_of(bundle: ModelBundle, tokens: Sequence[str]) -> SentenceMaps:
         return {name: values[:, 0].float().cpu().numpy() for name, values in values_by_name.items()}
 
     return SentenceMaps(arrays(maps.earlier_tokens), arrays(maps.units), vocabulary.begin)
+
+
+def beliefs_of(
+    bundle: ModelBundle,
+    name: str,
+    sentence: str | Sequence[str] | Tree,
+    options: ParseOptions = ParseOptions(**AS_WRITTEN),
+) -> SentenceBeliefs:
+    """Return what a model believes about the tree after each word of a sentence.
+
+    The beliefs of a combination of parsers are those of its first member that has any.
+
+    Args:
+        bundle: the model.
+        name: its name.
+        sentence: text, words, or a tree, as for `analyse`.
+        options: as for `analyse`.
+
+    Raises:
+        InputError: like `analyse`, and for a model without beliefs about trees.
+    """
+    model = f"Model: {name}"
+    if isinstance(bundle.model, ParserCombination):
+        parsers = list(bundle.model.parsers)
+        with_beliefs = [number for number, parser in enumerate(parsers, 1) if isinstance(parser, HasTreeBeliefs)]
+        if with_beliefs:
+            bundle = member(bundle, with_beliefs[0])
+            model = f"Model: {bundle.name}, member {with_beliefs[0]} of the combination {name}"
+    believer = bundle.require(HasTreeBeliefs, "a drawing of beliefs")
+
+    analysis = analyse(bundle, sentence, options)
+    (beliefs,) = believer.tree_beliefs([bundle.vocabulary.encode(analysis.tokens)])
+    updates = belief_updates(torch.from_numpy(beliefs.spans), 0.5).numpy()
+    surprisal = beliefs.lexical + beliefs.structural
+    return SentenceBeliefs(
+        analysis.words, analysis.unknown, beliefs.spans, beliefs.open_from, surprisal, updates, model
+    )

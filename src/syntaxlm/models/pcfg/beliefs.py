@@ -62,6 +62,7 @@ def tree_beliefs(
     columns = [
         grammar.spans[:, [*range(length), -1], :length, :length],
         torch.cat([more[:, None] * grammar.open[:, :1], grammar.open[:, 1:length]], 1),
+        torch.cat([more[:, None, None] * grammar.open_from[:, :1], grammar.open_from[:, 1:]], 1)[:, :length, :length],
         grammar.ended[:, :length],
         torch.cat([more[:, None] * grammar.low[:, :1], grammar.low[:, 1:length]], 1),
         torch.cat([after_first[:, None], entropies.prefixes[:, 1:length], parses[:, None]], 1),

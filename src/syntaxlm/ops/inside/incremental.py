@@ -49,6 +49,7 @@ class IncrementalBeliefs(NamedTuple):
         spans: (B, n + 1, n, n), index t - 1: P_t([i, j] is a constituent), by first and last word; column t - 1 has
             those that end at the last word read. The last one is given the ended sentence.
         open: (B, n), expected number of constituents that begin at or before word t and end after it.
+        open_from: (B, n, n), index t - 1: P_t(at least one constituent begins at word i and ends after word t).
         ended: (B, n), that end at word t.
         low: (B, n), probability that the parent of word t has two or three words.
         expected_tags: (B, n, t), P(there is a word t and it has this preterminal | w_1 .. w_{t-1}).
@@ -59,6 +60,7 @@ class IncrementalBeliefs(NamedTuple):
     sentence_log_probs: Tensor
     spans: Tensor
     open: Tensor
+    open_from: Tensor
     ended: Tensor
     low: Tensor
     expected_tags: Tensor
@@ -153,6 +155,7 @@ def incremental_beliefs(rules: Rules, emissions: Tensor, words: Tensor, with_spa
         prefixes.sentences[:, -1],
         spans,
         nodes - ended.sum(1),
+        chart.open_from().clamp(0, 1),
         ended.sum(1),
         chart.low(),
         expected_tags,
@@ -294,6 +297,16 @@ class _Chart:
         """Return P(the next word has this preterminal | the words before it), of every word: (B, n, t)."""
         tags = self.reached @ self.left_words + self.opened @ self.right_words
         return tags[:, :-1]
+
+    def open_from(self) -> Tensor:
+        """Return the probability that a constituent begins at a word and ends after the last one read: (B, n, n).
+
+        The largest constituent that begins at a word is a right child, or the whole sentence.
+        """
+        length = self.words.shape[1]
+        values = torch.einsum("bir,bijr->bji", self.opened[:, :length], self.begun_rights - self.rights)
+        values[:, :, 0] = (self.begun[:, 0] - self.inside[:, 0]) @ self.root
+        return values
 
     def low(self) -> Tensor:
         """Return the probability that the parent of a word has two or three words: (B, n)."""

@@ -1,0 +1,70 @@
+"""Plots of surprisals: a bar for each word of sentences, which are wrapped like lines of text."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from syntaxlm.drawing.plots import CHARACTER, Plot, draw_bars, label_axes, new_plot
+from syntaxlm.drawing.surprisal import END, DrawableSurprisal
+from syntaxlm.drawing.svg import visible
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+ROW_WORDS = 12  # most words in a row of a new figure
+COLUMN = 0.52, 0.9  # inches: least and greatest width of a word's column
+GAP = 0.03  # inches: between two words
+AXIS = 0.7  # inches: left of the bars
+HEIGHT, ROW_HEIGHT = 2.9, 2.0  # inches: of a single row, and of one of several
+HEADROOM = 1.12  # of the scale, for the number above the highest bar
+
+Words = Sequence[DrawableSurprisal]
+
+
+def plot_surprisals(sentences: Sequence[Words], ax: Axes | Sequence[Axes] | None = None) -> Plot:
+    """Return a bar per word, with unknown words marked. All sentences have the same scale and bars of the same width.
+
+    A sentence of more than `ROW_WORDS` words has several rows in a new figure.
+
+    Args:
+        sentences: their words.
+        ax: axes to draw on, one per sentence, instead of those of a new figure.
+
+    Raises:
+        InputError: matplotlib is not installed.
+    """
+    rows = list(sentences) if ax is not None else [row for sentence in sentences for row in _wrapped(sentence)]
+    most = max(map(len, rows))
+    longest = max((len(_name(word)) for row in rows for word in row), default=0)
+    least, greatest = COLUMN
+    column = min(greatest, max(least, CHARACTER * longest + GAP))
+    height = HEIGHT if len(rows) == 1 else ROW_HEIGHT * len(rows)
+    plot = new_plot("Surprisal", ax, len(rows), len(rows), (max(3.4, AXIS + column * most), height))
+
+    from matplotlib.ticker import MaxNLocator
+
+    highest = max((word.surprisal or 0.0 for row in rows for word in row), default=0.0)
+    for row, panel in zip(rows, plot.axes, strict=True):
+        bits = [math.nan if word.surprisal is None else word.surprisal for word in row]
+        unknown = [place for place, word in enumerate(row) if word.in_vocabulary is False]
+        draw_bars(panel, list(map(_name, row)), {"surprisal": bits}, unknown, column if plot.is_own else None, 1)
+        label_axes(panel, "", "surprisal in bits")
+        panel.yaxis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 5, 10], integer=True))
+        panel.set(xlim=(-0.6, most - 0.4), ylim=(0, HEADROOM * highest or 1))
+    if any(word.in_vocabulary is False for row in rows for word in row):
+        plot.add_note("Pale bars and words in italics: not in the model's vocabulary.")
+    return plot
+
+
+def _wrapped(words: Words) -> list[Words]:
+    """Return the words in rows of nearly the same length."""
+    rows = max(1, math.ceil(len(words) / ROW_WORDS))
+    ends = [round(len(words) * row / rows) for row in range(rows + 1)]
+    return [words[start:end] for start, end in pairwise(ends)]
+
+
+def _name(word: DrawableSurprisal) -> str:
+    return visible(word.word) if word.word else END
