@@ -14,6 +14,7 @@ import numpy as np
 
 from syntaxlm.core.arrays import Flags, Integers, Numbers
 from syntaxlm.core.errors import InputError, InputWarning, amount
+from syntaxlm.core.option_names import option_name
 from syntaxlm.core.progress import progress_bar
 from syntaxlm.core.reading import ReadingReport, Remarks, announce, keeps_readings
 from syntaxlm.core.settings import check_number
@@ -157,7 +158,8 @@ def score_words(
     if long_sentences:
         warnings.warn(
             f"{long_sentences} sentences have more than {LONGEST} words. The {bundle.name} model reads them in parts:"
-            " the first words of the later parts lack their context. Give the sentences with --sentence-column",
+            " the first words of the later parts lack their context. Give the sentences with"
+            f" {option_name('--sentence-column')}",
             InputWarning,
             stacklevel=2,
         )
