@@ -8,6 +8,7 @@ import re
 import shlex
 import shutil
 import subprocess
+from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -19,6 +20,7 @@ from syntaxlm import cli
 from tests.docs.examples import ROOT
 
 STIMULI = ROOT / "docs" / "examples" / "garden-paths.csv"
+CONSTRUCTIONS = ROOT / "docs" / "examples" / "garden-path-constructions.csv"
 REGIONS = ["clause", "noun", "main_verb", "rest"]
 PAGES = [
     "docs/tutorials/stimuli.md", "docs/explanation/first-word.md", "docs/reference/measures.md",
@@ -110,6 +112,19 @@ def test_figures_in_the_text_of_a_tutorial_are_those_of_its_outputs(page):
 def test_the_model_knows_all_words_of_the_stimuli():
     report = syntaxlm.load("en").evaluate_items(STIMULI, condition=["verb_type", "comma"], regions=REGIONS)
     assert not report.warnings
+
+
+def test_bundled_models_know_all_words_of_the_three_constructions_and_their_sentences_differ_in_the_verb():
+    rows = list(csv.DictReader(CONSTRUCTIONS.read_text(encoding="utf-8").splitlines()))
+    assert Counter(row["construction"] for row in rows) == {"NP/Z": 48, "NP/S": 48, "MV/RR": 48}
+    for ambiguous, unambiguous in zip(rows[::2], rows[1::2], strict=True):
+        assert ambiguous | {"reading": "unambiguous", "verb": unambiguous["verb"]} == unambiguous
+
+    regions = ("start", "verb", "phrase", "critical", "rest")
+    words = {word for row in rows for name in regions for word in row[name].rstrip(".").split()}
+    for model in ("en", "en-fast"):
+        known = syntaxlm.load(model).vocabulary.knows
+        assert not [word for word in words if not known(word.lower())]
 
 
 def test_the_model_knows_all_words_of_the_sentences_in_readme():
