@@ -17,6 +17,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -181,7 +182,32 @@ def items_report(bundle: ModelBundle, path: str, seeds: Sequence[int] = (1, 2, 3
                 )
                 row = {"construction": construction, "grammar": name, "seed": seed, "measure": measure}
                 rows.append(row | _contrast(differences, of_surprisal))
-    return {"model": bundle.folder.name, "items": len(pairs), "differences": rows}
+    report = {"model": bundle.folder.name, "items": len(pairs), "differences": rows}
+    return report | {"first_analysis": _first_analysis(bundle, stimuli, scores, constructions)}
+
+
+def _first_analysis(
+    bundle: ModelBundle, stimuli: Stimuli, scores: WordScores, constructions: npt.NDArray[np.str_]
+) -> list[dict[str, Any]]:
+    """Return how probable it is that verb and phrase are a constituent, before and after the critical word.
+
+    In NP/Z and NP/S this is the analysis that the critical word excludes. The words are single tokens.
+    """
+    with torch.no_grad():
+        rules, emissions = bundle.require(PCFG, "beliefs").grammar.all_tables()
+    found = []
+    for regions, (first, end) in zip(stimuli.regions, stimuli.words.spans(stimuli.words.sentences), strict=True):
+        ids = torch.tensor([[bundle.vocabulary.id(token) - SPECIALS for token in scores.tokens[first:end]]])
+        spans = incremental_beliefs(rules, emissions[ids[0]], torch.arange(end - first)[None]).spans[0]
+        verb, critical = (regions[REGIONS.index(name)].first - first for name in ("verb", "critical"))
+        found.append([float(spans[critical + after, verb, critical - 1]) for after in (-1, 0)])
+    rows = []
+    for construction in dict.fromkeys(constructions.tolist()):
+        for reading in ("ambiguous", "unambiguous"):
+            chosen = (constructions == construction) & (np.array(stimuli.conditions) == reading)
+            before, after = (mean_interval(column)._asdict() for column in np.array(found)[chosen].T)
+            rows.append({"construction": construction, "reading": reading, "before": before, "after": after})
+    return rows
 
 
 def _contrast(differences: Numbers, of_surprisal: Numbers) -> dict[str, Any]:
