@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from laboratory.pages.markdown import table
-from laboratory.results.store import stored_report
+from laboratory.results.store import select, stored_report
 
 EXPERIMENT = "belief-updates"
 CONSTRUCTIONS = {"npz": "NP/Z", "nps": "NP/S", "mvrr": "MV/RR"}
@@ -43,12 +43,36 @@ def garden_path_nulls() -> str:
     return table(["null grammar", *CONSTRUCTIONS.values()], rows)
 
 
+def first_analyses() -> str:
+    """The belief in the analysis that the critical word excludes, before and after it."""
+    rows = stored_report(EXPERIMENT, data="garden-path-constructions")["first_analysis"]
+    lines = [
+        [CONSTRUCTIONS[row["construction"]], row["reading"], _interval(row["before"]), _interval(row["after"])]
+        for row in rows
+        if row["construction"] != "mvrr"  # where both analyses have this constituent
+    ]
+    return table(["construction", "sentence", "before the critical word", "after it"], lines)
+
+
+def reading_times() -> str:
+    """The gains in predicting reading times, and what each null gains less than the trained grammar."""
+    runs = select(EXPERIMENT, data="natural-stories")
+    if not runs:
+        return "Not computed yet.\n"
+    lines = []
+    for row in runs[0].report["measures"]:
+        gain, less = _interval(row["gain"], 1000), _interval(row["trained_minus_this"], 1000)
+        lines.append([row["grammar"], MEASURES[row["measure"]], gain, "" if row["grammar"] == "trained" else less])
+    heads = ["grammar", "measure", "gain beyond surprisal, 10^-3 nats/word", "trained - this"]
+    return table(heads, lines)
+
+
 def _of_items(**facts: str) -> Sequence[Mapping[str, Any]]:
     rows = stored_report(EXPERIMENT, data="garden-path-constructions")["differences"]
     return [row for row in rows if all(row[name] == value for name, value in facts.items())]
 
 
-def _interval(found: Mapping[str, float]) -> str:
-    """Return a value with its 95% interval; 0.00 for what is 0 when rounded."""
-    value, low, high = (f"{round(found[name], 2) + 0.0:.2f}" for name in ("value", "low", "high"))
+def _interval(found: Mapping[str, float], factor: float = 1) -> str:
+    """Return a value times a factor with its 95% interval; 0.00 for what is 0 when rounded."""
+    value, low, high = (f"{round(factor * found[name], 2) + 0.0:.2f}" for name in ("value", "low", "high"))
     return f"{value} ({low} to {high})"

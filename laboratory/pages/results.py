@@ -59,6 +59,8 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "signal-outside": signal.outside,
     "signal-pairs": signal.minimal_pairs,
     "belief-updates-garden-paths": belief_updates.garden_paths,
+    "belief-updates-first-analyses": belief_updates.first_analyses,
+    "belief-updates-reading-times": belief_updates.reading_times,
     "belief-updates-nulls": belief_updates.garden_path_nulls,
     **{f"pairs-{name}": partial(papers.marvin_linzen, name) for name in papers.published()["constructions"]},
     **{f"experiments-{name}": partial(reproductions.experiments, name) for name in papers.published()["experiments"]},
