@@ -182,7 +182,7 @@ def items_report(bundle: ModelBundle, path: str, seeds: Sequence[int] = (1, 2, 3
                 )
                 row = {"construction": construction, "grammar": name, "seed": seed, "measure": measure}
                 rows.append(row | _contrast(differences, of_surprisal))
-    report = {"model": bundle.folder.name, "items": len(pairs), "differences": rows}
+    report = {"items": len(pairs), "differences": rows}
     return report | {"first_analysis": _first_analysis(bundle, stimuli, scores, constructions)}
 
 
@@ -245,7 +245,8 @@ def reading_times_report(
     observed, folds = data.times.values[data.analysed], data.fold[data.analysed]
     without = held_out_log_likelihood(observed, before, folds)
 
-    rows, of_trained = [], {}
+    rows: list[dict[str, Any]] = []
+    of_trained: dict[str, Numbers] = {}
     for name, seed, grammar, row_of_word in grammars(bundle.require(PCFG, "beliefs"), seeds):
         measures = measures_of_words(bundle, data.words, result.scores, grammar, row_of_word)
         for measure, values in measures.items():
@@ -259,7 +260,7 @@ def reading_times_report(
             row["coefficient"] = coefficient and {"value": coefficient.value, "t": coefficient.t}
             rows.append(row)
     surprisal = result.delta._asdict()
-    return {"model": bundle.folder.name, "words": data.count, "surprisal": surprisal, "measures": rows}
+    return {"words": data.count, "surprisal": surprisal, "measures": rows}
 
 
 def _of_analysed(data: ReadingTimesReport, columns: Measures) -> Measures:
@@ -282,7 +283,7 @@ def main() -> None:
         report = items_report(bundle, options.items)
     else:
         report = reading_times_report(bundle, options.words, options.times, options.frequencies)
-    print(json.dumps(with_head(report), indent=1))
+    print(json.dumps(with_head({"model": options.model, **report}), indent=1))
 
 
 if __name__ == "__main__":
