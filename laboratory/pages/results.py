@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from laboratory.pages import (
+    belief_updates,
     bundled,
     evaluations,
     leaderboard,
@@ -31,6 +32,7 @@ _NAMES = (
     "guides/ordinary-sentences.md", "models/ccm.md", "models/tree-rnn.md",
     "models/dmv.md", "models/prpn.md", "reference/speed.md",
     "guides/very-large-jobs.md", "explanation/trees-as-signal.md",
+    "explanation/belief-updates.md",
 )  # fmt: skip
 PAGES = [ROOT / "README.md", *(ROOT / "docs" / name for name in _NAMES)]
 _BLOCK = re.compile(r"(<!-- results: (?P<name>\S+) -->\n).*?(<!-- end of results -->)", re.DOTALL)
@@ -56,6 +58,10 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "signal-gum-trained": partial(signal.by_trees, "gum"),
     "signal-outside": signal.outside,
     "signal-pairs": signal.minimal_pairs,
+    "belief-updates-garden-paths": belief_updates.garden_paths,
+    "belief-updates-first-analyses": belief_updates.first_analyses,
+    "belief-updates-reading-times": belief_updates.reading_times,
+    "belief-updates-nulls": belief_updates.garden_path_nulls,
     **{f"pairs-{name}": partial(papers.marvin_linzen, name) for name in papers.published()["constructions"]},
     **{f"experiments-{name}": partial(reproductions.experiments, name) for name in papers.published()["experiments"]},
     **{f"comparison-{name}": partial(papers.comparison, name) for name in papers.published()["comparisons"]},

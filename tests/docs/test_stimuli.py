@@ -8,6 +8,7 @@ import re
 import shlex
 import shutil
 import subprocess
+from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -20,6 +21,7 @@ from tests.docs.examples import ROOT
 
 EXAMPLES = ROOT / "docs" / "examples"
 STIMULI, ATTRACTION = EXAMPLES / "garden-paths.csv", EXAMPLES / "attraction.csv"
+CONSTRUCTIONS = EXAMPLES / "garden-path-constructions.csv"
 REGIONS = ["clause", "noun", "main_verb", "rest"]
 PAGES = [
     "docs/tutorials/stimuli.md", "docs/explanation/first-word.md", "docs/reference/measures.md",
@@ -114,6 +116,19 @@ def test_the_model_knows_all_words_of_the_stimuli():
     assert not report.warnings
     attraction = ["subject", "modifier", "verb", "rest"]
     assert not nlp.evaluate_items(ATTRACTION, condition=["head", "attractor"], regions=attraction).warnings
+
+
+def test_bundled_models_know_all_words_of_the_three_constructions_and_their_sentences_differ_in_the_verb():
+    rows = list(csv.DictReader(CONSTRUCTIONS.read_text(encoding="utf-8").splitlines()))
+    assert Counter(row["construction"] for row in rows) == {"NP/Z": 48, "NP/S": 48, "MV/RR": 48}
+    for ambiguous, unambiguous in zip(rows[::2], rows[1::2], strict=True):
+        assert ambiguous | {"reading": "unambiguous", "verb": unambiguous["verb"]} == unambiguous
+
+    regions = ("start", "verb", "phrase", "critical", "rest")
+    words = {word for row in rows for name in regions for word in row[name].rstrip(".").split()}
+    for model in ("en", "en-fast"):
+        known = syntaxlm.load(model).vocabulary.knows
+        assert not [word for word in words if not known(word.lower())]
 
 
 def test_the_model_knows_all_words_of_the_sentences_in_readme():

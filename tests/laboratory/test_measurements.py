@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
+import torch
+from laboratory.measurements.belief_updates import (
+    EXCHANGED_TOGETHER,
+    exchanged_words,
+    measures_of,
+    random_tree_rules,
+    right_branching,
+)
 from laboratory.measurements.dependency_range import dependency_range
 from laboratory.measurements.tree_rnn_parameters import parameters
 
+from syntaxlm.ops.inside import FactoredRules
 from syntaxlm.trees.tree import DependencyTree
 
 
@@ -42,3 +53,29 @@ def test_automatic_trees_have_the_words_of_the_treebank_and_the_heads_of_the_par
     gold = DependencyTree(("do", "n't", "stop."), ("", "", ""), (3, 3, 0), ("aux", "advmod", "root"), "first")
     (found,) = parsed([gold], pipeline)
     assert found == DependencyTree(gold.words, ("NN",) * 3, (2, 3, 0), ("dep", "dep", "ROOT"), "first")
+
+
+def test_a_right_branching_grammar_only_learns_that_the_sentence_did_not_end():
+    continues = 0.7  # probability that a right child branches: the sentence ends at a word t > 1 with 1 - continues
+    children = torch.tensor([[continues, 1 - continues]])
+    rules = right_branching(FactoredRules(torch.ones(1), torch.tensor([[0.2, 0.8]]), children))
+    assert rules.left.tolist() == [[0, 1]]
+    (found,) = measures_of((rules, torch.zeros(5, 1)), [[0, 1, 2, 3, 4]])
+    each = -math.log2(continues)  # of every constituent that would have ended at the word before
+    assert found["belief_update"].tolist() == pytest.approx([0, 0, each, 2 * each, 3 * each], abs=1e-6)
+
+
+def test_updates_of_random_trees_depend_on_the_position_only():
+    grammar = random_tree_rules(), torch.zeros(9, 1)
+    one, other, longer = measures_of(grammar, [[0, 1, 2, 3], [5, 5, 6, 8], [0, 1, 2, 3, 4, 5]])
+    assert one["belief_update"].tolist() == other["belief_update"].tolist()
+    assert one["belief_update"].tolist() == pytest.approx(longer["belief_update"][:4].tolist())
+    assert one["belief_update"][3] > 0
+
+
+def test_words_are_exchanged_with_words_of_like_frequency_and_the_unknown_word_stays():
+    unigrams = -torch.arange(3 * EXCHANGED_TOGETHER + 1.0)
+    exchanged = exchanged_words(unigrams, seed=1)
+    assert exchanged[0] == 0
+    assert sorted(exchanged.tolist()) == list(range(len(unigrams)))
+    assert int((exchanged - torch.arange(len(unigrams))).abs().max()) < EXCHANGED_TOGETHER
