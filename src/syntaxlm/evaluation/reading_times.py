@@ -37,7 +37,7 @@ from syntaxlm.data.input_table import InputTable
 from syntaxlm.drawing.files import check_picture, write_picture
 from syntaxlm.drawing.plots import Plot, draw_intervals, has_matplotlib, label_axes, new_plot
 from syntaxlm.evaluation.options import PARTS, RegressionSettings
-from syntaxlm.evaluation.reading_times_export import export
+from syntaxlm.evaluation.reading_times_export import Exported, export
 from syntaxlm.parsing.word_measures import word_measures
 from syntaxlm.reports.page import Page, PageFigure, Preformatted, Section, Theme
 from syntaxlm.reports.report import HasReport, Report
@@ -416,7 +416,9 @@ class ReadingTimesReport(HasReport):
         Raises:
             InputError: the table of times has no such column, or the file cannot be written.
         """
-        return export(self, path, subject)
+        scores = {model.label: model.scores for model in self.models}
+        data = Exported(self.words, self.times, self.analysed, self.predictors, scores, self.settings)
+        return export(data, path, subject)
 
     def plot(self, ax: Axes | Sequence[Axes] | None = None) -> Plot:
         """Return mean reading time by surprisal: a panel per model, over the same words and axes, four in a row.
