@@ -479,7 +479,7 @@ def test_times_that_are_missing_repeated_or_unmatched_are_counted_and_an_outlier
     assert found.outlier == ""
     table = InputTable.read(pd.DataFrame({"zone": range(60), "time": [99999.0, *[300.0] * 59]}))
     assert (
-        "row 1: the time 99,999 in column time is more than 20 times the median"
+        "row with index 0: the time 99,999 in column time is more than 20 times the median"
         in join_times(words, table, "time").outlier
     )
 
