@@ -464,3 +464,55 @@ def test_natural_stories_are_aligned_with_their_times():
     assert scores.is_read.all()
     known = {word.lower().strip(".,!?'") for word, one in zip(words.words, scores.known, strict=True) if one}
     assert known <= {"the", "cat", "dog", "sees", "old", *string.ascii_lowercase}
+
+
+# ---- what is left out of the times, contexts and measures
+
+
+def test_times_that_are_missing_repeated_or_unmatched_are_counted_and_an_outlier_has_its_place():
+    words = displayed_words(InputTable.read(frame(["the", "cat"] * 30, zone=range(60))))
+    zones = [*range(60), 1, 1, 99]
+    times = [*[300.0 + zone for zone in range(60)], 301.0, None, 300.0]
+    table = InputTable.read(pd.DataFrame({"zone": zones, "time": times}))
+    found = join_times(words, table, "time")
+    assert found.notes == ["missing: 1", "of no displayed word: 1", "in a row that repeats an earlier one: 1"]
+    assert found.outlier == ""
+    table = InputTable.read(pd.DataFrame({"zone": range(60), "time": [99999.0, *[300.0] * 59]}))
+    assert (
+        "row with index 0: the time 99,999 in column time is more than 20 times the median"
+        in join_times(words, table, "time").outlier
+    )
+
+
+def test_many_rows_of_no_word_are_refused_unless_they_are_allowed():
+    words = displayed_words(InputTable.read(frame(["the", "cat"], zone=[1, 2])))
+    table = InputTable.read(pd.DataFrame({"zone": [1, 2, 3, 9], "time": [1.0, 2.0, 3.0, 4.0]}))
+    with pytest.raises(InputError, match=r"has the zone of no word .* 2 of 4 rows \(50%\); expected at most 5%"):
+        join_times(words, table, "time")
+    assert join_times(words, table, "time", allow_unmatched=True).unmatched == 2
+
+
+def test_words_with_groups_are_read_as_in_training_and_others_sentence_by_sentence():
+    table = frame(["the", "cat.", "the", "dog."], story=[1] * 4)
+    stored = fresh("lstm", STREAM)
+    default, carried = (word_table(stored, table, group="story", context=context) for context in (None, "carry"))
+    assert set(default.values["context"]) == {"carry"}
+    assert default.values["surprisal"] == carried.values["surprisal"]
+    assert "context reset" in word_table(stored, table[["word"]]).summary
+    assert "context reset" in word_table(fresh("lstm"), table, group="story").summary
+
+
+def test_several_measures_are_in_one_regression_with_what_each_adds(experiment):
+    own, _, _ = experiment
+    report = evaluate(experiment, models={"lstm": own["lstm"]}, measures=["surprisal", "entropy"])
+    (model,) = report.models
+    assert model.regression.coefficient("previous_entropy") is not None
+    assert model.gains["surprisal"].low > 0.1
+    assert abs(model.gains["entropy"].value) < 0.05
+    assert model.scores.measures["entropy"].shape == (1800,)
+
+
+def test_the_training_text_of_en_gives_frequencies():
+    found = Frequencies.read("en")
+    assert found.source == "the training text of en"
+    assert found.zipf("the") > found.zipf("window") > found.zipf("tulip") > found.zipf("zyzzyva")

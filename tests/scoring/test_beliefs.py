@@ -12,7 +12,8 @@ from syntaxlm.models.abilities import HasTreeBeliefs
 from syntaxlm.models.registry import model_types_with
 from syntaxlm.scoring.options import BELIEF_MEASURES, ScoreOptions
 from syntaxlm.scoring.surprisal import surprisals
-from syntaxlm.storage.folder import ModelBundle, ModelSettings
+from syntaxlm.storage.bundled import bundled_folder
+from syntaxlm.storage.folder import ModelBundle, ModelSettings, read_model
 from syntaxlm.text.normaliser_settings import NormaliserSettings
 from tests.fresh_models import fresh
 from tests.grammar_models import grammar
@@ -84,3 +85,26 @@ def test_models_without_beliefs_and_streams_are_refused():
         list(surprisals(fresh("lstm"), LINES, ScoreOptions(measures=["belief_update"])))
     with pytest.raises(InputError, match='measure expected_open: found with the context "carry"'):
         ScoreOptions(measures=["expected_open"], context="carry")
+
+
+def test_the_beliefs_of_a_combination_are_those_of_its_grammar_which_reads_no_marks():
+    """The grammar in `en` is `en-fast`, which drops the comma that the language model of `en` reads."""
+    own, grammars = (
+        next(iter(surprisals(read_model(bundled_folder(name)), ["The old , man the boats ."], ALL)))
+        for name in ("en", "en-fast")
+    )
+    assert [word.measures["belief_update"] for word in own if word.token in (",", ".")] == [None, None]
+    read = [word.measures for word in own if word.token not in (",", ".")]
+    expected = [word.measures for word in grammars if word.token]
+    for name in ALL.measures:
+        values, others = ([np.nan if row[name] is None else row[name] for row in rows] for rows in (read, expected))
+        assert values == pytest.approx(others, rel=1e-5, abs=1e-6, nan_ok=True)
+
+
+def test_what_no_measure_asks_for_is_not_computed(monkeypatch):
+    stored = grammar("simple-pcfg")
+    (expected,) = surprisals(stored, ["the old cat"], ALL)
+    monkeypatch.setattr("syntaxlm.ops.inside.incremental._Chart._spans", None)
+    monkeypatch.setattr("syntaxlm.models.pcfg.beliefs.derivation_entropies", None)
+    (found,) = surprisals(stored, ["the old cat"], ScoreOptions(measures=["expected_open", "lexical_surprisal"]))
+    assert found[1].measures["expected_open"] == pytest.approx(expected[1].measures["expected_open"])

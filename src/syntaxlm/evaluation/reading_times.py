@@ -21,7 +21,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 import numpy as np
 
@@ -37,12 +37,12 @@ from syntaxlm.data.input_table import InputTable
 from syntaxlm.drawing.files import check_picture, write_picture
 from syntaxlm.drawing.plots import Plot, draw_intervals, has_matplotlib, label_axes, new_plot
 from syntaxlm.evaluation.options import PARTS, RegressionSettings
-from syntaxlm.evaluation.reading_times_export import export
+from syntaxlm.evaluation.reading_times_export import Exported, export
 from syntaxlm.parsing.word_measures import word_measures
 from syntaxlm.reports.page import Page, PageFigure, Preformatted, Section, Theme
 from syntaxlm.reports.report import HasReport, Report
 from syntaxlm.reports.tables import RIGHT, Column, Columns, ReportTable
-from syntaxlm.scoring.options import TREE_MEASURES, Context, ScoreOptions
+from syntaxlm.scoring.options import TREE_MEASURES, Context, Measure, ScoreOptions
 from syntaxlm.scoring.surprisal import MEASURES, surprisals_of
 from syntaxlm.scoring.word_table import (
     LineScorer,
@@ -418,7 +418,9 @@ class ReadingTimesReport(HasReport):
         Raises:
             InputError: the table of times has no such column, or the file cannot be written.
         """
-        return export(self, path, subject)
+        scores = {model.label: model.scores for model in self.models}
+        data = Exported(self.words, self.times, self.analysed, self.predictors, scores, self.settings)
+        return export(data, path, subject)
 
     def plot(self, ax: Axes | Sequence[Axes] | None = None) -> Plot:
         """Return mean reading time by surprisal: a panel per model, over the same words and axes, four in a row.
@@ -566,7 +568,7 @@ def evaluate_reading_times(
         elif context is not None:
             contexts = ("reset", "carry") if context == "both" else (context,)
         runs += [(name, bundle, used) for used in contexts]
-    measures = [measure for measure in dict.fromkeys(settings.measures) if measure not in PARTS]
+    measures = [cast(Measure, measure) for measure in dict.fromkeys(settings.measures) if measure not in PARTS]
     scores = [
         score_words_with_measures(bundle, displayed, style, used, measures, name, rows_of=_rows_of)
         for name, bundle, used in progress_bar(runs, "scoring, models")
@@ -680,11 +682,11 @@ def _result(data: ReadingTimesReport, name: str, model_type: str, scores: WordSc
     if np.ptp(counts):
         before |= of_analysed({_TOKENS: scores.token_counts.astype(float)})
         of_baseline = held_out_log_likelihood(observed, before, folds)
-    measures = {name: score_columns(scores)[name] for name in settings.measures}
+    measures: dict[str, Numbers] = {name: score_columns(scores)[name] for name in settings.measures}
     after = before | of_analysed(measures)
     of_all = held_out_log_likelihood(observed, after, folds)
     deltas = of_all - of_baseline
-    gains = {}
+    gains: dict[str, Interval] = {}
     for left_out in measures if len(measures) > 1 else ():
         others = before | of_analysed({name: values for name, values in measures.items() if name != left_out})
         gain = of_all - held_out_log_likelihood(observed, others, folds)

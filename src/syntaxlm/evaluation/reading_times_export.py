@@ -8,31 +8,52 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from syntaxlm.core.arrays import Numbers
+from syntaxlm.core.arrays import Flags, Numbers
 from syntaxlm.core.errors import InputError, listed
 from syntaxlm.core.files import write_text
 from syntaxlm.core.option_names import option_name
+from syntaxlm.data.displayed_words import DisplayedWords, Times
 from syntaxlm.data.tables import names_beside
+from syntaxlm.evaluation.options import RegressionSettings
 from syntaxlm.reports.writers import RowFormat, write_rows
-from syntaxlm.scoring.word_table import WordTable, score_columns, with_previous
-
-if TYPE_CHECKING:
-    from syntaxlm.evaluation.reading_times import ModelResult, ReadingTimesReport
+from syntaxlm.scoring.word_table import WordScores, WordTable, score_columns, with_previous
 
 SUBJECT_NAMES = ("subject", "participant", "WorkerId", "subj")
 _READERS: Mapping[RowFormat, str] = {"csv": "read.csv", "tsv": "read.delim"}
 
 
-def export(report: ReadingTimesReport, path: str | Path, subject: str | None = None) -> Path:
+@dataclass(frozen=True, eq=False)
+class Exported:
+    """What is exported of the words of an experiment.
+
+    Attributes:
+        words: the displayed words.
+        times: their times.
+        analysed: (n,) whether each displayed word is exported.
+        predictors: of the baseline, (n,) each.
+        scores: the scores of each model, by its label.
+        settings: of the regressions.
+    """
+
+    words: DisplayedWords
+    times: Times
+    analysed: Flags
+    predictors: Mapping[str, Numbers]
+    scores: Mapping[str, WordScores]
+    settings: RegressionSettings
+
+
+def export(data: Exported, path: str | Path, subject: str | None = None) -> Path:
     """Write a row per subject and analysed word, and beside the table a script for R, whose path is returned.
 
     Args:
-        report: the result of `evaluate_reading_times`.
+        data: what is exported.
         path: a file that ends in .csv, or otherwise has cells separated by tabs.
         subject: the column of the subjects in the table of times; None: the first of the usual names.
 
@@ -43,17 +64,17 @@ def export(report: ReadingTimesReport, path: str | Path, subject: str | None = N
     if path.suffix == ".R":
         raise InputError(f"{path}: found a name that ends in .R; expected a table, beside which the script is written")
     format: RowFormat = "csv" if path.suffix.lower() == ".csv" else "tsv"
-    columns, predictors = _columns(report, subject)
+    columns, predictors = _columns(data, subject)
     table = WordTable(columns)
     write_rows(table.rows(), table.columns, path, format)
     script = path.with_suffix(".R")
-    write_text(_script(report, path.name, _READERS[format], predictors), script)
+    write_text(_script(data, path.name, _READERS[format], predictors), script)
     return script
 
 
-def _columns(report: ReadingTimesReport, subject: str | None) -> tuple[dict[str, Sequence[Any]], dict[str, list[str]]]:
+def _columns(data: Exported, subject: str | None) -> tuple[dict[str, Sequence[Any]], dict[str, list[str]]]:
     """Return the columns of the table, and the scaled predictors of the baseline ("") and of each model."""
-    words, times = report.words, report.times
+    words, times = data.words, data.times
     table = times.table
     assert table is not None
     names = [subject] if subject else [name for name in SUBJECT_NAMES if name in table.names]
@@ -62,7 +83,7 @@ def _columns(report: ReadingTimesReport, subject: str | None) -> tuple[dict[str,
             f"{table.source}: no column of subjects; found {listed(table.names)}. Choose one with"
             f" {option_name('--subject')}"
         )
-    is_analysed = report.analysed[times.places]
+    is_analysed = data.analysed[times.places]
     rows, places = times.kept[is_analysed], times.places[is_analysed]
 
     # Who read which word, and for how long.
@@ -74,10 +95,10 @@ def _columns(report: ReadingTimesReport, subject: str | None) -> tuple[dict[str,
     }
 
     # The predictors of the baseline and of each model.
-    of_baseline = {name: values for name, values in report.predictors.items() if not re.search(r"_spline_\d+$", name)}
+    of_baseline = {name: values for name, values in data.predictors.items() if not re.search(r"_spline_\d+$", name)}
     predictors = {"": _add(columns, of_baseline, places)}
-    for model in report.models:
-        predictors[model.label] = _add(columns, _of_model(report, model), places)
+    for label in data.scores:
+        predictors[label] = _add(columns, _of_model(data, label), places)
     copied = [name for name in times.key if name not in columns]
     for name, new in zip(copied, names_beside(list(columns), copied), strict=True):
         cells = table.column(name, "--key")
@@ -85,13 +106,14 @@ def _columns(report: ReadingTimesReport, subject: str | None) -> tuple[dict[str,
     return columns, predictors
 
 
-def _of_model(report: ReadingTimesReport, model: ModelResult) -> dict[str, Numbers]:
+def _of_model(data: Exported, label: str) -> dict[str, Numbers]:
     """Return the number of tokens and the measures of a model, of the word and of previous words."""
-    suffix = "" if len(report.models) == 1 else "_" + re.sub(r"\W", "_", f"{model.name}_{model.context}")
-    values = score_columns(model.scores)
-    own = {f"tokens{suffix}": model.scores.token_counts.astype(float)}
-    own |= {f"{name}{suffix}": values[name] for name in dict.fromkeys(report.settings.measures)}
-    return with_previous(own, report.words, report.settings.spillover)
+    suffix = "" if len(data.scores) == 1 else "_" + re.sub(r"\W+", "_", label)
+    scores = data.scores[label]
+    values = score_columns(scores)
+    own = {f"tokens{suffix}": scores.token_counts.astype(float)}
+    own |= {f"{name}{suffix}": values[name] for name in dict.fromkeys(data.settings.measures)}
+    return with_previous(own, data.words, data.settings.spillover)
 
 
 def _add(columns: dict[str, Sequence[Any]], predictors: Mapping[str, Numbers], places: Any) -> list[str]:
@@ -106,9 +128,9 @@ def _add(columns: dict[str, Sequence[Any]], predictors: Mapping[str, Numbers], p
     return scaled
 
 
-def _script(report: ReadingTimesReport, table: str, reader: str, predictors: Mapping[str, Sequence[str]]) -> str:
+def _script(data: Exported, table: str, reader: str, predictors: Mapping[str, Sequence[str]]) -> str:
     """Return the script for R."""
-    response = "log(time)" if report.settings.log else "time"
+    response = "log(time)" if data.settings.log else "time"
     lines = [
         "# Mixed models of reading times with lme4. Run with: Rscript FILE.R",
         "library(lme4)",

@@ -353,24 +353,25 @@ class _Chart:
             begun = torch.where(is_closed[..., None], self.begun_rights[:, 1:, last_read].transpose(1, 2), 0)
         for first in range(length - 1):
             # As a right child: of all parents that begin earlier and end at the same word.
+            # A span that ends after the last word of a prefix is not in it.
             second = first + 1
-            as_right = outside.new_zeros(batch, prefixes, length - second, size)
+            start = 0 if last_read is None else min(prefixes, max(0, second + 1 - earliest))
+            as_right = outside.new_zeros(batch, prefixes - start, length - second, size)
             for earlier in range(first):
-                as_right.addcmul_(self.lefts[:, None, None, earlier, first - 1], outside[:, :, earlier, second:])
+                as_right.addcmul_(self.lefts[:, None, None, earlier, first - 1], outside[:, start:, earlier, second:])
             own = as_right @ self.right
             if last_read is not None:
-                own[:, :, :-1] += (self.reached[:, first, None, None] * begun[:, :, second:]) @ self.left
+                own[:, :, :-1] += (self.reached[:, first, None, None] * begun[:, start:, second:]) @ self.left
             elif first == 0 and whole is not None:
                 own[:, 0, -1] = whole
 
-            # As a left child: of all parents that begin at the same word and end later; the latest come first. A span
-            # that ends after the last word of a prefix is not in it.
-            outside[:, :, first, -1] = own[:, :, -1]
+            # As a left child: of all parents that begin at the same word and end later; the latest come first.
+            outside[:, start:, first, -1] = own[:, :, -1]
             for last in range(length - 2, first, -1):
-                since = 0 if last_read is None else max(0, last + 1 - earliest)
+                since = 0 if last_read is None else min(prefixes, max(0, last + 1 - earliest))
                 parents = outside[:, since:, first, last + 1 :]
                 as_left = (parents * self.rights[:, None, last + 1, last + 1 :]).sum(2)
-                outside[:, since:, first, last] = own[:, since:, last - second] + as_left @ self.left
+                outside[:, since:, first, last] = own[:, since - start :, last - second] + as_left @ self.left
         return torch.stack([(outside[:, prefix] * self.inside).sum(-1) for prefix in range(prefixes)], 1)
 
 
