@@ -19,6 +19,7 @@ class Row(NamedTuple):
     end: int
     surprisal: float | None
     in_vocabulary: bool | None = True
+    surprisal_marks: float | None = 0.0
 
 
 FIRST = [Row("the", 0, 3, 5.0), Row("cats", 4, 8, 10.0, False), Row("sleep", 9, 14, None), Row("", 14, 14, 2.0)]
@@ -82,19 +83,22 @@ def test_a_pair_has_rising_and_hanging_bars_of_one_scale_in_aligned_columns():
 
 
 @pytest.mark.parametrize("mirrored", [False, True])
-def test_a_bar_of_a_word_with_a_mark_that_is_not_in_the_tree_is_labelled_with_both(mirrored):
+def test_the_part_of_marks_has_its_own_colour_and_value_below_that_of_the_word(mirrored):
     rows = [
-        Row("(Did", 0, 4, 9.0), Row("didn't", 5, 11, 4.0), Row("the", 12, 15, 5.0), Row("boats.", 16, 22, 20.0),
-        Row("", 22, 22, 0.1),
+        Row("(Did", 0, 4, 9.0, surprisal_marks=5.5), Row("didn't", 5, 11, 4.0), Row("the,", 12, 16, 5.0),
+        Row("boats.", 17, 23, 20.0, surprisal_marks=6.2),
+        Row("", 23, 23, 0.1),
     ]  # fmt: skip
-    places = [(1, 4), (5, 8), (8, 11), (12, 15), (16, 21)]
+    places = [(1, 4), (5, 8), (8, 11), (12, 15), (17, 22)]
     centres = [20, 60, 100, 140, 180][:: -1 if mirrored else 1]
     picture = surprisal_bars(rows, centres, places, 220, mirrored, 20.0)
     root = read_svg(picture.svg())
     names = [one for one in of_role(root, "small") if not drawn(one)[0].isdigit()]
-    assert [drawn(name) for name in names] == ["(Did", "boats."]
+    assert [drawn(name) for name in names] == ["+5.5 (", "+6.2 ."], "marks that the model does not read have no part"
+    heights = [numbers(part, "height")[0] for part in of_role(root, "area-6")]
+    assert heights == pytest.approx([BAR_ZONE * bits / 20 for bits in (5.5, 6.2)], abs=0.1)
     bars = [bar for bar in of_role(root, "area-1") if tooltip(bar).startswith(("(Did", "boats."))]
-    values = [one for one in of_role(root, "small") if drawn(one) in ("9.0", "20.0")]
+    values = [one for one in of_role(root, "small") if drawn(one) in ("3.5", "13.8")]
     for bar, name, value in zip(bars, names, values, strict=True):
         left, top, width, height = numbers(bar, "x", "y", "width", "height")
         assert numbers(name, "x")[0] == pytest.approx(left + width / 2, abs=0.1)

@@ -16,7 +16,8 @@ TALLEST = 10.0  # bars of `FULL` bits; a picture with a higher bar, as of a word
 BAR = 20.0  # pixels: width of a bar
 ABOVE_AXIS = 20.0  # pixels: from the baseline of the words to the axis of the bars
 BETWEEN = 54.0  # pixels between the axes of two sentences, for both lines of words
-ROW_NAME = 23.0  # pixels: from the end of a bar to the baseline of its row, below its value
+SECOND_LINE = 23.0  # pixels: from the end of a bar to the baseline of what is written below its value
+MARKS = "area-6"  # role of the part of a bar that is of punctuation marks
 END = "(end)"
 END_GAP = 4.0  # pixels: between the words and the end of the sentence
 
@@ -28,6 +29,8 @@ class DrawableSurprisal(Protocol):
         begin: first character of the word in the sentence.
         end: the character after its last.
         in_vocabulary: whether the model knows the word; None: not known.
+        surprisal_marks: the part of the surprisal that is of punctuation marks, such as the stop of "boats."; None if
+            it is not known.
     """
 
     @property
@@ -40,6 +43,8 @@ class DrawableSurprisal(Protocol):
     def surprisal(self) -> float | None: ...
     @property
     def in_vocabulary(self) -> bool | None: ...
+    @property
+    def surprisal_marks(self) -> float | None: ...
 
 
 AlignedWords = Sequence[tuple[int | None, int | None]]
@@ -56,8 +61,8 @@ def surprisal_bars(
 ) -> Picture:
     """Return bars that hang below words, and one for the end of the sentence, beside all words.
 
-    A row may have several words ("did" and "n't" in "didn't"): its bar is in the middle of them. If it also has marks
-    that are not among the words, such as the stop of "boats.", the bar counts them, too, and the row is written below.
+    A row may have several words ("did" and "n't" in "didn't"): its bar is in the middle of them. If it also has marks,
+    such as the stop of "boats.", their part of the bar has another colour, and is written below that of the word.
 
     Args:
         centres: x of each word.
@@ -84,13 +89,15 @@ def surprisal_bars(
         if not below and row.word:
             continue
         x = moved + (below[0] + below[-1]) / 2 if below else behind
-        elements += _bar(row, value, x, MARGIN, full)
-        if below and _has_marks(row, places):
-            elements.append(svg.text(x, MARGIN + BAR_ZONE * value / full + ROW_NAME, _name(row), "small", "middle"))
+        marks = row.surprisal_marks or 0.0
+        elements += _bar(row, value, x, MARGIN, full, shown=value - marks)
+        if below and marks:
+            note = f"+{marks:.1f} {_marks(row, places)}".rstrip()
+            elements.append(svg.text(x, MARGIN + BAR_ZONE * value / full + SECOND_LINE, note, "small", "middle"))
             lowest = max(lowest, value)
         if not below:
             elements.append(svg.text(behind, MARGIN - ABOVE_AXIS, END, "note", "middle"))
-    height = MARGIN + max(BAR_ZONE * max(bits) / full + 32, lowest and BAR_ZONE * lowest / full + ROW_NAME + 18)
+    height = MARGIN + max(BAR_ZONE * max(bits) / full + 32, lowest and BAR_ZONE * lowest / full + SECOND_LINE + 18)
     anchor: Anchor = "end" if mirrored else "start"
     elements.append(svg.text(widest - MARGIN if mirrored else MARGIN, height, text, "note", anchor))
     values = ", ".join(f"{row.word or END} {value:.1f}" for row, value in zip(rows, bits, strict=True))
@@ -141,23 +148,50 @@ def _scale(full: float, bits: Sequence[float]) -> float:
     return max([full, *(value / TALLEST for value in bits)])
 
 
-def _has_marks(row: DrawableSurprisal, places: Sequence[tuple[int, int]]) -> bool:
-    """Return whether a row has characters that are in none of the words."""
-    return any(
-        not sign.isspace() and not any(start <= place < end for start, end in places)
-        for place, sign in enumerate(row.word, row.begin)
+def _marks(row: DrawableSurprisal, places: Sequence[tuple[int, int]]) -> str:
+    """Return the characters of a row that are in none of the words."""
+    return "".join(
+        sign for place, sign in enumerate(row.word, row.begin) if not any(start <= place < end for start, end in places)
     )
 
 
-def _bar(row: DrawableSurprisal, bits: float, x: float, y: float, full: float, rises: bool = False) -> tuple[str, str]:
-    """Return a bar that rises or hangs from y, and its value."""
+def _bar(
+    row: DrawableSurprisal,
+    bits: float,
+    x: float,
+    y: float,
+    full: float,
+    rises: bool = False,
+    shown: float | None = None,
+) -> list[str]:
+    """Return a bar that rises or hangs from y, the part of punctuation marks at its end, and its value.
+
+    Args:
+        shown: the value that is written; by default all bits.
+    """
     is_unknown = row.in_vocabulary is False
+    marks = row.surprisal_marks or 0.0
+    tooltip = f"{row.word or END}: {bits:.2f} bits"
+    if marks:
+        tooltip += f", {marks:.2f} of them for punctuation marks"
+    if is_unknown:
+        tooltip += f", {UNKNOWN}"
     length = max(1.0, BAR_ZONE * bits / full)
-    tooltip = f"{row.word or END}: {bits:.2f} bits" + (f", {UNKNOWN}" if is_unknown else "")
-    top, baseline = (y - length, y - length - 4) if rises else (y, y + length + 11)
+    of_marks = min(length, BAR_ZONE * marks / full)
     opacity = 0.35 if is_unknown else None
-    bar = svg.rectangle(x - BAR / 2, top, BAR, length, "area-1", tooltip, opacity)
-    return bar, svg.text(x, baseline, f"{bits:.1f}", "small", "middle")
+
+    # The part of the word is at the axis.
+    left = x - BAR / 2
+    of_word = length - of_marks
+    if rises:
+        word_top, marks_top, baseline = y - of_word, y - length, y - length - 4
+    else:
+        word_top, marks_top, baseline = y, y + of_word, y + length + 11
+    elements = [svg.rectangle(left, word_top, BAR, of_word, "area-1", tooltip, opacity)]
+    if of_marks:
+        elements.append(svg.rectangle(left, marks_top, BAR, of_marks, MARKS, tooltip))
+    elements.append(svg.text(x, baseline, f"{bits if shown is None else shown:.1f}", "small", "middle"))
+    return elements
 
 
 def _role(row: DrawableSurprisal) -> str:

@@ -199,15 +199,13 @@ function factsOf(model, { parse, surprisal, chart_svg: chart, sentence }) {
 // found: [{ model, results }].
 export function marksNotice(found) {
   const scored = found.filter(({ results }) => results.some(({ surprisal }) => surprisal));
-  const isMark = (token) => !/[\p{L}\p{N}]/u.test(token) && !/^</.test(token);
-  const wordsOfAll = ({ results }) => results.flatMap(({ surprisal }) => surprisal?.words ?? []);
-  const reads = (one) => wordsOfAll(one).some(({ word, token }) => word && token.split(" ").some(isMark));
+  const reads = ({ results }) => results.some(({ surprisal }) => surprisal?.words?.some((row) => row.surprisal_marks > 0));
   const reading = scored.filter(reads);
   const others = scored.filter((one) => !reads(one));
   if (!reading.length || !others.length) return null;
   const names = (some) => some.map(({ model }) => model.name).join(", ");
   return element("p", { class: "notice between-models" },
-    `${names(reading)} counts punctuation marks in the bar of their word, ${names(others)} does not read them. Compare the bars of these models only at words without marks, and not at the end.`);
+    `${names(reading)} reads punctuation marks, ${names(others)} does not. Compare the totals and the ends of sentences of these models with care; the coloured part of a bar is that of its word alone.`);
 }
 
 function tableOfSpans(parse) {

@@ -24,11 +24,12 @@ const known = (row) => (row.in_vocabulary === null ? "not read" : row.in_vocabul
 function tableOfWords(rows, measures, hasNext) {
   const heads = ["word", "read as", "in the vocabulary"];
   const hasSurprisal = rows.some((row) => row.surprisal !== undefined);
-  if (hasSurprisal) heads.push(right("surprisal, bits"), ...measures.map(([, head]) => right(head)));
+  const hasMarks = rows.some((row) => row.surprisal_marks > 0);
+  if (hasSurprisal) heads.push(right("surprisal, bits"), ...(hasMarks ? [right("of the word"), right("of marks")] : []), ...measures.map(([, head]) => right(head)));
   if (hasNext) heads.push("most probable instead");
   return table("Words", heads, rows.map((row) => [
     row.word || "(end)", row.token, known(row),
-    ...(hasSurprisal ? [right(number(row.surprisal)), ...measures.map(([name, , digits]) => right(number(row[name], digits)))] : []),
+    ...(hasSurprisal ? [right(number(row.surprisal)), ...(hasMarks ? [right(number(row.surprisal_word)), right(number(row.surprisal_marks))] : []), ...measures.map(([name, , digits]) => right(number(row[name], digits)))] : []),
     ...(hasNext ? [chips(row.next_words ?? "")] : []),
   ]));
 }
