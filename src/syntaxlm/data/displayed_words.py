@@ -119,8 +119,8 @@ def displayed_words(
     elif not is_text and (name := ungrouped(table)):
         warnings.warn(
             InputWarning(
-                f"{table.source}: without {option_name('--group')}, all {len(table.rows):,} rows are one passage, although"
-                f" the column {name} changes, so values of previous words are those of another {name}. Expected"
+                f"{table.source}: without {option_name('--group')}, all {len(table.rows):,} rows are one passage,"
+                f" although the column {name} changes, so values of previous words are those of another {name}. Expected"
                 f" {option_name('--group', name)}"
             ),
             stacklevel=3,

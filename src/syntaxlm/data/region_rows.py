@@ -7,6 +7,7 @@ from itertools import combinations, pairwise
 from typing import NamedTuple
 
 from syntaxlm.core.errors import InputError, amount, listed
+from syntaxlm.core.option_names import option_name
 from syntaxlm.data.input_table import InputTable
 
 
@@ -52,15 +53,15 @@ def regions_of_rows(
         if first != row:
             raise InputError(
                 f"{table.place(row)}: found region {name} of item {item}, condition {condition} again, after"
-                f" {table.unit} {table.row_numbers[first]}; expected one row for each region of a sentence. If the table"
-                " has the rows of several participants, keep those of one"
+                f" {table.unit} {table.row_numbers[first]}; expected one row for each region of a sentence. If the"
+                " table has the rows of several participants, keep those of one"
             )
         sentences.setdefault((item, condition), []).append(WrittenRegion(name, text, row))
     found = list(sentences.values())
     if all(len(regions) == 1 for regions in found):
         raise InputError(
-            f"{table.source}: found one row for each of {amount(len(found), 'sentence')}; expected a row for each region"
-            f" (--region-rows {column}). Omit --region-rows if the rows are sentences"
+            f"{table.source}: found one row for each of {amount(len(found), 'sentence')}; expected a row for each"
+            f" region ({option_name('--region-rows', column)}). Omit this option if the rows are sentences"
         )
     _check_order(table, column, found)
     return found
@@ -119,6 +120,6 @@ def check_options(given: dict[str, object], region_rows: str) -> None:
     """
     if extra := [name for name, value in given.items() if value]:
         raise InputError(
-            f"{listed(extra)}: found with --region-rows {region_rows}; expected --column alone, the column with the text"
-            " of each region"
+            f"{listed(extra)}: found with {option_name('--region-rows', region_rows)}; expected"
+            f" {option_name('--column')} alone, the column with the text of each region"
         )

@@ -228,7 +228,9 @@ class Stimuli:
         for row_regions in self.regions:
             for region in row_regions:
                 if not region.text:
-                    remarks.add("regions without words", table.row_numbers[region.row] if table.unit == "line" else None)
+                    remarks.add(
+                        "regions without words", table.row_numbers[region.row] if table.unit == "line" else None
+                    )
         counts = {
             "sentences": len(self.items),
             "items": len(set(self.items)),

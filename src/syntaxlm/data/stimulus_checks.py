@@ -82,7 +82,9 @@ def check_separator(table: InputTable, cells: Sequence[str], sign: str, is_given
 def refuse_marks_in_regions(table: InputTable, regions: Sequence[str]) -> None:
     """Raise InputError for a region that is given twice, and for marks between regions in columns of regions."""
     if twice := [name for name, count in Counter(regions).items() if count > 1]:
-        raise InputError(f"{option_name('--region', twice[0])}: is given twice; expected each region once, in the order of reading")
+        raise InputError(
+            f"{option_name('--region', twice[0])}: is given twice; expected each region once, in the order of reading"
+        )
     for name in regions:
         for row, cell in enumerate(table.column(name, "--region")):
             if mark := next(filter(cell.__contains__, REGION_MARKS), None):
@@ -141,9 +143,9 @@ def check_fragments(
     raise InputError(
         f"{table.place(rows[0])}: found {len(rows)} rows of item {items[rows[0]]}, condition {conditions[rows[0]]},"
         f" which are parts of one sentence: {parts}{', ...' if len(rows) > _EXAMPLES else ''}; expected one row per"
-        " sentence, with its regions separated by | or in columns (--region). If each row is a region, add --region-rows"
-        f" {by}, the column of their names, and --column, that of their text. For words that were displayed one by one,"
-        " use score --words"
+        f" sentence, with its regions separated by | or in columns ({option_name('--region')}). If each row is a"
+        f" region, add {option_name('--region-rows', by)}, the column of their names, and {option_name('--column')},"
+        " that of their text. For words that were displayed one by one, use score --words"
     )
 
 
@@ -193,7 +195,9 @@ def check_conditions(
         expected, found = prod(map(len, different)), set(zip(*levels.values(), strict=True))
         if len(found) < expected <= _MOST_CELLS:
             missing = [cell for cell in product(*different) if cell not in found]
-            named = [" / ".join(f"{name} {level}" for name, level in zip(levels, cell, strict=True)) for cell in missing]
+            named = [
+                " / ".join(f"{name} {level}" for name, level in zip(levels, cell, strict=True)) for cell in missing
+            ]
             _warn(
                 f"{table.source}: the factors {listed(levels)} are not crossed, because no sentence has"
                 f" {listed(named)} ({len(found)} of {expected} combinations are there). Contrasts that need it are"
