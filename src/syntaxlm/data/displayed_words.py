@@ -120,8 +120,8 @@ def displayed_words(
         warnings.warn(
             InputWarning(
                 f"{table.source}: without {option_name('--group')}, all {len(table.rows):,} rows are one passage,"
-                f" although the column {name} changes, so values of previous words are those of another {name}. Expected"
-                f" {option_name('--group', name)}"
+                f" although the column {name} changes, so values of previous words are those of another {name}."
+                f" Expected {option_name('--group', name)}"
             ),
             stacklevel=3,
         )
