@@ -115,7 +115,8 @@ class Frequencies:
                 mapping from words to counts (dict, Counter, pandas.Series); or frequencies, which are returned as they
                 are. In a list, each line has a word and its count, in either order, perhaps with further columns,
                 separated by tabs, semicolons, commas or spaces, with or without a header. Rows of the same word are
-                added up. In a text, dashes separate words, and endings of split contractions are joined to their words (do n't).
+                added up. In a text, dashes separate words, and endings of split contractions are joined to their words
+                (do n't).
             column: name of the column with the counts; None: the only column of numbers that is not a rank, or the
                 column with a usual name (count, freq, FREQcount, ...).
 
