@@ -8,12 +8,17 @@ import json
 import os
 import sys
 import threading
+from contextlib import suppress
 
 import pytest
 
 from syntaxlm.core.files import UNFINISHED
+from syntaxlm.reports import writers
 
-COLUMNS = ["sentence", "position", "word", "begin", "end", "token", "in_vocabulary", "surprisal"]
+COLUMNS = [
+    "sentence", "position", "word", "begin", "end", "token", "in_vocabulary",
+    "surprisal", "surprisal_word", "surprisal_marks", "tokens",
+]  # fmt: skip
 
 
 @pytest.fixture
@@ -179,6 +184,19 @@ def test_several_models_have_a_column_and_a_scatter_plot(score, trained, tmp_pat
     assert score("the cat\n", "--picture", tmp_path / "bars.tex")[0] == 2
 
 
+def test_a_picture_has_all_sentences_although_the_reader_of_the_rows_has_ended(score, tmp_path, monkeypatch):
+    def write_first(rows, *_):
+        next(rows)
+        raise BrokenPipeError
+
+    monkeypatch.setattr(writers, "write_rows", write_first)
+    with suppress(io.UnsupportedOperation):  # the command gives up standard output, which pytest has replaced
+        score("the cat\nthe dog sees a bird\n", "--picture", tmp_path / "bars.svg")
+    picture = (tmp_path / "bars.svg").read_text()
+    assert "cat" in picture
+    assert "bird" in picture
+
+
 def test_a_given_beginning_is_not_in_the_rows(score):
     rows = table(score("a cat\n", "--given", "the dog sees")[1])
     whole = table(score("the dog sees a cat\n")[1])
@@ -223,7 +241,7 @@ def test_a_text_with_commas_is_no_table(score):
 def test_options_that_exclude_each_other_are_refused(refused, trained, tmp_path):
     (tmp_path / "words.tsv").write_text("word\nthe\ncat\n")
     words = "score", trained.lstm, "--words", tmp_path / "words.tsv"
-    assert "without these" in refused(*words, "--measure", "rank")
+    assert "without these" in refused(*words, "--next-words", 2)
     assert "without these" in refused(*words, "--also", trained.prpn)
     assert "given: found with" in refused("score", trained.lstm, "--text", "the", "--given", "a", "--context", "carry")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import tee
@@ -182,9 +183,20 @@ def _write_scores(
                     row = {**(word.row() if is_parquet else word.to_dict()), **others}
                     yield {"model": name} | row if several else row
 
-    write_rows(rows(), columns, output, format)
-    (first, *names), (drawing, *others) = bundles, drawings.values()
-    drawn.write(lambda: drawing.plot(others[0], (first, names[0])) if others else drawing.plot())
+    def draw() -> None:
+        (first, *names), (drawing, *others) = bundles, drawings.values()
+        drawn.write(lambda: drawing.plot(others[0], (first, names[0])) if others else drawing.plot())
+
+    given = rows()
+    try:
+        write_rows(given, columns, output, format)
+    except BrokenPipeError:
+        # A reader of the rows, such as head, has seen enough. The picture is of all sentences.
+        if drawn.picture is not None:
+            deque(given, maxlen=0)
+            draw()
+        raise
+    draw()
 
 
 def _scored(
