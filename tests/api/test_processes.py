@@ -155,7 +155,9 @@ def test_a_wrong_number_of_processes_is_refused_at_once(number, error, message):
 
 def test_the_number_of_processes_may_be_that_of_the_cores(monkeypatch):
     counts = []
-    monkeypatch.setattr("syntaxlm.api.model.parse_in_processes", lambda read, chunks, count: counts.append(count))
-    monkeypatch.setattr("syntaxlm.api.model.core_count", lambda: core_count() + 2)
+    monkeypatch.setattr(
+        "syntaxlm.parsing.processes.parse_in_processes", lambda read, chunks, count: counts.append(count)
+    )
+    monkeypatch.setattr("syntaxlm.parsing.processes.core_count", lambda: core_count() + 2)
     language_model(grammar("simple-pcfg")).pipe(["a"], n_process=-1)
     assert counts == [core_count() + 2]

@@ -34,6 +34,7 @@ def library(request, monkeypatch):
 def results():
     """One result of each type, with the columns and the number of rows of its data frame."""
     words = ["sentence", "position", "word", "begin", "end", "token", "in_vocabulary", "surprisal"]
+    words += ["surprisal_word", "surprisal_marks", "tokens"]
     parts = ["sentence", "start", "end", "text", "label", "score", "marginal", "rank", "confidence", "probability"]
     columns = [words, words, words, parts, parts, parts, ["number", "text", "tokens", "surprisals", "ended"]]
     columns += [["number", "text", "tokens", "tree", "spans", "labels", "word_labels"], []]
@@ -190,7 +191,7 @@ def test_a_table_keeps_its_other_columns(tmp_path):
     pandas = pytest.importorskip("pandas")
     frame = pandas.read_csv(tmp_path / "items.csv")
     assert model.surprisal(frame.astype(str), column="sentence").to_dataframe().equals(scored.to_dataframe())
-    with pytest.raises(InputError, match="choose its column of sentences"):
+    with pytest.raises(TypeError, match="Choose the column with the sentences, among 'item', 'sentence', 'word'"):
         model.surprisal(frame)
     with pytest.raises(InputError, match="no column 'text'"):
         model.surprisal(frame, column="text")

@@ -70,7 +70,7 @@ def test_json_has_the_figures_and_options_reach_the_evaluation(run, trained, exp
     figures = json.loads(path.read_text())
     assert figures["settings"] == {
         "log": True, "spillover": 2, "smooth": 4, "unknown": "keep", "keep_last": True, "predictors": ["code"],
-        "folds": 10, "fold_unit": "sentence", "seed": 3,
+        "folds": 10, "fold_unit": "sentence", "seed": 3, "measures": ["surprisal"],
     }  # fmt: skip
     assert figures["times"]["out_of_range"] > 0
     assert figures["models"][0]["context"] == "reset"

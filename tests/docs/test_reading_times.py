@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import syntaxlm
 from syntaxlm import cli
 from tests.docs.examples import ROOT
 
@@ -116,3 +117,12 @@ def test_the_script_for_lme4_runs_as_it_is(study):
     assert found.returncode == 0, found.stderr
     assert re.search(r"^surprisal_z +-?\d", found.stdout, re.M)
     assert "gain in log-likelihood per observation" in found.stdout
+
+
+def test_the_surprisals_of_a_first_word_on_the_page_on_lme4_are_those_of_the_model():
+    page = " ".join((ROOT / "docs" / "guides" / "reading-times-to-lme4.md").read_text(encoding="utf-8").split())
+    alone, carried = re.findall(r"([\d.]+) bits in the story and ([\d.]+) bits alone", page)[0][::-1]
+    nlp = syntaxlm.load("en")
+    for context, shown in (("reset", alone), ("carry", carried)):
+        _, second = nlp.surprisal(["The man came home.", "He sat down."], context=context)
+        assert f"{second[0].surprisal:.2f}" == shown

@@ -100,7 +100,9 @@ def test_outputs_with_another_number_or_word_are_not_the_same():
     assert not is_same("a 5.14", "b 5.14")
 
 
-@pytest.mark.parametrize("page", ["docs/tutorials/stimuli.md", "docs/tutorials/first-ten-minutes.md"])
+@pytest.mark.parametrize(
+    "page", [f"docs/tutorials/{name}.md" for name in ("stimuli", "first-ten-minutes", "attraction")]
+)
 def test_figures_in_the_text_of_a_tutorial_are_those_of_its_outputs(page):
     text = (ROOT / page).read_text(encoding="utf-8")
     shown = " ".join(block["body"] for block in _BLOCK.finditer(text))

@@ -220,7 +220,7 @@ def test_rows_of_regions_in_doubt_are_refused(change, message, write):
 
 
 def test_rows_of_regions_and_columns_of_regions_exclude_each_other(write):
-    with pytest.raises(InputError, match="--region: found with --region-rows place"):
+    with pytest.raises(InputError, match="--region: found with region_rows='place'"):
         report_of(write(crossed()), region_rows="place")
 
 

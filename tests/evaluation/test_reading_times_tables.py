@@ -116,7 +116,7 @@ def test_a_region_of_several_words_is_one_displayed_word_and_running_text_is_spl
     ("text", "settings", "reported"),
     [
         ("word\nthe\n \ncat\n", {}, "line 3: column word is empty; expected the displayed word"),
-        ("token\nthe\n", {}, "no column 'word'; found token. Choose one with --word-column"),
+        ("token\nthe\n", {}, "no column 'word'; found token. Choose one with word_column=..."),
         (STORY, {"group": "itme"}, "no column 'itme'; found word, zone, item. Did you mean item?"),
         ("word\ts\na\t1\nb\t2\nc\t1\n", {"group": "s"}, "line 4: s 1 continues after other rows (it started at"),
     ],
@@ -143,12 +143,12 @@ TIMES = "item\tzone\treader\ttime\n1\t1\ta\t300\n1\t1\tb\t500\n1\t2\ta\tNA\n2\t1
 
 def test_times_of_readers_are_averaged_and_those_outside_limits_left_out(write):
     words, times = words_of(STORY, write, group="item"), InputTable.read(write(TIMES, "times.tsv"))
-    found = join_times(words, times, "time", maximum=3000)
+    found = join_times(words, times, "time", maximum=3000, allow_unmatched=True)
     expected = [400, np.nan, np.nan, np.nan, np.nan, 200, np.nan]
     assert np.array_equal(found.values, expected, equal_nan=True)
     assert (found.counts.tolist(), found.left_out, found.unmatched) == ([2, 0, 0, 0, 0, 1, 0], 1, 1)
     assert found.key == ("zone", "item")
-    logs = join_times(words, times, "time", log=True).values
+    logs = join_times(words, times, "time", log=True, allow_unmatched=True).values
     assert logs[0] == pytest.approx((math.log(300) + math.log(500)) / 2)
 
 
@@ -160,7 +160,7 @@ def test_times_may_be_a_column_of_the_words(write):
 @pytest.mark.parametrize(
     ("times", "settings", "reported"),
     [
-        ("item\tzone\trt\n1\t1\t3\n", {}, "no column 'time'; found item, zone, rt. Choose one with --time-column"),
+        ("item\tzone\trt\n1\t1\t3\n", {}, "no column 'time'; found item, zone, rt. Choose one with time_column=..."),
         ("id\ttime\n1\t3\n", {}, "shares no column with"),
         ("item\tzone\ttime\n7\t7\t3\n", {}, "no row has the zone, item of a word of"),
         ("item\tzone\ttime\n1\t1\tslow\n", {}, "line 2: found 'slow' in column time; expected a number"),

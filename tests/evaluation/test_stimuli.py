@@ -218,7 +218,7 @@ def test_a_row_for_each_region_is_refused(refused, punctuation, options):
     assert "line 2: found 4 rows of item 1, condition sg / sg, which are parts of one sentence" in message
     assert f"{start!r}, 'to the cabinet', 'was', ..." in message
     assert "expected one row per sentence" in message
-    assert "add --region-rows place" in message
+    assert "add region_rows='place'" in message
 
 
 def test_a_row_for_each_word_is_refused(refused):

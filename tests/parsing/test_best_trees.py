@@ -209,7 +209,7 @@ def test_options_that_contradict_several_trees_are_refused(folder, capsys):
     for options, message in (
         ({"best": 2, "labels": True}, "labels: found together with best"),
         ({"samples": 2, "labels": True}, "labels: found together with samples"),
-        ({"sample_seed": 2}, "sample seed: found without samples"),
+        ({"sample_seed": 2}, "sample_seed: found without samples"),
     ):
         with pytest.raises(InputError, match=message):
             ParseOptions(**options)

@@ -82,7 +82,7 @@ def test_the_pipeline_of_the_commands_with_a_bundled_model(tmp_path, capsys):
     assert json.loads(capsys.readouterr().out)["f1_by_decoder"]["mbr"] == scored
     assert main(["parse", "en-fast", words, "-o", parsed]) == 0
     assert main(["evaluate", "trees", parsed, gold, "--preprocessing", "ptb-keep"]) == 2
-    assert "--pretokenised" in capsys.readouterr().err
+    assert "with the option pretokenised gives each word" in capsys.readouterr().err
     assert main(["draw", "en-fast", "cannot = :)", "--pretokenised", "-o", str(tmp_path / "x.svg")]) == 0
 
 

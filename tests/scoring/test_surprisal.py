@@ -205,7 +205,7 @@ def test_the_share_of_unknown_words_is_reported_with_a_way_to_reduce_it():
             AS_TOKENISED,
             lines,
             "10 words, 2 unknown (20.0%). 'dog,' is unknown, but 'dog ,' is known:"
-            " use --punctuation auto --contractions auto",
+            " use punctuation='auto' and contractions='auto'",
         ),
         (AUTO_STYLE, ["xyzzy xyzzy plugh cat"], "4 words, 3 unknown (75.0%). Most frequent: xyzzy, plugh. The"),
         (AUTO_STYLE, [long_word], f"1 words, 1 unknown (100.0%). Most frequent: {'x' * 40} .... The surprisal"),

@@ -88,7 +88,7 @@ def test_if_one_node_is_lost_the_other_ends_with_a_message_and_both_resume(toy, 
 
     in_two_processes(tmp_path, recipe, run, stop=-5, launch=launch)
     assert codes == [1, -signal.SIGKILL]
-    message = r"InputError: process 0 of 2: the connection to another process of the run failed: .* train --resume"
+    message = r"InputError: process 0 of 2: the connection to another process of the run failed: .* syntaxlm\.resume\("
     assert re.search(message, capfd.readouterr().err)
     in_two_processes(tmp_path, recipe, run, stop=0, launch=partial(forked, nodes=2))
     whole = tmp_path / "whole"

@@ -130,11 +130,11 @@ def test_what_was_read_of_both_files_is_in_the_report(files, capsys):
         (
             UNTAGGED.replace("(X the mat)", "(X (X the old) mat)"), PUNCTUATED, "ptb-keep",
             ["gold.mrg, sentence 1: the tree has 6 words (8 before preprocessing ptb-keep), but the prediction has 7",
-             "The dog slept on the old mat", "predicted.mrg, tree 1", "--pretokenised"],
+             "The dog slept on the old mat", "predicted.mrg, tree 1", "option pretokenised"],
         ),
         (
             "(X (X x 1/2))\n", "( (S (LS *) (NP-SBJ (NN x)) (VP (SYM =) (NP (CD 1\\/2)))) )\n", "ptb-keep",
-            ["the tree has 4 words, but the prediction has 2", "gold:      * x = 1/2", "--pretokenised"],
+            ["the tree has 4 words, but the prediction has 2", "gold:      * x = 1/2", "option pretokenised"],
         ),
         (
             "(X (X We left) .)\n",

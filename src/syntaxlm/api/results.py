@@ -86,7 +86,9 @@ class SentenceSurprisal(Results[WordSurprisal]):
                  </s>          4.75
     """
 
-    not_printed = frozenset(["sentence", "position", "begin", "end", "in_vocabulary"])
+    not_printed = frozenset(
+        ["sentence", "position", "begin", "end", "in_vocabulary", "surprisal_word", "surprisal_marks", "tokens"]
+    )
     __str__ = __repr__ = HasRows.__str__
 
     def __init__(

@@ -21,7 +21,6 @@ from syntaxlm.drawing.sentence import Analysis, SentenceMaps
 from syntaxlm.drawing.tree import SpanNote
 from syntaxlm.models.abilities import HasMaps, HasTreeBeliefs
 from syntaxlm.models.batches import TokenBatch
-from syntaxlm.models.combination import ParserCombination
 from syntaxlm.ops.inside import belief_updates
 from syntaxlm.parsing.options import ParseOptions
 from syntaxlm.parsing.parse import parse_lines
@@ -29,7 +28,6 @@ from syntaxlm.parsing.result import Parse
 from syntaxlm.parsing.structure import decodings, structure_of
 from syntaxlm.scoring.options import ScoreOptions
 from syntaxlm.scoring.surprisal import surprisals
-from syntaxlm.storage.combination import member
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.options import AS_WRITTEN, TextOptions
 from syntaxlm.text.vocabulary import Vocabulary
@@ -221,6 +219,9 @@ def beliefs_of(
     Raises:
         InputError: like `analyse`, and for a model without beliefs about trees.
     """
+    from syntaxlm.models.combination import ParserCombination  # most models are none
+    from syntaxlm.storage.combination import member
+
     model = f"Model: {name}"
     if isinstance(bundle.model, ParserCombination):
         parsers = list(bundle.model.parsers)

@@ -14,7 +14,6 @@ from torch import Tensor
 from syntaxlm.core.arrays import Numbers
 from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.models.abilities import HasTreeBeliefs, Model, TreeBeliefs
-from syntaxlm.models.combination import Combination, ParserCombination
 from syntaxlm.models.registry import require
 from syntaxlm.ops.inside import belief_updates
 from syntaxlm.scoring.options import BELIEF_MEASURES
@@ -82,6 +81,8 @@ class BeliefReader:
     """
 
     def __init__(self, model: Model, vocabulary: Vocabulary, name: str, purpose: str = "beliefs about trees") -> None:
+        from syntaxlm.models.combination import Combination, ParserCombination  # most models are none
+
         self._ids: Tensor | None = None
         self._is_read = np.ones(0, bool)
         members = model.parsers if isinstance(model, ParserCombination) else ()

@@ -99,7 +99,7 @@ class ScoreOptions(ReadingOptions, TextOptions):
 class ScoreKeywords(TypedDict, total=False):
     """The options of `ScoreOptions` as keywords of a method, for type checkers."""
 
-    context: Context
+    context: Context | None
     given: str | None
     measures: Sequence[Measure]
     next_words: int
