@@ -222,3 +222,11 @@ def test_the_probability_of_a_continuation_is_that_of_its_words():
     expected = -sum(word.surprisal for word in whole[3:]) * 0.6931471805599453
     assert model.log_prob("sees a cat", given=context) == pytest.approx(expected)
     assert model.log_prob(["sees a cat"], given=context) == [pytest.approx(expected)]
+
+
+def test_a_part_of_the_results_has_their_type_and_can_be_printed_and_written():
+    parses, surprisals = (one for one in results_of_every_type()[:2])
+    for found in (language_model(fresh("lstm")).surprisal(["the cat", "a dog", "the"]), surprisals):
+        assert type(found[:1]) is type(found)
+        assert list(found[:1].to_dataframe().columns) == list(found.to_dataframe().columns)
+    assert type(parses[:1]) is type(parses)

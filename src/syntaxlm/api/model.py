@@ -325,12 +325,12 @@ class LanguageModel(StoredModel):
     ) -> float | list[float]:
         """Compute the natural log-probability of one sentence, or of each of several sentences, in nats.
 
-        Each sentence is read by itself. EOS counts if the model predicts it.
+        Each sentence is read by itself. EOS counts if the model predicts it. A text without words, such as an empty
+        row, has nan.
 
         Args:
             text: a sentence, several, or a table.
-            column: the column of sentences, if `text` is a data frame or the file of a table. The result of a row
-                without a sentence is nan.
+            column: the column of sentences, if `text` is a data frame or the file of a table.
             given: the beginning of the sentence, which every text continues; its own probability is not included.
             punctuation: see `parse`.
             contractions: see `parse`.
@@ -347,16 +347,16 @@ class LanguageModel(StoredModel):
         check_names(given=given)
         chosen = TextOptions(**options)
         texts = list(texts_of(text, "log_prob") if column is None else texts_in(text, column, "log_prob"))
+        reader = TextReader.of(self.normaliser, self.vocabulary, chosen)
+        sentences = list(each_line(reader.tokens, texts))
         if given is not None:
             log_probs = [-one.bits * math.log(2) for one in self.surprisal(texts, given=given, **options)]
         else:
-            reader = TextReader.of(self.normaliser, self.vocabulary, chosen)
             warn_of_doubts(reader, texts, Path(model_names([self])[0]).name)
             scorer = Scorer.of(self, ReadingOptions(context="reset").mode(self.mode))
-            log_probs = scorer.sentences(list(each_line(reader.tokens, texts))).tolist()
-        if column is not None:
-            return [value if text.strip() else math.nan for text, value in zip(texts, log_probs, strict=True)]
-        return log_probs[0] if isinstance(text, str) else log_probs
+            log_probs = scorer.sentences(sentences).tolist()
+        log_probs = [value if tokens else math.nan for tokens, value in zip(sentences, log_probs, strict=True)]
+        return log_probs[0] if isinstance(text, str) and column is None else log_probs
 
     @suggests_parameters
     @keeps_readings

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from syntaxlm.core.errors import InputError
@@ -39,6 +40,15 @@ class Results(list[T], HasRows):
         if columns is None:
             columns = getattr(self[0], "columns", NOTHING) if self else NOTHING
         self.columns = columns
+
+    def __getitem__(self, place: Any) -> Any:
+        """Return one result, or the results of a slice, which can be printed and written like all."""
+        found = super().__getitem__(place)
+        if not isinstance(place, slice):
+            return found
+        part = copy(self)
+        part[:] = found
+        return part
 
     def to_dict(self) -> list[Any]:
         """Return each result as JSON values."""

@@ -93,7 +93,9 @@ def _remedy(text: object) -> str:
         return "Pass its words: ' '.join(parse.words)"
     if is_frame(text):
         names = frame_columns(text) or ("text",)
-        return f"Choose the column with the sentences, among {listed(map(repr, names))}: column={names[0]!r}"
+        likely = next((name for name in names if name in ("sentence", "text")), "...")
+        shown = repr(likely) if likely in names else likely
+        return f"Choose the column with the sentences, among {listed(map(repr, names))}: column={shown}"
     if isinstance(text, HasRows):
         return "Pass the sentences that the results are of"
     if isinstance(text, bytes | bytearray | memoryview):
@@ -240,18 +242,22 @@ def model_names(models: Sequence[ModelBundle]) -> list[str]:
     return [model.name if folder is None else str(folder) for model, folder in zip(models, folders, strict=True)]
 
 
+_OF_SEVERAL = {"condition", "frequencies", "group", "measures", "regions"}  # parameters of one name or several
+
+
 def suggests_parameters(function: Callable[Parameters, Chosen]) -> Callable[Parameters, Chosen]:
     """Name the closest parameter in the TypeError for a keyword that a function does not have.
 
-    A parameter in the singular is also accepted in the plural, and the other way round: `conditions` for `condition`.
+    The parameter of names is also accepted in the other number: `conditions` for `condition`, `region` for `regions`.
     """
     names = list(inspect.signature(function).parameters)
+    several = {name for name in names if name in _OF_SEVERAL}
 
     @wraps(function)
     def checked(*arguments: Parameters.args, **options: Parameters.kwargs) -> Chosen:
         for name in set(options).difference(names):
-            other = f"{name}s" if f"{name}s" in names else name.removesuffix("s")
-            if other not in names or other in options:
+            other = f"{name}s" if f"{name}s" in several else name.removesuffix("s")
+            if other not in several or other in options:
                 known = [known for known in names if known != "self"]
                 hint = closest_match(name, known, f"Its parameters: {', '.join(known)}")
                 raise TypeError(f"{function.__name__}: found the unexpected parameter {name!r}. {hint}")

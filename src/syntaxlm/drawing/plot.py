@@ -124,7 +124,9 @@ class Plot(Saved):
             above = not title and len(names) <= 2 * columns
             place = {"loc": "outside upper left", "ncols": columns} if above else {"loc": "outside right upper"}
         parent = self.figure if self.is_own else self.axes[-1]
-        legend = parent.legend(list(handles.values()), names, frameon=False, labelcolor=INK, fontsize=9, **place)
+        # Samples of lines are long enough to show their dashes.
+        place |= {"frameon": False, "labelcolor": INK, "fontsize": 9, "handlelength": 2.9}
+        legend = parent.legend(list(handles.values()), names, **place)
         if title:
             legend.set_title(visible(title))
             legend.get_title().set_fontsize(9)
@@ -145,7 +147,7 @@ class Plot(Saved):
         """Write lines below the panels of an own figure; they are broken at its width."""
         if not self.is_own:
             return
-        text = self.figure.supxlabel("\n".join(lines), x=0.01, ha="left", fontsize=8, color=FAINT, wrap=True)
+        text = self.figure.supxlabel("\n".join(lines), x=0.01, ha="left", fontsize=8, color=INK, wrap=True)
         text.set_parse_math(False)
 
     def __repr__(self) -> str:

@@ -105,7 +105,7 @@ def _style(ax: Axes) -> None:
     ax.set_facecolor(PAPER)
     ax.spines[["top", "right"]].set_visible(False)
     ax.spines[["left", "bottom"]].set_color(EDGE)
-    ax.tick_params(which="both", color=EDGE, labelcolor=FAINT, labelsize=9)
+    ax.tick_params(which="both", color=EDGE, labelcolor=INK, labelsize=9)
     ax.grid(axis="y", color=GUIDE, linewidth=0.6)
     ax.set_axisbelow(True)
 

@@ -186,7 +186,8 @@ def plot_means(drawn: PlottedDesign, ax: Axes | Sequence[Axes] | None = None) ->
     _equal_scales(plot.axes, ranges)
     meaning = "Points are means of {items}, bars 95% within-item intervals (Cousineau-Morey, t)."
     if len(panels) > 1:
-        meaning += " The vertical scales have the same length."
+        meaning += " The same difference has the same height in all panels; the scales do not start at 0."
+        meaning += " The critical region is in bold." * (drawn.critical in drawn.regions)
     _finish(plot, drawn, handles, drawn.factors[:-1], drawn.caption(meaning, counts))
     return plot
 
