@@ -475,7 +475,7 @@ def test_times_that_are_missing_repeated_or_unmatched_are_counted_and_an_outlier
     times = [*[300.0 + zone for zone in range(60)], 301.0, None, 300.0]
     table = InputTable.read(pd.DataFrame({"zone": zones, "time": times}))
     found = join_times(words, table, "time")
-    assert found.notes == ["missing: 1", "of no displayed word: 1", "in a row that repeats an earlier one: 1"]
+    assert found.notes == ["missing: 1", "of no displayed word: 1", "in a row that repeats an earlier one (kept): 1"]
     assert found.outlier == ""
     table = InputTable.read(pd.DataFrame({"zone": range(60), "time": [99999.0, *[300.0] * 59]}))
     assert (

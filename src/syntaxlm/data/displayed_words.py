@@ -257,7 +257,7 @@ class Times:
             "outside the limits": self.left_out,
             "missing": self.missing,
             "of no displayed word": self.unmatched,
-            "in a row that repeats an earlier one": self.repeated,
+            "in a row that repeats an earlier one (kept)": self.repeated,
         }
         return [f"{what}: {count:,}" for what, count in counts.items() if count]
 

@@ -147,14 +147,14 @@ def _script(data: Exported, table: str, reader: str, predictors: Mapping[str, Se
         is_tokens = [name.removeprefix("previous_").startswith("tokens") for name in own]
         before = [*predictors[""], *(name for name, tokens in zip(own, is_tokens, strict=True) if tokens)]
         added = [name for name, tokens in zip(own, is_tokens, strict=True) if not tokens]
-        first = added[0] if added else before[0]
+        measures = [name for name in added if not name.startswith("previous_")] or before[:1]
         lines += [
             "",
             f"# {label}: the baseline, the measures of the model, and slopes of each subject.",
             f"baseline{number} <- lmer({response} ~ {' + '.join(before)}",
             "  + (1 | subject) + (1 | word_id), data = data, REML = FALSE, control = control)",
             f"model{number} <- update(baseline{number}, . ~ . + {' + '.join(added or before[:1])})",
-            f"slopes{number} <- update(model{number}, . ~ . - (1 | subject) + (1 + {first} || subject))",
+            f"slopes{number} <- update(model{number}, . ~ . - (1 | subject) + (1 + {' + '.join(measures)} || subject))",
             f"print(summary(slopes{number}), correlation = FALSE)",
             f"print(anova(baseline{number}, model{number}, slopes{number}))",
             f'cat("gain in log-likelihood per observation, in-sample, nats:",'
