@@ -139,6 +139,27 @@ def test_many_pairs_become_a_table(opened, models):
     assert page.locator("#first").input_value() == PAIR["first"]
 
 
+@pytest.mark.parametrize("separator", [",", ";"])
+def test_pasted_rows_of_a_csv_file_are_pairs_by_columns(opened, separator):
+    lines = [["good", "bad"], ["the old cat sees a dog", "the old dog sees a cat"], ["the cat", "a cat"]]
+    page = opened(view="pair", models=("lstm",), pairs="\n".join(map(separator.join, lines)))
+    rows = page.get_by_role("table", name="Pairs").locator("tbody tr")
+    assert [row.locator("td").nth(1).text_content() for row in rows.all()] == [first for first, _ in lines[1:]]
+
+
+def test_pasted_rows_of_a_csv_file_are_sentences_by_column(opened):
+    text = 'id,condition,sentence\n1,a,"the cat, which sees"\n2,b,a dog\n'
+    page = opened(view="sentences", models=("lstm",), text=text)
+    assert page.locator("#column").input_value() == "sentence"
+    assert page.locator("article h2").all_text_contents() == ["the cat, which sees", "a dog"]
+
+
+@pytest.mark.parametrize("text", ["(S (NP the dog) (VP sees)", "(S (NP the dog)) (VP sees))"])
+def test_a_tree_with_a_bracket_without_partner_is_refused(opened, text):
+    page = opened(view="sentences", models=("lstm",), text=text, until="#status.wrong")
+    assert "has no partner" in page.get_by_role("status").text_content()
+
+
 def test_an_odd_list_of_pairs_is_refused(opened):
     page = opened(view="pair", models=("lstm",), pairs="the cat\na dog\nthe dog", until="#status.wrong")
     assert "has 3 lines; the last one has no partner" in page.get_by_role("status").text_content()

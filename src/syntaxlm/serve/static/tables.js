@@ -4,11 +4,17 @@ import { $, element } from "./elements.js";
 
 const HEADS = /^(sentence|text|item|stimulus|target|first|second|good|bad)/i;
 
-// The rows of a text with a tab in each line; null for other texts, and for a single line.
+// What separates the fields of a line. In running text, a space or a digit follows a comma.
+const SEPARATORS = { "\t": /\t/, ",": /,(?![\s\d])/, ";": /;(?![\s\d])/ };
+
+// The rows of a text with a tab, or with the comma or semicolon of a CSV file, in each line; null for other texts, and
+// for a single line.
 export function rowsOf(text) {
   const lines = text.split(/\r?\n/).filter((line) => line.trim());
-  if (lines.length < 2 || !lines.every((line) => line.includes("\t"))) return null;
-  const rows = lines.map((line) => line.split("\t").map((cell) => cell.trim()));
+  const [separator] = Object.entries(SEPARATORS).find(([, sign]) => lines.every((line) => sign.test(line))) ?? [];
+  if (lines.length < 2 || !separator) return null;
+  const rows = separator === "\t" ? lines.map((line) => line.split("\t").map((cell) => cell.trim())) : fieldsOf(text, separator);
+  if (separator !== "\t" && rows.some((row) => row.length !== rows[0].length)) return null;
   const width = Math.max(...rows.map((row) => row.length));
   return rows.map((row) => [...row, ...Array(width - row.length).fill("")]);
 }
@@ -60,10 +66,11 @@ export async function textOf(file) {
   return /\.csv$/i.test(file.name) ? fieldsOf(text).map((row) => row.join("\t")).join("\n") : text;
 }
 
-// The rows of a CSV file (RFC 4180).
-function fieldsOf(text) {
+// The rows of a CSV file (RFC 4180), whose separator may be a semicolon.
+function fieldsOf(text, separator = ",") {
   const rows = [[]];
-  for (const [, quoted, plain, end] of text.matchAll(/(?:"((?:[^"]|"")*)"|([^",\r\n]*))(,|\r?\n|$)/g)) {
+  const field = new RegExp(`(?:"((?:[^"]|"")*)"|([^"${separator}\\r\\n]*))(${separator}|\\r?\\n|$)`, "g");
+  for (const [, quoted, plain, end] of text.matchAll(field)) {
     rows.at(-1).push((quoted?.replaceAll('""', '"') ?? plain ?? "").replace(/\s+/g, " "));
     if (/\n/.test(end)) rows.push([]);
     else if (!end) break;

@@ -1,5 +1,7 @@
 // What is typed, pasted or dropped: running text with hard line breaks, and trees in brackets.
 
+import { Refused } from "./requests.js";
+
 const ENDS = /[.!?…:;]["'”’»)\]]*$/;
 const CAPITAL_FIRST = /^\P{L}*\p{Lu}/u;
 const SMALL_FIRST = /^\P{L}*\p{Ll}/u;
@@ -24,9 +26,14 @@ export function unbroken(text) {
   return { text: paragraphs.filter(Boolean).join("\n"), joined };
 }
 
-// The trees of a text that consists of brackets with brackets inside; null for other texts.
+// The trees of a text that consists of brackets with brackets inside; null for other texts. Refuses what begins as a
+// tree and has brackets without partner, because its labels would be read as words.
 export function treesIn(text) {
   const trees = [];
+  const refused = (sign, place) => {
+    if (!/^\s*\([A-Z]*\s*\(/.test(text)) return null;
+    throw new Refused(`This text begins as a tree, and the bracket ${sign} at character ${place + 1} has no partner. Complete the tree, or write the sentence without brackets.`);
+  };
   let depth = 0;
   let start = 0;
   for (const [place, sign] of [...text.matchAll(/[()]|[^\s()]+/g)].map((found) => [found.index, found[0]])) {
@@ -35,10 +42,11 @@ export function treesIn(text) {
       depth += 1;
     } else if (sign === ")") {
       depth -= 1;
-      if (depth < 0) return null;
+      if (depth < 0) return refused(")", place);
       if (depth === 0) trees.push(text.slice(start, place + 1));
     } else if (depth === 0) return null;
   }
+  if (depth > 0) return refused("(", start);
   const isNested = (tree) => tree.indexOf("(", 1) > 0;
   return depth === 0 && trees.length && trees.every(isNested) ? trees.map((tree) => tree.replace(/\s+/g, " ")) : null;
 }
