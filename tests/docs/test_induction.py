@@ -63,7 +63,7 @@ def test_scores_in_the_text_are_stored():
         for name in ("simple-pcfg", "simple-pcfg-without-bias")
     )
     assert (
-        f"F1 was {with_bias:.1f} with the end bias and {without:.1f} without it. About {with_bias - without:.0f}"
+        f"F1 was {with_bias:.1f} with the end bias and {without:.1f} without it. There, about {with_bias - without:.0f}"
         in TEXT
     )
     short = stored_report("shipped", what="trees", run="en", data="wsj", protocol="wsj-test", max_words=10)
@@ -75,7 +75,10 @@ def test_scores_in_the_text_are_stored():
 
 def test_baselines_in_the_text_are_those_of_the_plot():
     names = [label.get_text() for label in scores().axes[0].get_yticklabels()]
-    quoted = {"random trees": "Random trees have an F1 of ", "right branching": "fits English well and gives "}
+    quoted = {
+        "random trees": "Random trees have an F1 of ",
+        "right branching": "fits English better than random trees and gives ",
+    }
     quoted["ON-LSTM before training"] = "whose parameters are random, has "
     quoted["best possible binary trees"] = "the best possible binary trees, "
     for name, before in quoted.items():

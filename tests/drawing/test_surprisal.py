@@ -46,6 +46,13 @@ def test_bars_hang_below_their_words_and_are_as_long_as_their_bits():
     assert picture.description == "Surprisal in bits: the 5.0, cats 10.0, (end) 2.0."
 
 
+def test_the_total_names_marks_that_have_no_bar_because_they_are_not_in_the_tree():
+    rows = [Row("the", 0, 3, 5.0), Row("cat", 4, 7, 10.0), Row(".", 8, 9, 2.4), Row("", 9, 9, 1.0)]
+    root = read_svg(surprisal_bars(rows, [20, 60], [(0, 3), (4, 7)], 200, False, 20.0).svg())
+    assert "surprisal in bits, 18.4 in total, 2.4 of them for ." in [drawn(note) for note in of_role(root, "note")]
+    assert len(of_role(root, "area-1")) == 3
+
+
 @pytest.mark.parametrize("mirrored", [False, True])
 def test_the_end_is_beside_all_words_and_inside_the_picture(mirrored):
     centres = [140, 100, 60, 20] if mirrored else [20, 60, 100, 140]

@@ -74,7 +74,12 @@ def surprisal_bars(
     bits = [row.surprisal for row in rows if row.surprisal is not None]
     rows = [row for row in rows if row.surprisal is not None]
     full = _scale(full, bits)
+    # Marks that are rows of their own are not in the tree, so their bars have no place.
+    beside = [row for row in rows if row.word and not _places_of(row, places)]
     text = f"surprisal in bits, {sum(bits):.1f} in total"
+    if beside:
+        of_marks = sum(row.surprisal or 0.0 for row in beside)
+        text += f", {of_marks:.1f} of them for {' '.join(row.word for row in beside)}"
     end_width = text_width(END, TEXT_SIZES["note"])
     widest = max(width, text_width(text, TEXT_SIZES["note"]) + 2 * MARGIN)
     if any(not row.word for row in rows):
@@ -85,7 +90,7 @@ def surprisal_bars(
     elements = [svg.line(MARGIN, MARGIN, widest - MARGIN, MARGIN, "axis")]
     lowest = 0.0
     for row, value in zip(rows, bits, strict=True):
-        below = [x for x, (start, end) in zip(centres, places, strict=True) if start < row.end and end > row.begin]
+        below = [centres[place] for place in _places_of(row, places)]
         if not below and row.word:
             continue
         x = moved + (below[0] + below[-1]) / 2 if below else behind
@@ -146,6 +151,11 @@ def pair_picture(
 def _scale(full: float, bits: Sequence[float]) -> float:
     """Return the bits of a bar of full height: `full`, unless a bar would be too high for a picture."""
     return max([full, *(value / TALLEST for value in bits)])
+
+
+def _places_of(row: DrawableSurprisal, places: Sequence[tuple[int, int]]) -> list[int]:
+    """Return the numbers of the words that a row has characters of."""
+    return [number for number, (start, end) in enumerate(places) if start < row.end and end > row.begin]
 
 
 def _marks(row: DrawableSurprisal, places: Sequence[tuple[int, int]]) -> str:

@@ -7,7 +7,7 @@ const SMALLEST_TO_FIT = 0.2; // for an overview of long sentences
 const PHONE = 640; // pixels
 const PAPER = 640; // pixels: width of a printed page between its margins
 const LARGEST_ON_PAPER = 0.72;
-const SMALLEST_ON_PAPER = 0.45;
+const SMALLEST_ON_PAPER = 0.3;
 
 const width = (figure) => Number(figure.querySelector("svg").getAttribute("width"));
 
