@@ -83,12 +83,13 @@ def _columns(data: Exported, subject: str | None) -> tuple[dict[str, Sequence[An
             f"{table.source}: no column of subjects; found {listed(table.names)}. Choose one with"
             f" {option_name('--subject')}"
         )
+    subjects = table.column(names[0], "--subject")
     is_analysed = data.analysed[times.places]
     rows, places = times.kept[is_analysed], times.places[is_analysed]
 
     # Who read which word, and for how long.
     columns: dict[str, Sequence[Any]] = {
-        "subject": [table.column(names[0], "--subject")[row] for row in rows.tolist()],
+        "subject": [subjects[row] for row in rows.tolist()],
         "word_id": (places + 1).tolist(),
         "word": [words.words[place] for place in places.tolist()],
         "time": table.numbers(times.column, "--time-column")[rows].tolist(),
