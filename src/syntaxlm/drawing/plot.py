@@ -124,8 +124,9 @@ class Plot(Saved):
             above = not title and len(names) <= 2 * columns
             place = {"loc": "outside upper left", "ncols": columns} if above else {"loc": "outside right upper"}
         parent = self.figure if self.is_own else self.axes[-1]
-        # Samples of lines are long enough to show their dashes.
-        place |= {"frameon": False, "labelcolor": INK, "fontsize": 9, "handlelength": 2.9}
+        place |= {"frameon": False, "labelcolor": INK, "fontsize": 9}
+        if title:
+            place["handlelength"] = 2.9  # samples of lines are long enough to show their dashes
         legend = parent.legend(list(handles.values()), names, **place)
         if title:
             legend.set_title(visible(title))
