@@ -109,6 +109,24 @@ def test_the_commands_of_the_page_on_lme4_run(study, capsys, monkeypatch):
     exec(block, {})
 
 
+def test_an_edited_script_is_kept_and_a_predictor_with_the_name_of_a_column_is_refused(study, capsys, monkeypatch):
+    monkeypatch.chdir(study)
+    first = re.findall(r"^syntaxlm (evaluate .*)$", LME4, re.M)[0].replace("rows.csv", "again.csv").split()
+    (study / "again.R").write_text("# mine\n")
+    assert cli.main(first) == 0
+    assert "again.R: kept, because it differs" in capsys.readouterr().err
+    assert (study / "again.R").read_text() == "# mine\n"
+
+    # A predictor of the user would be replaced by a column of the model or of the times.
+    words = pd.read_csv(study / "words.csv")
+    for name in ("surprisal", "time"):
+        words.assign(**{name: np.arange(len(words))}).to_csv(study / "own.csv", index=False)
+        own = ["own.csv" if one == "words.csv" else one for one in first]
+        assert cli.main([*own, "--key", "story", "--key", "zone", "--predictor", name]) == 2
+        assert f"--predictor {name}: the exported table has a column of this name" in capsys.readouterr().err
+    assert cli.main([*first[:-1], "rows.parquet"]) == 2
+
+
 def test_the_script_for_lme4_runs_as_it_is(study):
     has_lme4 = ["Rscript", "-e", "quit(status = !requireNamespace('lme4', quietly = TRUE))"]
     if shutil.which("Rscript") is None or subprocess.run(has_lme4, capture_output=True).returncode:

@@ -236,3 +236,11 @@ def test_the_command_writes_a_table_and_prints_the_report(write, tmp_path, capsy
     assert f"wrote {output}: 9 rows, one per contrast" in printed.err
     rows = list(csv.DictReader(output.open()))
     assert [row["contrast"] for row in rows[:3]] == ["head", "attractor", "head x attractor"]
+
+
+def test_a_level_with_the_sign_between_levels_is_refused(write):
+    """Otherwise x, "y / z" and "x / y", z were one condition."""
+    levels = [("x", "y / z", "the cat | sees"), ("x / y", "z", "the dog | sees")]
+    rows = [{"item": 1, "A": first, "B": second, "sentence": text} for first, second, text in levels]
+    with pytest.raises(InputError, match=r"line 2: found the level 'y / z' of B; expected a level without ' / '"):
+        evaluate_items(fresh("lstm"), write(rows), condition=["A", "B"])

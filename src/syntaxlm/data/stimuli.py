@@ -121,6 +121,7 @@ class Stimuli:
         items = _names(read, item, "--item")
         levels = {one: _names(read, one, "--condition") for one in condition}
         by_row = list(zip(*levels.values(), strict=True))
+        _check_levels(condition, by_row, read)
         conditions = list(map(BETWEEN.join, by_row))
 
         # The regions of each sentence.
@@ -442,3 +443,16 @@ def _names(table: InputTable, column: str, option: str) -> list[str]:
     if empty := [row for row, cell in enumerate(cells) if not cell.strip()]:
         raise InputError(f"{table.emptiness(empty[0], column)}; expected a name in every row")
     return cells
+
+
+def _check_levels(factors: Sequence[str], levels: Sequence[Sequence[str]], table: InputTable) -> None:
+    """Raise InputError for a level with the sign that separates levels, because two conditions could have one name."""
+    if len(factors) < 2:
+        return
+    for row, of_row in enumerate(levels):
+        for factor, level in zip(factors, of_row, strict=True):
+            if BETWEEN in level:
+                raise InputError(
+                    f"{table.place(row)}: found the level {level!r} of {factor}; expected a level without"
+                    f" {BETWEEN!r}, which separates the levels of several factors"
+                )

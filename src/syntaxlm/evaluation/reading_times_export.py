@@ -7,6 +7,7 @@ deviation. A predictor of a previous word stands beside it.
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from syntaxlm.core.arrays import Flags, Numbers
-from syntaxlm.core.errors import InputError, listed
+from syntaxlm.core.errors import InputError, InputWarning, listed
 from syntaxlm.core.files import write_text
 from syntaxlm.core.option_names import option_name
 from syntaxlm.data.displayed_words import DisplayedWords, Times
@@ -61,14 +62,26 @@ def export(data: Exported, path: str | Path, subject: str | None = None) -> Path
         InputError: if the table of times has no such column, or the file cannot be written.
     """
     path = Path(path)
-    if path.suffix == ".R":
-        raise InputError(f"{path}: found a name that ends in .R; expected a table, beside which the script is written")
+    if path.suffix.lower() not in (".csv", ".tsv", ".txt"):
+        raise InputError(
+            f"{path}: found a name that ends in {path.suffix!r}; expected .csv, .tsv or .txt. The script for R is"
+            " written beside the table"
+        )
     format: RowFormat = "csv" if path.suffix.lower() == ".csv" else "tsv"
     columns, predictors = _columns(data, subject)
     table = WordTable(columns)
     write_rows(table.rows(), table.columns, path, format)
     script = path.with_suffix(".R")
-    write_text(_script(data, path.name, _READERS[format], predictors), script)
+    text = _script(data, path.name, _READERS[format], predictors)
+    if script.exists() and script.read_text(encoding="utf-8", errors="replace") != text:
+        warnings.warn(
+            InputWarning(
+                f"{script}: kept, because it differs from the script of this table; delete it to have it written"
+            ),
+            stacklevel=3,
+        )
+    else:
+        write_text(text, script)
     return script
 
 
@@ -121,6 +134,10 @@ def _add(columns: dict[str, Sequence[Any]], predictors: Mapping[str, Numbers], p
     """Add predictors of words and their scaled forms to the columns; return the names of the scaled ones."""
     scaled = []
     for name, of_words in predictors.items():
+        if name in columns:
+            raise InputError(
+                f"{option_name('--predictor', name)}: the exported table has a column of this name; rename the column"
+            )
         values = of_words[places]
         columns[name] = values.round(6).tolist()
         if np.ptp(values) > 0:
