@@ -110,6 +110,15 @@ def test_a_page_has_the_size_of_every_picture_to_shrink_it_from():
     assert [tuple(map(float, pair)) for pair in widths] == [(round(one.width, 1),) * 2 for one in maps]
 
 
+def test_on_paper_intervals_do_not_wrap_and_only_tables_with_many_columns_are_landscape():
+    page = table_html(ReportTable({"text": "", "95%": ""}, [["a b", "37.47 to 39.01"], ["a b", "many words " * 4]]))
+    assert re.findall(r'<td class="([^"]+)"', page) == ["text short", "text"]
+    style = Page("t", ()).html().split("</style>")[0]
+    printed = style.split("@media print{")[1]
+    assert ".short{white-space:nowrap}" in printed
+    assert "nth-child(12)){page:wide}" in printed and "@page wide{size:landscape}" in style
+
+
 def test_facts_are_a_table():
     table = Balanced(table_html(ReportTable({"fact": "", "value": ""}, [["size", "1 & 2"]], "Model <x>")))
     assert table.text.split() == ["Model", "<x>", "factvalue", "size1", "&", "2"]

@@ -211,6 +211,7 @@ def test_a_slow_answer_can_be_cancelled(opened, models, release, monkeypatch):
         page.wait_for_selector("#status.wrong >> text=Cancelled.")
         assert page.locator("article h2").all_text_contents() == ["a dog"]
         page.locator("#submit:not([aria-disabled])").wait_for()
+        assert page.evaluate("document.activeElement.id") == "submit"
 
 
 def test_five_sentences_are_two_light_pages_without_the_form(opened):

@@ -369,7 +369,10 @@ function listen() {
   takesFiles($("pairs"), $("pairs-file"));
   for (const id of ["first", "second"]) $(id).addEventListener("paste", pastePairs);
   $("link").addEventListener("click", copyLink);
-  $("cancel").addEventListener("click", () => running?.abort("Cancelled."));
+  $("cancel").addEventListener("click", () => {
+    running?.abort("Cancelled.");
+    $("submit").focus(); // Cancel disappears
+  });
   $("fit").addEventListener("change", fit);
   $("help").addEventListener("click", () => {
     $("guide").open = true;

@@ -110,10 +110,15 @@ export async function pair(models, { signal, limits, openPair }) {
   if (!first || !second) throw new Refused("Type two sentences first.");
   const found = await each(usable, (model) => ask("api/pair", { model: model.name, first, second }, signal));
   const columns = found.map(({ model, answer, fault }) => (fault ? faulty(model.name, `${first} / ${second}`, fault) : pairColumn(model, answer)));
-  const scored = found.filter(({ answer }) => answer?.columns).map(({ model, answer }) =>
-    ({ model, results: [{ surprisal: answer.first }, { surprisal: answer.second }] }));
-  return { content: [marksNotice(scored), titled([first, " / ", second], columns)].filter(Boolean), said: "1 pair" };
+  const answers = found.map(({ model, answer }) => ({ model, answers: answer ? [answer] : [] }));
+  return { content: [marksOfPairs(answers), titled([first, " / ", second], columns)].filter(Boolean), said: "1 pair" };
 }
+
+// The notice of marks for what each model answers to pairs. found: [{ model, answers }].
+const marksOfPairs = (found) => marksNotice(found.map(({ model, answers }) => ({
+  model,
+  results: answers.filter(({ columns }) => columns).flatMap(({ first, second }) => [{ surprisal: first }, { surprisal: second }]),
+})));
 
 const titled = (heading, columns) => element(
   "article", {}, element("h2", { dir: "auto", tabindex: -1 }, ...heading), element("div", { class: "columns" }, ...columns),
@@ -151,7 +156,8 @@ async function pairs(models, chosen, typed, signal, open) {
   });
   const columns = found.map(({ model, answer, fault }) => (fault ? faulty(model.name, "pairs", fault) : pairsColumn(model, answer, open)));
   const more = typed > chosen.length ? ` (the first of ${typed.toLocaleString("en")}; for whole files, use the command syntaxlm evaluate pairs)` : "";
-  return { content: [titled([counted(chosen.length, "pair")], columns)], said: `${counted(chosen.length, "pair")}${more}` };
+  const answers = found.map(({ model, answer }) => ({ model, answers: (answer ?? []).map((row) => row.answer).filter(Boolean) }));
+  return { content: [marksOfPairs(answers), titled([counted(chosen.length, "pair")], columns)].filter(Boolean), said: `${counted(chosen.length, "pair")}${more}` };
 }
 
 // ---- samples
