@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import gzip
 import math
+import warnings
 
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
 
-from syntaxlm.core.errors import InputError
+from syntaxlm.core.errors import InputError, InputWarning
 from syntaxlm.data.displayed_words import displayed_words, join_times
 from syntaxlm.data.input_table import InputTable
 from syntaxlm.scoring.word_table import WordTable, with_previous
@@ -206,3 +207,24 @@ def test_a_small_table_teaches_no_abbreviations():
     frame = pd.DataFrame({"word": " ".join(sentences).split()})
     words = displayed_words(InputTable.read(frame))
     assert [end - first for first, end in words.spans(words.sentences)] == [len(one.split()) for one in sentences]
+
+
+@pytest.mark.parametrize(
+    ("zones", "said"), [("1 2 3 4 6 7 8", "found zone '6' after '4'"), ("1 2 3 3 4 5 6", "'3' after '3'")]
+)
+def test_a_word_that_is_missing_or_doubled_is_a_warning(write, zones, said):
+    rows = "".join(
+        f"{word}\t{zone}\n"
+        for word, zone in zip(["the", "old", "cat", "sees", "a", "small", "dog"], zones.split(), strict=True)
+    )
+    with pytest.warns(InputWarning, match=f"{said}; expected numbers without gaps"):
+        words_of("word\tzone\n" + rows, write)
+
+
+def test_numbers_that_count_the_words_of_each_item_have_no_gap(write):
+    rows = "".join(
+        f"{word}\t{zone}\t{item}\n" for item in (1, 2) for zone, word in enumerate(["the", "old", "cat", "sees"], 1)
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        words_of("word\tzone\titem\n" + rows, write, group="item")

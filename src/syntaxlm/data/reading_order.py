@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _READERS = re.compile(r"subj|participant|reader|workerid|respondent")  # in the name of a column, in small letters
 FEWEST_WORDS = 10  # that are in alphabetical order: fewer may be so by chance
+MOST_GAPS = 0.2  # of the steps in a column of numbers that counts words
 FEWEST_PAIRS = 5  # rows and their next ones that are all in text order: fewer may be so by chance
 _NUMBER = re.compile(r"\d+")
 _WITH_NUMBER = re.compile(r"[^\d]*(?:\d{1,12}[^\d]*)+")
@@ -103,6 +104,28 @@ def check_order(table: InputTable, starts: npt.NDArray[np.bool_], words: str, gr
             f" {column[words][-1]!r}; expected the order of reading. Add {option_name('--order')} with a"
             f" column of numbers, and {option_name('--group')}"
         )
+    _warn_of_gaps(table, {name: column[name] for name in numbered}, spans)
+
+
+def _warn_of_gaps(table: InputTable, column: Mapping[str, Sequence[str]], spans: Sequence[range]) -> None:
+    """Warn of a number that is left out or doubled in a column that otherwise counts the words of each group."""
+    for name, cells in column.items():
+        numbers = list(map(_key, cells))
+        if len(numbers[0]) != 1:
+            continue
+        steps = {row: numbers[row][0] - numbers[row - 1][0] for span in spans for row in span[1:]}
+        odd = [row for row, step in steps.items() if step != 1]
+        if odd and len(odd) <= MOST_GAPS * len(steps) and all(steps[row] >= 0 for row in odd):
+            row = odd[0]
+            warnings.warn(
+                InputWarning(
+                    f"{table.place(row)}: found {name} {cells[row]!r} after {cells[row - 1]!r}; expected numbers"
+                    f" without gaps, as in {1 - len(odd) / len(steps):.0%} of the rows. A word that is missing or"
+                    " doubled changes the surprisals of the words after it"
+                ),
+                stacklevel=2,
+            )
+            return
 
 
 def _is_numbered(cells: Sequence[str]) -> bool:
