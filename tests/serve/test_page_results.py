@@ -123,10 +123,11 @@ def test_a_reading_is_part_of_the_link_and_of_the_names_of_files(opened):
 
 
 def test_many_pairs_become_a_table(opened, models):
-    pairs = [(PAIR["first"], PAIR["second"]), ("the zebra sees a dog", "the gnu sees a cat")]
+    pairs = [(PAIR["first"], PAIR["second"]), ("the zebra sees a dog", "the gnu sees a cat"), ("a dog", "a dog")]
     page = opened(view="pair", models=("lstm",), pairs="\n".join(sentence for pair in pairs for sentence in pair))
     rows = page.get_by_role("table", name="Pairs").locator("tbody tr")
-    for place, pair in enumerate(pairs):
+    assert rows.nth(2).locator("td").nth(3).text_content() == "identical for the model"
+    for place, pair in enumerate(pairs[:2]):
         first, second = models["lstm"].log_prob(list(pair))
         assert rows.nth(place).locator("td").nth(3).text_content() == ("first" if first > second else "second")
     assert rows.nth(1).locator("td").last.text_content() == "zebra, gnu"

@@ -21,6 +21,12 @@ function unknownIn({ first, second, columns }) {
   return differing.filter((row) => row?.in_vocabulary === false).map(({ word }) => word);
 }
 
+// Whether both sentences have the same words, where the model reads all unknown words as one.
+const isReadAlike = ({ first, second, columns }) => (columns ?? []).length > 0 && columns.every((at) => {
+  const [one, other] = [first.words[at.first], second.words[at.second]];
+  return one?.word === other?.word || (one?.in_vocabulary === false && other?.in_vocabulary === false);
+});
+
 function verdict(result) {
   const { first, second, likelier, difference } = result;
   if (likelier === "equal") return element("p", { class: "facts" }, "Both sentences are equally likely.");
@@ -77,7 +83,7 @@ export function pairsColumn(model, results, open) {
   const shown = table("Pairs", heads, rows.map((row) => [
     button(String(row.number), () => open(row), { class: "link", "aria-label": `Show pair ${row.number}` }),
     ...others.map((head) => row.others[head]),
-    row.first, row.second, row.answer?.likelier ?? row.fault.message,
+    row.first, row.second, outcome(row),
     right(row.answer ? number(Math.abs(row.answer.difference)) : ""),
     row.answer ? decisiveWords(row.answer)?.text ?? "" : "", row.unknown.join(", "),
   ]));
@@ -88,6 +94,11 @@ export function pairsColumn(model, results, open) {
     printButton(() => name),
   ];
   return column(model.name, "Pairs", ...summary(rows, answered), toolbar("Download", files), shown);
+}
+
+function outcome({ answer, fault }) {
+  if (!answer) return fault.message;
+  return answer.likelier === "equal" && isReadAlike(answer) ? "identical for the model" : answer.likelier;
 }
 
 const csvRow = ({ number: pair, others, first, second, answer, unknown, fault }) => ({
