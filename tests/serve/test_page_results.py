@@ -80,7 +80,10 @@ def test_a_table_of_sentences_becomes_a_table_of_results_and_a_refused_sentence_
     assert page.evaluate("document.activeElement.textContent") == "a dog sees, the cat"
 
 
-def test_a_dropped_csv_file_is_read_as_a_table(opened):
+@pytest.mark.parametrize(
+    "content", ['\ufeffid,text\n1,"the cat, ""old"""\n2,a dog\n', 'id;text\n1;the cat, "old"\n2;a dog\n']
+)
+def test_a_dropped_csv_file_is_read_as_a_table(opened, content):
     page = opened()
     page.evaluate(
         """(content) => {
@@ -88,7 +91,7 @@ def test_a_dropped_csv_file_is_read_as_a_table(opened):
             dataTransfer.items.add(new File([content], "items.csv"));
             document.getElementById("text").dispatchEvent(new DragEvent("drop", { dataTransfer, bubbles: true }));
         }""",
-        '\ufeffid,text\n1,"the cat, ""old"""\n2,a dog\n',
+        content,
     )
     page.locator("article h2", has_text="a dog").wait_for()
     assert page.locator("article h2").all_text_contents() == ['the cat, "old"', "a dog"]

@@ -63,13 +63,16 @@ export function chosenColumns(text, ids) {
 // A file as text for the page; fields of a CSV file become separated by tabs.
 export async function textOf(file) {
   const text = (await file.text()).replace(/^\ufeff/, "");
-  return /\.csv$/i.test(file.name) ? fieldsOf(text).map((row) => row.join("\t")).join("\n") : text;
+  if (!/\.csv$/i.test(file.name)) return text;
+  const [head] = text.split("\n", 1);
+  const separator = head.split(";").length > head.split(",").length ? ";" : ",";
+  return fieldsOf(text, separator).map((row) => row.join("\t")).join("\n");
 }
 
 // The rows of a CSV file (RFC 4180), whose separator may be a semicolon.
 function fieldsOf(text, separator = ",") {
   const rows = [[]];
-  const field = new RegExp(`(?:"((?:[^"]|"")*)"|([^"${separator}\\r\\n]*))(${separator}|\\r?\\n|$)`, "g");
+  const field = new RegExp(`(?:"((?:[^"]|"")*)"|((?!")[^${separator}\\r\\n]*))(${separator}|\\r?\\n|$)`, "g");
   for (const [, quoted, plain, end] of text.matchAll(field)) {
     rows.at(-1).push((quoted?.replaceAll('""', '"') ?? plain ?? "").replace(/\s+/g, " "));
     if (/\n/.test(end)) rows.push([]);
