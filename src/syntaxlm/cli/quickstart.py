@@ -27,7 +27,7 @@ from syntaxlm.training.result import TrainingResult
 from syntaxlm.training.run import ProgressCallback, refuse_run, train
 
 SENTENCES = 20_000
-MINUTES = 0.5  # the most that training takes; on an idle machine, the toy recipes end before that
+MINUTES = 0.5  # the most that training takes; it ends before the last epoch of some toy recipes
 FIRST_MODEL = "en"
 FIRST_SENTENCE = "The keys to the cabinet are on the table."
 DRAWN_WORDS = range(6, 13)  # words per drawn sentence: enough for structure, few enough for a terminal
