@@ -153,6 +153,25 @@ def test_sentences_at_hand_make_a_corpus_and_may_be_empty():
         corpus.sentence(3)
 
 
+@given(st.lists(st.lists(st.integers(3, 5), min_size=1), min_size=1), st.integers(1, 4), st.integers(0, 99))
+def test_joined_sentences_are_the_same_text_with_ends_between_them(lines, most, seed):
+    corpus = EncodedCorpus.from_sentences(lines)
+    joined = corpus.joined(most, 0, seed)
+    runs = sentences(joined)
+    assert [word for run in runs for word in [*run, 0]] == [word for line in lines for word in [*line, 0]]
+    assert all(run.count(0) < most for run in runs)
+    firsts = np.cumsum([1, *(1 + run.count(0) for run in runs)])[:-1]
+    assert joined.line_numbers.tolist() == firsts.tolist()
+
+
+def test_joined_sentences_keep_their_characters_and_unknown_words(text):
+    corpus = EncodedCorpus.encode(text, NORMALISER, VOCABULARY)
+    joined = corpus.joined(3, 2, seed=1)
+    assert 1 < len(joined) < len(corpus)
+    assert joined.character_count == corpus.character_count
+    assert joined.unknown_count == corpus.unknown_count
+
+
 def test_a_full_disk_is_reported_and_nothing_stays(text, tmp_path, monkeypatch):
     class FullDisk(io.BytesIO):
         def write(self, _):

@@ -52,6 +52,11 @@ RUNS = [
 ]
 
 
+def test_models_of_whole_sentences_do_not_read_joined_ones(few):
+    with pytest.raises(InputError, match=r"batches\.joined: found 2; expected 1: simple-pcfg models read whole sent"):
+        recipe(few, batches={"joined": 2})
+
+
 @pytest.mark.parametrize(("model", "run"), RUNS)
 def test_a_run_interrupted_around_a_change_of_limit_ends_bit_for_bit_as_one_that_was_not(few, tmp_path, model, run):
     """Interrupted in the middle of an epoch, at the end of the first two epochs with a limit, and just after."""

@@ -40,6 +40,29 @@ def test_the_training_loss_falls(toy, tmp_path, model, context):
     assert losses[0] > losses[1] > losses[2]
 
 
+def test_a_model_of_joined_sentences_reads_them_by_themselves_and_after_others(toy, tmp_path):
+    result = train(toy.recipe("lstm", batches={"joined": 4}, schedule={"epochs": 3}), tmp_path / "run")
+    losses = [line["train_loss"] for line in metrics(tmp_path / "run", "valid")]
+    assert losses[0] > losses[1] > losses[2]
+    assert not result.valid.mode.carry_state
+    stored = read_model(tmp_path / "run")
+    assert stored.mode.carry_state
+    assert stored.vocabulary.begin_id == stored.vocabulary.end_id
+
+
+@pytest.mark.parametrize(
+    ("sections", "reason"),
+    [
+        ({"batches": {"predict_eos": False}}, "ends of sentences are not read"),
+        ({"text": {"trees": "train.mrg"}, "model": {"supervision": 1.0}}, "trees are of single sentences"),
+    ],
+)
+def test_sentences_are_joined_only_where_ends_are_read_between_them(toy, sections, reason):
+    sections = sections | {"batches": {"joined": 2} | sections.get("batches", {})}
+    with pytest.raises(InputError, match=rf"batches\.joined: found 2; expected 1: .*{reason}"):
+        toy.recipe("lstm", **sections)
+
+
 def test_the_result_is_the_score_of_the_kept_weights(toy, tmp_path):
     result = train(toy.recipe("prpn"), tmp_path / "run")
     stored = read_model(tmp_path / "run")

@@ -378,6 +378,25 @@ class EncodedCorpus:
         characters = None if self.character_counts is None else self.character_counts[chosen]
         return EncodedCorpus(ids, offsets_of(lengths[chosen]), self.line_numbers[chosen], unknown, characters, source)
 
+    def joined(self, most: int, end: int, seed: int) -> EncodedCorpus:
+        """Return a corpus of runs of 1 to `most` consecutive sentences, each as one sentence; places of marks are lost.
+
+        Args:
+            most: sentences of a run; the number is drawn, each with the same probability.
+            end: id of the token between two sentences.
+            seed: of the numbers.
+        """
+        counts = np.random.default_rng(seed).integers(1, most + 1, size=len(self))
+        ends = np.cumsum(counts)
+        ends = np.append(ends[ends < len(self)], len(self))  # of the runs, as indices of sentences
+        starts = np.append(0, ends[:-1])
+        between = np.delete(self.offsets[1:], ends - 1)
+        offsets = self.offsets[np.append(0, ends)]
+        offsets[1:] += ends - np.arange(1, len(ends) + 1)  # the tokens between sentences, one fewer in each run
+        characters = None if self.character_counts is None else np.add.reduceat(self.character_counts, starts)
+        ids = np.insert(self.ids, between, end)
+        return EncodedCorpus(ids, offsets, self.line_numbers[starts], self.unknown_count, characters, self.source)
+
     def __len__(self) -> int:
         """Return the number of sentences."""
         return len(self.offsets) - 1

@@ -53,7 +53,7 @@ from syntaxlm.storage.folder import (
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.training.memory import BatchShape, check_memory
-from syntaxlm.training.recipe import StreamBatchSettings, TextRecipe, TreeRecipe
+from syntaxlm.training.recipe import SentenceBatchSettings, StreamBatchSettings, TextRecipe, TreeRecipe
 from syntaxlm.training.result import CriterionValue, TrainingResult, Validation
 from syntaxlm.training.task import NO_REPORT, Task
 from syntaxlm.trees.spans import union
@@ -140,6 +140,7 @@ class LanguageModelTask(Task):
         without_scores = not isinstance(self.model, ScoresSentences)
         if isinstance(batches, StreamBatchSettings):
             return
+        joined = isinstance(batches, SentenceBatchSettings) and batches.joined > 1
         limits = [(self.train, batches.maximum_words)]
         if without_scores:
             limits.append((self.valid, batches.maximum_words))
@@ -154,8 +155,9 @@ class LanguageModelTask(Task):
             lengths = corpus.lengths
             kept = lengths if limit is None else np.where(lengths > limit, 0, lengths)
             if left_out := np.count_nonzero(kept < lengths):
+                unit = "runs of sentences" if joined and corpus is self.train else "sentences"
                 _warn(
-                    f"{corpus.source}: {left_out:,} of {len(corpus):,} sentences have more than {limit} words"
+                    f"{corpus.source}: {left_out:,} of {len(corpus):,} {unit} have more than {limit} words"
                     " (batches.maximum_words) and are left out"
                 )
             if self.model.reads != "sentences":
@@ -255,8 +257,9 @@ class LanguageModelTask(Task):
 
     @property
     def _settings(self) -> ModelSettings:
-        recipe, mode = self.recipe, self.recipe.mode
-        return ModelSettings(recipe.model, recipe.data.normaliser, mode.carry_state, mode.predict_eos)
+        recipe = self.recipe
+        carries = isinstance(recipe, TextRecipe) and recipe.reads_context
+        return ModelSettings(recipe.model, recipe.data.normaliser, carries, recipe.mode.predict_eos)
 
     def evaluated(self, result: TrainingResult) -> TrainingResult:
         model = self._placed(read_model(result.folder).model)
@@ -284,12 +287,14 @@ class TextTask(LanguageModelTask):
 
     def _read(self) -> None:
         text = self.recipe.text
-        special = ("<eos>", "<eos>") if self.recipe.mode.carry_state else ("<s>", "</s>")
+        special = ("<eos>", "<eos>") if self.recipe.reads_context else ("<s>", "</s>")
         normaliser = Normaliser(text.normaliser)
         counts = count_tokens(text.train, normaliser)
         self.vocabulary = Vocabulary.build(counts, "<unk>", *special, **vars(text.vocabulary))
         encode = partial(EncodedCorpus.encode, normaliser=normaliser, vocabulary=self.vocabulary)
         self.train = encode(text.train, marks=self.recipe.model.training_marks is not None)
+        if isinstance(self.recipe.batches, SentenceBatchSettings) and self.recipe.batches.joined > 1:
+            self.train = self.train.joined(self.recipe.batches.joined, self.vocabulary.end_id, self.recipe.run.seed)
         self.valid = encode(text.valid) if text.valid is not None else None
         if self.train.marks is not None and not self.train.marks.any():
             raise InputError(

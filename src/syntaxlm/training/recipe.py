@@ -176,6 +176,8 @@ class SentenceBatchSettings(Settings, section="batches"):
         token_budget: tokens per batch
         maximum_words: longer sentences are left out of training, and counted; null: no limit
         curriculum: maximum words in epochs 1, 2, ...; after these, `maximum_words`
+        joined: most consecutive sentences that are read as one, with their ends between them; the number is drawn. The
+            model learns to read sentences by themselves and after others
     """
 
     context: Literal["reset"] = "reset"
@@ -183,6 +185,7 @@ class SentenceBatchSettings(Settings, section="batches"):
     token_budget: Count = 2048
     maximum_words: Count | None = 150
     curriculum: tuple[Count, ...] = ()
+    joined: Count = 1
 
 
 @dataclass(frozen=True)
@@ -416,10 +419,15 @@ class TextRecipe(Recipe):
 
     @property
     def mode(self) -> TextMode:
-        """How text is read."""
+        """How text is read in validation."""
         if isinstance(self.batches, StreamBatchSettings):
             return TextMode(carry_state=True)
         return TextMode(predict_eos=self.batches.predict_eos)
+
+    @property
+    def reads_context(self) -> bool:
+        """Whether sentences are read after others in training, so that the end of one is the beginning of the next."""
+        return isinstance(self.batches, StreamBatchSettings) or self.batches.joined > 1
 
     def contradictions(self) -> list[str]:
         """Return a message for each setting that does not fit the model."""
@@ -443,8 +451,20 @@ class TextRecipe(Recipe):
                 faults.append(
                     "optimiser.loss_normalisation: found sentences; expected tokens, or batches.context reset"
                 )
-        elif reads_sentences and not batches.predict_eos:
+            return faults
+        if reads_sentences and not batches.predict_eos:
             faults.append(f"batches.predict_eos: found false; expected true: {name} models read ends of sentences")
+        if batches.joined > 1:
+            reasons = {
+                f"{name} models read whole sentences": reads_sentences,
+                "batches.predict_eos is false, so that ends of sentences are not read": not batches.predict_eos,
+                "trees are of single sentences (text.trees)": self.text.trees is not None,
+            }
+            faults += [
+                f"batches.joined: found {batches.joined}; expected 1: {reason}"
+                for reason, applies in reasons.items()
+                if applies
+            ]
         return faults
 
     def _focus_faults(self) -> list[str]:
