@@ -118,7 +118,11 @@ def model_card(bundle: ModelBundle, name: str, facts: CardFacts, weight_bytes: i
     settings = {name: value for name, value in vars(bundle.settings.model).items() if name != "name"}
     settings |= {f"normaliser.{name}": value for name, value in vars(bundle.settings.normaliser).items()}
     package = "'syntaxlm[hub]'" if "/" in name else "syntaxlm"
-    text = '"the_DT cat_NN sleeps_VBZ"' if bundle.normaliser.units == "tags" else '"The cat sleeps."'
+    text = '"The cat sleeps."'
+    if bundle.normaliser.units == "tags":
+        text = '"the_DT cat_NN sleeps_VBZ"'
+    elif front.get("language", ["en"]) != ["en"]:
+        text = '"A sentence in the language of the model."'
     usage = ["import syntaxlm", "", f'nlp = syntaxlm.load("{name}")']
     if isinstance(bundle.model, ParsesSentences):
         usage.append(f"nlp.parse({text}).tree.pretty_print()")
