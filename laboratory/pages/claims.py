@@ -205,7 +205,7 @@ def _agreements(row: Entry, claim: Entry) -> list[Decision]:
     for sample, number in zip(samples, numbers, strict=True):
         ours = difference(sample, Sample(Figure(0.0), random=False))
         result = agreement(ours, number, claim.get("within", TOLERANCE))
-        words = f"{name}{_part(sample)} near the published value"
+        words = f"{name}{_part(sample)} is near the published value"
         words += f" (within {claim['within']})" if "within" in claim else ""
         shown = f"{number:.1f}" if "within" not in claim else f"{number:.4g}"
         decided.append(Decision(words, shown, ours, result, _seeds(sample)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from math import isnan
 
@@ -115,7 +115,8 @@ def section(row: Entry) -> str:
         text += f" Recipe at published size: `{row['recipe']}`."
     elif "experiment" in row:
         text += f" At published size: `python -m laboratory run {row['experiment']}`."
-    parts = [text, "\n".join(_claims(decisions(row)))]
+    decided = decisions(row)
+    parts = [text, _claims(decided) if decided else ""]
     if systems := row.get("systems"):
         parts.append(_values(row, systems))
     parts.append(also_published(row))
@@ -134,15 +135,18 @@ def _sentence(text: str) -> str:
     return f"{text[0].upper()}{text[1:]}" + "." * (text[-1] not in ".?")
 
 
-def _claims(decided: Iterable[Decision]) -> Iterator[str]:
-    """Yield a line for each claim: its difference or value, the interval, the published one, and whether it holds."""
+def _claims(decided: Sequence[Decision]) -> str:
+    """A table of the claims: our difference or value, its interval, the published one, and whether the claim holds."""
+    lines = []
     for decision in decided:
         ours = decision.ours
         interval = "one seed" if isnan(ours.low) else f"{_number(ours.low)} to {_number(ours.high)}"
         if ours.low == ours.high:
-            interval = "nothing is random"
-        theirs = f"; published: {decision.published}" if decision.published else ""
-        yield f"- {decision.claim}: {_number(ours.value)} ({interval}){theirs}: **{decision.result}**"
+            interval = "no seeds"
+        lines.append([decision.claim, _number(ours.value), interval, decision.published, f"**{decision.result}**"])
+    heads = ["claim", "here", "95% interval over seeds", "published", "verdict"]
+    shown = [place for place, column in enumerate(zip(*lines, strict=True)) if any(column)]
+    return table([heads[place] for place in shown], ([line[place] for place in shown] for line in lines))
 
 
 def _number(value: float) -> str:

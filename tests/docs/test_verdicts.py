@@ -140,8 +140,8 @@ def test_claims_name_systems_numbers_or_stored_runs(row):
     ]
     decided = decisions(row | {"claims": claims})
     assert [one.claim for one in decided] == [
-        "prpn > lstm", "lstm < 40", "one model > lstm", "prpn near the published value",
-        "lstm by another decoder near the published value",
+        "prpn > lstm", "lstm < 40", "one model > lstm", "prpn is near the published value",
+        "lstm by another decoder is near the published value",
     ]  # fmt: skip
     assert [one.result for one in decided] == [HOLDS, HOLDS, OPEN, OPEN, FAILS]
     assert [one.ours.value for one in decided] == pytest.approx([11.0, 5.0, 55.0, 46.0, 46.0])
