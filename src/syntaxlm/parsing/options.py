@@ -56,8 +56,8 @@ class ParseOptions(DecodingOptions, TextOptions):
     Attributes:
         labels: write induced labels in brackets and JSON, (NT-17 (T-3 the) (T-8 dog)); requires a single model with
             labels (a PCFG)
-        best: number of trees of each sentence, the best first, each with its confidence: the expected share of its
-            constituents that is correct. Requires models of span probabilities and the decoder mbr; 1 to 100
+        best: number of trees of each sentence, the best first, each with its confidence: the mean probability of its
+            constituents. Requires models of span probabilities and the decoder mbr; 1 to 100
         samples: number of trees of each sentence, drawn from their probabilities given the sentence, instead of the
             best; requires a single model with probabilities of trees (a PCFG, a span parser, a combination of these,
             ccm) and the decoder mbr; at most 10,000

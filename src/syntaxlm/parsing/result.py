@@ -35,8 +35,7 @@ class Alternative(NamedTuple):
     """One of several trees of a sentence.
 
     Attributes:
-        confidence: the mean probability of its constituents without the whole sentence: the expected share that is
-            correct.
+        confidence: the mean probability of its constituents without the whole sentence.
         probability: the probability of the tree given the sentence; None for an average of several models (`also`), and
             for a model without probabilities of trees.
     """
@@ -143,8 +142,9 @@ class Parse(HasRows):
     def confidence(self) -> float | None:
         """The mean probability of the constituents of the tree without the whole sentence, 1 if there are none.
 
-        It is the expected share of correct constituents. Without probabilities of spans, it is the confidence of the
-        first alternative, or None if there are no alternatives.
+        The probabilities are the model's own and not calibrated: `evaluate_parsing` reports how many constituents of a
+        probability are in gold trees. Without probabilities of spans, it is the confidence of the first alternative, or
+        None if there are no alternatives.
         """
         if self.marginals is None:
             return self.alternatives[0].confidence if self.alternatives else None

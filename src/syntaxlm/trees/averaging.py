@@ -171,8 +171,7 @@ class RankedTree(NamedTuple):
 
     Attributes:
         spans: start and end of each span of two words or more, in pre-order.
-        confidence: the mean probability of its spans without the whole sentence, which is the expected share of them
-            that is correct; 1 if there are none.
+        confidence: the mean probability of its spans without the whole sentence; 1 if there are none.
         probability: the probability of the tree given the sentence; None if unknown.
     """
 
