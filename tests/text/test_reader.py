@@ -51,7 +51,11 @@ def test_the_vocabulary_decides_how_words_are_split(name, style):
 @pytest.mark.parametrize(
     ("known", "line", "tokens"),
     [
-        ("“ ”", "«the» «the », »the« „the“ ”the” 「the」", "“ the ” “ the ” , “ the ” “ the “ ” the ” “ the ”"),
+        ("“ ”", "«the» «the », »the« „the“ ”the” 「the」", "“ the ” “ the ” , “ the ” “ the ” “ the ” “ the ”"),
+        ("` ' ``", "„the‘ ‚the.‘ ‚the‘. ›the‹", "`` the ' ` the . ' ` the ' . ` the '"),
+        ("`` ''", "« the » » the « , „ the “ the “", "`` the '' '' the `` , `` the '' the ``"),
+        ("`` ''", "» the « , „ the „the“ “ . “ the ”", "`` the '' , `` the `` the '' '' . `` the ''"),
+        ("`` '' ( )", '("the") („the“) the—"the" the—"', "( `` the '' ) ( `` the '' ) the — `` the '' the — ''"),
         ("``", "«the", "`` the"),
         ("’ ``", "‹the› ‚the‘, ‚", "`` the ’ `` the ’ , ``"),
         ("« »", "«the» »the« »", "« the » » the « »"),

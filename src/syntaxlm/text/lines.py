@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from syntaxlm.core.threads import no_collection, publishing
 from syntaxlm.text.normaliser import ZERO_WIDTH_SPACE, AlignedToken
-from syntaxlm.text.quotation_marks import Quoted
+from syntaxlm.text.quotation_marks import DIRECTED_MARKS, Quoted, opening_marks
 from syntaxlm.trees.marks import is_mark
 from syntaxlm.trees.spans import Flags, Integers, item_indices, offsets_of
 
@@ -25,6 +25,7 @@ Value = TypeVar("Value")
 
 REMEMBERED_CHARACTERS = 2**21  # of the written words whose parts are cached: about 200,000 words, 100 MB
 _APOSTROPHES = frozenset("'’")
+_DIRECTED_CODES = np.array(list(map(ord, DIRECTED_MARKS)), np.uint32)
 _LAST_SPACE = 0x3000  # the white space with the largest code point
 
 
@@ -37,7 +38,8 @@ class WrittenLines:
         words: (W,), all words in order.
         offsets: (L + 1,) of the words of each line.
         starts: (W,) of each word in its line, in code points.
-        opens: (W,) whether a word is a straight quotation mark that is the first, third, ... of its line.
+        opens: (W,) whether a word is a quotation mark that opens a quotation: a straight one that is the first,
+            third, ... of its line, or another one of `opening_marks`.
     """
 
     lines: Sequence[str]
@@ -66,11 +68,19 @@ class WrittenLines:
         offsets = np.searchsorted(starts, line_starts)
         before = np.repeat(line_starts[:-1], np.diff(offsets))  # the first character of the line of each word
 
-        # A quotation mark that is a word opens if the number of marks in its line up to it is odd.
+        # A straight quotation mark that is a word opens if the number of marks in its line up to it is odd.
+        is_alone = ends - starts == 1
         opens = np.zeros(len(starts), np.bool_)
         quotes = np.flatnonzero(codes == ord('"'))
-        alone = np.flatnonzero((codes[starts] == ord('"')) & (ends - starts == 1))
+        alone = np.flatnonzero((codes[starts] == ord('"')) & is_alone)
         opens[alone] = np.diff(np.searchsorted(quotes, [before[alone], ends[alone]]), axis=0)[0] % 2
+
+        # Other ones depend on the marks of their line.
+        if not text.isascii():
+            directed = np.flatnonzero(is_alone & np.isin(codes[starts], _DIRECTED_CODES))
+            with_marks = np.unique(np.searchsorted(offsets, directed, side="right") - 1).tolist()
+            found = [line_starts[line] + place for line in with_marks for place in opening_marks(lines[line])]
+            opens[directed] = np.isin(starts[directed], found)
         return WrittenLines(lines, text.split(), offsets, starts - before, opens)
 
 

@@ -1,18 +1,23 @@
 """Finds single quotation marks, which look like apostrophes: 'The dogs' tails,' he said, but 'em, '90s, rock 'n' roll.
 
-A mark at the beginning of a word opens a quotation if a mark at the end of a word closes it.
+A mark at the beginning of a word opens a quotation if a mark at the end of a word closes it. Beside a word, its side
+also tells whether “ or « opens a quotation; between white space, the marks before and after it do.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
 _BEGINS = re.compile(r"[(\[{\"“«`]*(?P<mark>['‘])(?=\w)")
 _ENDS = re.compile(r"(?<=[^\s(\[{\"“«'’‘])(?P<mark>['’])[)\]}\"”»,.;:?!…]*$")
 MAY_QUOTE = re.compile(r"(?<![^\s(\[{\"“«`—-])['‘](?=\w)")  # in a line
+DIRECTED_MARKS = "„‟“”‚‘«»‹›「『"
+_DIRECTED = re.compile(f"[{DIRECTED_MARKS}]")
+_OPENED_BY = {"“": "„", "”": "„", "‘": "‚"}  # marks that close a quotation that began with another mark
 _PAUSES = (",", ":", ";", "-", "—", "(", "“", '"')  # at the end of the word before a quotation
 
 # Words that begin with an apostrophe, without it, and endings that treebanks split off.
@@ -71,6 +76,28 @@ def single_quotes(words: Sequence[str]) -> dict[int, Quoted]:
         elif number == 0 or words[number - 1].endswith(_PAUSES):
             quotes[number] = Quoted(opens=True, is_certain=False)
     return quotes
+
+
+def opening_marks(line: str) -> Iterator[int]:
+    """Yield the places of the directed quotation marks of a line that open a quotation.
+
+    Languages differ: “ opens except after a „ without a partner, and « opens unless the marks of the line are »a« »b«.
+    """
+    marks = [(match.start(), match[0].replace("‟", "„")) for match in _DIRECTED.finditer(line)]
+    opening = set("„‚「『“‘")
+    for left, right in ("«»", "‹›"):
+        of_pair = [mark for _, mark in marks if mark in (left, right)]
+        is_reversed = of_pair[:1] == [right] and of_pair[-1] == left
+        opening.add(right if is_reversed else left)
+
+    without_partner: Counter[str] = Counter()
+    for place, mark in marks:
+        opener = _OPENED_BY.get(mark, "")
+        if without_partner[opener]:
+            without_partner[opener] -= 1
+        elif mark in opening:
+            without_partner[mark] += mark in _OPENED_BY.values()
+            yield place
 
 
 def _opens(word: str, begin: re.Match[str]) -> bool:

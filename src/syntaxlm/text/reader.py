@@ -50,7 +50,9 @@ _PLAIN_QUOTE = '"'
 _EN_DASH = "–"
 _DIRECTED_QUOTES = (("``", "“"), ("''", "”"))  # opening, closing
 _SINGLE_QUOTES = (("‘", "`", "'"), ("’", "'"))  # opening, closing
-_OPENING_QUOTES = frozenset("„‟«‹‚「『")  # by themselves; beside a word, the side decides
+_OPENING_QUOTES = frozenset("„‟«‹‚「『")  # before other marks; beside a word, the side decides
+_REVERSIBLE_QUOTES = {"“": True, "‘": True, "”": False}  # whether they open in English
+_BEFORE_QUOTE = re.compile(r"[(\[{]|--+|—+")  # where a quotation may begin within a word
 _SINGLE_FOREIGN_QUOTES = frozenset("‹›‚『』")
 _FOREIGN_QUOTES = frozenset("„‟«»「」") | _SINGLE_FOREIGN_QUOTES
 _SPELLINGS = {  # a mark, and how other texts write it
@@ -139,7 +141,7 @@ class TextReader:
         - Words that are in the vocabulary as written are not split: `Mr.`, `cannot`. A full stop is also split off
           inside a line, if the vocabulary contains the word only without it.
         - Words and marks are spelled as in the vocabulary: `` and '' for quotation marks, also for « and others of
-          other languages, -LRB- for a bracket, a straight apostrophe for a curly one, N for a number. A capital becomes
+          other languages, on the side where they open or close, -LRB- for a bracket, a straight apostrophe for a curly one, N for a number. A capital becomes
           lower case if the vocabulary has no capitals or the word is the first of its line.
         Text that is tokenised like the model's training text is read unchanged. For characters, tags and open
         vocabularies, `auto` means `keep`.
@@ -298,18 +300,22 @@ class TextReader:
         """
         pieces = self.style.pieces(word, is_last, self._rank, quoted)
         opens = opens or len(pieces) > 1  # a quotation mark before other pieces opens
-        has_word = any(map(str.isalnum, word))
+        has_only_marks = len(pieces) > 1 and not any(map(str.isalnum, word))
         spelled = []
         for start, end, text in pieces:
-            opens_here = opens if has_word or text not in _FOREIGN_QUOTES else text in _OPENING_QUOTES
+            opens_here = text in _OPENING_QUOTES if has_only_marks and text in _FOREIGN_QUOTES else opens
             side = 0 if opens_here else 1
-            if text in _FOREIGN_QUOTES or (text == "‘" and start > 0 and not opens):
+            if text in _FOREIGN_QUOTES or _REVERSIBLE_QUOTES.get(text, opens_here) != opens_here:
                 spelling = self._quote(text, side)
             else:
                 spelling = text and self._spelling(text, is_first, _DIRECTED_QUOTES[side])
             spelled.append(Piece(start, end, spelling))
-            # A quotation mark after a word closes.
-            opens = opens and (text in ("", _PLAIN_QUOTE) or text in _FOREIGN_QUOTES)
+
+            # A quotation mark after a word closes, but one between a bracket or dash and a word opens.
+            if _BEFORE_QUOTE.fullmatch(text):
+                opens = any(map(str.isalnum, word[end:]))
+            else:
+                opens = opens and (text in ("", _PLAIN_QUOTE) or text in _FOREIGN_QUOTES or text in _REVERSIBLE_QUOTES)
         return spelled
 
     def _find_rank(self, word: str) -> list[int] | None:
@@ -330,13 +336,14 @@ class TextReader:
         """Return a quotation mark of another language as the vocabulary writes it most often; unchanged if not at all.
 
         Args:
-            mark: the mark; it stays, if it is known.
+            mark: the mark; it stays, if it is known, unless other languages use it on the other side of a quotation.
             side: 0 if it opens a quotation, 1 if it closes one.
         """
+        as_written = [] if mark in _REVERSIBLE_QUOTES else [mark]
         is_single = mark in _SINGLE_FOREIGN_QUOTES or mark == "‘"
-        forms = [*_DIRECTED_QUOTES[side], _PLAIN_QUOTE]
-        known = [form for form in (mark, *_SINGLE_QUOTES[side]) if is_single and self._known_ids(form)]
-        known = known or [form for form in (mark, *forms) if self._known_ids(form)]
+        single = [*as_written, *_SINGLE_QUOTES[side]] if is_single else []
+        double = [*as_written, *_DIRECTED_QUOTES[side], _PLAIN_QUOTE]
+        known = list(filter(self._known_ids, single)) or list(filter(self._known_ids, double))
         return mark if mark in known else min(known, key=lambda form: self._known_ids(form) or [], default=mark)
 
     def _spelling(self, text: str, is_first: bool = False, quotes: Sequence[str] = ()) -> str:

@@ -18,8 +18,8 @@ from syntaxlm.text.quotation_marks import MAY_QUOTE, UNQUOTED, Quoted, single_qu
 # Languages differ in which marks open a quotation: „a“ ”a” «a» »a« 「a」. For ' and ‘, see quotation_marks.py.
 _OPENING = re.compile(r"``|‘[‘’]|[\"“”„‟«»‹›‚「『(\[{¿¡]")
 # A single quotation mark after another mark closes, and so does ‘ after a word: ‚a word‘.
-_CLOSING = re.compile(r"(?:''|’’|[\"“”„‟«»‹›」』)\]},;:?!…]|(?<=[,.;:?!…])['’]|(?<=\w\w)‘)$")
-_BEFORE_STOP = frozenset("\"“”«»‹›」』)]}'’")  # a full stop after one of these belongs to no abbreviation
+_CLOSING = re.compile(r"(?:''|’’|[\"“”„‟«»‹›」』)\]},;:?!…]|(?<=[,.;:?!…])['’‘]|(?<=\w\w)‘)$")
+_BEFORE_STOP = frozenset("\"“”«»‹›」』)]}'’‘")  # a full stop after one of these belongs to no abbreviation
 _SINGLE_QUOTE = re.compile(r"['’]")
 _SINGLE_QUOTES = frozenset("'’‘")
 _CURRENCY = re.compile(r"(?:[A-Z]{1,2})?[$£€¥](?=\d)")
