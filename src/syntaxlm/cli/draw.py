@@ -207,12 +207,9 @@ def grammar(
         syntaxlm grammar MODEL sentences.txt -o grammar.html
     """
     from syntaxlm.evaluation.grammar import list_concordance, list_grammar
-    from syntaxlm.models.combination import ParserCombination
-    from syntaxlm.storage.combination import member as grammar_of
+    from syntaxlm.storage.combination import only_or_member
 
-    bundle = model.load()
-    if member is not None or isinstance(bundle.model, ParserCombination):
-        bundle = grammar_of(bundle, member or 1)
+    bundle = only_or_member(model.load(), member)
     written = ReportOutput(output=output, format=format)
     if rule is None:
         written.write(list_grammar(bundle, text, symbols))

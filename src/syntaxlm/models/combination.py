@@ -13,7 +13,14 @@ import torch
 from torch import Tensor, nn
 
 from syntaxlm.core.settings import Bounds, Count
-from syntaxlm.models.abilities import HasHiddenStates, Model, PredictsNextToken, ScoresTrees, TokenScores
+from syntaxlm.models.abilities import (
+    HasHiddenStates,
+    HasTreeBeliefs,
+    Model,
+    PredictsNextToken,
+    ScoresTrees,
+    TokenScores,
+)
 from syntaxlm.models.batches import State, TokenBatch
 from syntaxlm.models.config import BaseConfig
 from syntaxlm.models.registry import MODELS, config_among, model
@@ -144,3 +151,13 @@ class Combination(ParserCombination, HasHiddenStates, PredictsNextToken):
 
     def each_next_log_probs(self, batch: TokenBatch, state: State = None) -> Iterator[Tensor]:
         yield from self.scorer.each_next_log_probs(batch, state)
+
+
+def believing_parser(model: Model) -> int | None:
+    """Return the place of the parser whose beliefs about trees are those of a combination: the first one with any.
+
+    The beliefs of several grammars are not averaged, because an entropy of derivations is of one grammar. None for a
+    combination without such a parser, and for a model that is not a combination.
+    """
+    parsers = model.parsers if isinstance(model, ParserCombination) else ()
+    return next((place for place, parser in enumerate(parsers) if isinstance(parser, HasTreeBeliefs)), None)

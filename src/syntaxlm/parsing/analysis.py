@@ -21,6 +21,7 @@ from syntaxlm.drawing.sentence import Analysis, SentenceMaps
 from syntaxlm.drawing.tree import SpanNote
 from syntaxlm.models.abilities import HasMaps, HasTreeBeliefs
 from syntaxlm.models.batches import TokenBatch
+from syntaxlm.models.combination import believing_parser
 from syntaxlm.ops.inside import belief_updates
 from syntaxlm.parsing.options import ParseOptions
 from syntaxlm.parsing.parse import parse_lines
@@ -28,6 +29,7 @@ from syntaxlm.parsing.result import Parse
 from syntaxlm.parsing.structure import decodings, structure_of
 from syntaxlm.scoring.options import ScoreOptions
 from syntaxlm.scoring.surprisal import surprisals
+from syntaxlm.storage.combination import member
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.options import AS_WRITTEN, TextOptions
 from syntaxlm.text.vocabulary import Vocabulary
@@ -208,7 +210,7 @@ def beliefs_of(
 ) -> SentenceBeliefs:
     """Return what a model believes about the tree after each word of a sentence.
 
-    The beliefs of a combination of parsers are those of its first member that has any.
+    The beliefs of a combination are those of its `believing_parser`.
 
     Args:
         bundle: the model.
@@ -219,16 +221,11 @@ def beliefs_of(
     Raises:
         InputError: like `analyse`, and for a model without beliefs about trees.
     """
-    from syntaxlm.models.combination import ParserCombination  # most models are none
-    from syntaxlm.storage.combination import member
-
     model = f"Model: {name}"
-    if isinstance(bundle.model, ParserCombination):
-        parsers = list(bundle.model.parsers)
-        with_beliefs = [number for number, parser in enumerate(parsers, 1) if isinstance(parser, HasTreeBeliefs)]
-        if with_beliefs:
-            bundle = member(bundle, with_beliefs[0])
-            model = f"Model: {bundle.name}, member {with_beliefs[0]} of the combination {name}"
+    place = believing_parser(bundle.model)
+    if place is not None:
+        bundle = member(bundle, place + 1)
+        model = f"Model: {bundle.name}, member {place + 1} of the combination {name}"
     believer = bundle.require(HasTreeBeliefs, "a drawing of beliefs")
 
     analysis = analyse(bundle, sentence, options)

@@ -14,6 +14,7 @@ from torch import Tensor
 from syntaxlm.core.arrays import Numbers
 from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.models.abilities import HasTreeBeliefs, Model, TreeBeliefs
+from syntaxlm.models.combination import Combination, ParserCombination, believing_parser
 from syntaxlm.models.registry import require
 from syntaxlm.ops.inside import belief_updates
 from syntaxlm.scoring.options import BELIEF_MEASURES
@@ -70,23 +71,19 @@ class BeliefMeasures:
 
 
 class BeliefReader:
-    """Reads sentences of a model for its grammar: the model itself, or the first grammar among the parsers of a
-    combination, which perhaps does not read punctuation marks.
+    """Reads sentences of a model for its grammar: the model itself, or the `believing_parser` of a combination, which
+    perhaps does not read punctuation marks.
 
-    The beliefs of several grammars are not averaged: the entropy of derivations and the parts of a surprisal are of one
-    grammar. Of the parts, the sum is the surprisal of the grammar, also where a language model predicts the words.
+    The sum of the parts of a surprisal is the surprisal of the grammar, also where a language model predicts the words.
 
     Raises:
         InputError: for a model without a grammar that has beliefs about trees.
     """
 
     def __init__(self, model: Model, vocabulary: Vocabulary, name: str, purpose: str = "beliefs about trees") -> None:
-        from syntaxlm.models.combination import Combination, ParserCombination  # most models are none
-
         self._ids: Tensor | None = None
         self._is_read = np.ones(0, bool)
-        members = model.parsers if isinstance(model, ParserCombination) else ()
-        member = next((place for place, parser in enumerate(members) if isinstance(parser, HasTreeBeliefs)), None)
+        member = believing_parser(model)
         if member is None:
             self.grammar = require(model, HasTreeBeliefs, name, purpose)
             return

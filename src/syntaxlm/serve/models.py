@@ -30,7 +30,7 @@ from syntaxlm.models.abilities import (
     ScoresTokens,
     abilities_of,
 )
-from syntaxlm.models.combination import ParserCombination
+from syntaxlm.models.combination import believing_parser
 from syntaxlm.parsing.result import Alternative, Parse
 from syntaxlm.scoring.surprisal import WordSurprisal
 from syntaxlm.serve.limits import Limits
@@ -122,7 +122,6 @@ class ServedModel:
     def info(self) -> ModelInfo:
         model, card = self.model.model, self._card
         accuracy = card.accuracy if card else None
-        members = model.parsers if isinstance(model, ParserCombination) else (model,)
         return ModelInfo(
             name=self.name,
             model_type=self.model.name,
@@ -134,7 +133,7 @@ class ServedModel:
             decoders=list(model.decoders) if isinstance(model, ParsesSentences) else [],
             layers=model.distance_layers if isinstance(model, ParsesSentences) else 0,
             by_word=isinstance(model, PredictsNextToken),
-            beliefs=any(isinstance(each, HasTreeBeliefs) for each in members),
+            beliefs=isinstance(model, HasTreeBeliefs) or believing_parser(model) is not None,
             language=card.language if card else None,
             description=card.description if card else None,
             accuracy=_stated(accuracy) if accuracy else None,

@@ -69,6 +69,16 @@ def combine(parsers: Sequence[ModelBundle], scorer: ModelBundle | None = None) -
     return ModelBundle(model.eval(), dataclasses.replace(base.settings, model=config), base.vocabulary)
 
 
+def only_or_member(bundle: ModelBundle, number: int | None = None) -> ModelBundle:
+    """Return a parser of a combination, by default the first, or another model, which has no number.
+
+    Raises:
+        InputError: like `member`.
+    """
+    is_combination = isinstance(bundle.model, ParserCombination)
+    return member(bundle, number or 1) if is_combination or number is not None else bundle
+
+
 def member(bundle: ModelBundle, number: int) -> ModelBundle:
     """Return a parser of a combination as a model of its own.
 
