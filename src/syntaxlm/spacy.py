@@ -21,7 +21,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Optional, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Optional, cast
 
 import srsly
 from spacy.language import Language
@@ -70,7 +70,7 @@ def parse_string(span: Span) -> str | None:
 
 
 def register_attributes() -> None:
-    """Register the attributes `Span._.parse_string`, `Span._.constituents` and `Token._.surprisal`.
+    """Register the attributes `Span._.parse_string`, `Span._.constituents`, `Token._.surprisal` and its parts.
 
     Adding the component does this; call it to read them from Docs that were saved before.
 
@@ -81,6 +81,9 @@ def register_attributes() -> None:
         (Span, "parse_string", {"getter": parse_string}),
         (Span, "constituents", {"getter": constituents}),
         (Token, "surprisal", {"default": None}),
+        (Token, "surprisal_word", {"default": None}),
+        (Token, "surprisal_marks", {"default": None}),
+        (Token, "surprisal_tokens", {"default": 0}),
     ]
     for owner, name, settings in attributes:
         if not owner.has_extension(name):
@@ -98,7 +101,10 @@ def register_attributes() -> None:
         "model": "en", "device": "cpu", "parse": None, "surprisal": None, "decoder": None, "labels": False
     },
     requires=["doc.sents"],
-    assigns=["span._.parse_string", "span._.constituents", "token._.surprisal"],
+    assigns=[
+        "span._.parse_string", "span._.constituents",
+        "token._.surprisal", "token._.surprisal_word", "token._.surprisal_marks", "token._.surprisal_tokens",
+    ],
 )  # fmt: skip
 def make_syntaxlm(
     nlp: Language,
@@ -213,7 +219,7 @@ class SyntaxComponent:
             for doc in docs:
                 doc.spans[SPANS] = SpanGroup(doc, name=SPANS, spans=spans[id(doc)])
         if self._scores:
-            for sentence, tokens in zip(sentences, _surprisals(model, lines), strict=True):
+            for sentence, tokens in zip(sentences, _scored_tokens(model, lines), strict=True):
                 _set_surprisals(sentence, tokens)
 
     def _sentences(self, doc: Doc) -> Iterator[Span]:
@@ -319,13 +325,26 @@ def _constituents(sentence: Span, parse: "Parse") -> list[Span]:
     return found
 
 
-Surprisals = list[tuple[int, float]]
-"""The tokens of a sentence that the model read: where each starts, in characters, and its surprisal in bits."""
+class ScoredToken(NamedTuple):
+    """A token of the model.
+
+    Attributes:
+        start: its first character in the sentence.
+        bits: its surprisal.
+        is_mark: whether it is a punctuation mark.
+        count: the number of its sub-tokens, 1 if the model does not split tokens.
+    """
+
+    start: int
+    bits: float
+    is_mark: bool
+    count: int
 
 
-def _surprisals(model: "LanguageModel", lines: Sequence[str]) -> Iterator[Surprisals]:
-    """Yield the surprisals of the tokens of each sentence, without that of its end."""
+def _scored_tokens(model: "LanguageModel", lines: Sequence[str]) -> Iterator[list[ScoredToken]]:
+    """Yield the tokens that the model reads of each sentence, without its end."""
     from syntaxlm.data.corpora import EncodedCorpus
+    from syntaxlm.models.abilities import ScoresTokens
     from syntaxlm.models.batches import TextMode
     from syntaxlm.scoring.engine import Scorer
     from syntaxlm.text.reader import AUTO_STYLE, TextReader
@@ -333,24 +352,36 @@ def _surprisals(model: "LanguageModel", lines: Sequence[str]) -> Iterator[Surpri
     reader = TextReader.of(model.normaliser, model.vocabulary, AUTO_STYLE)
     predict_eos = model.mode.predict_eos
     scorer = Scorer.of(model, TextMode(carry_state=False, predict_eos=predict_eos))
+    subtoken_count = model.require(ScoresTokens, "surprisal").subtoken_count
     for chunk in minibatch(lines, LINES_TOGETHER):
-        read = [[part for part in reader.align(line) if part.token is not None] for line in chunk]
-        ids = [model.vocabulary.encode(str(part.token) for part in parts) for parts in read]
-        full = [sentence for sentence in ids if sentence]
+        read = reader.read(chunk)
+        full = [sentence for sentence in read.by_line(read.ids.tolist()) if sentence]
         scored = scorer.tokens(EncodedCorpus.from_sentences(full)) if full else ()
         bits = iter([0.0 - value / math.log(2) for part in scored for value in part.log_probs.tolist()])
-        for parts in read:
-            yield [(part.start, next(bits)) for part in parts]
-            if parts and predict_eos:
+        marks = iter(read.are_marks())
+        for parts in read.aligned():
+            tokens = [part for part in parts if part.token is not None]
+            yield [
+                ScoredToken(part.start, next(bits), next(marks), subtoken_count(str(part.token), is_first=not place))
+                for place, part in enumerate(tokens)
+            ]
+            if tokens and predict_eos:
                 next(bits)
 
 
-def _set_surprisals(sentence: Span, tokens: Surprisals) -> None:
-    """Set `token._.surprisal`: the sum over the model's tokens that start in spaCy's token; None if there is none."""
+def _set_surprisals(sentence: Span, tokens: Iterable[ScoredToken]) -> None:
+    """Set `token._.surprisal`, its parts and the number of its tokens: sums over those that start in spaCy's token."""
     for token in sentence:
-        token._.surprisal = None
+        token._.surprisal = token._.surprisal_word = token._.surprisal_marks = None
+        token._.surprisal_tokens = 0
     starts = [token.idx - sentence.start_char for token in sentence]
-    for start, bits in tokens:
+    for start, bits, is_mark, count in tokens:
         token = sentence[bisect_right(starts, start) - 1]
-        if start < token.idx - sentence.start_char + len(token):  # not a space between tokens
-            token._.surprisal = bits + (token._.surprisal or 0.0)
+        if start >= token.idx - sentence.start_char + len(token):  # a space between tokens
+            continue
+        values = token._
+        values.surprisal = bits + (values.surprisal or 0.0)
+        values.surprisal_marks = (bits if is_mark else 0.0) + (values.surprisal_marks or 0.0)
+        values.surprisal_tokens += count
+        if not is_mark:
+            values.surprisal_word = bits + (values.surprisal_word or 0.0)

@@ -182,7 +182,7 @@ class EncodedLines:
 
         # The ids of each word, which of them are marks, and its first and last character.
         ids = self.ids[self.is_read].tolist()
-        marks = self._are_marks()
+        marks = self.are_marks()
         before = offsets_of(self.is_read)[edges].tolist()
         word_ids = [tuple(ids[start:end]) for start, end in pairwise(before)]
         word_marks = [tuple(marks[start:end]) for start, end in pairwise(before)]
@@ -190,8 +190,8 @@ class EncodedLines:
         words = list(map(WrittenWord, firsts, lasts, word_ids, word_marks))
         return (words[start:end] for start, end in pairwise(np.searchsorted(edges, self.offsets).tolist()))
 
-    def _are_marks(self) -> list[bool]:
-        """Return whether each token is a punctuation mark."""
+    def are_marks(self) -> list[bool]:
+        """Return whether each part that is a token is a punctuation mark."""
         marks = [not text[:1].isalnum() and is_mark(text) for text in self.written]
         for part in np.flatnonzero(marks).tolist():
             is_apostrophe = part > 0 and self.written[part] in _APOSTROPHES

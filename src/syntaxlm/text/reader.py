@@ -140,9 +140,10 @@ class TextReader:
         - Contractions are split if the vocabulary contains n't, 's or another ending as a word.
         - Words that are in the vocabulary as written are not split: `Mr.`, `cannot`. A full stop is also split off
           inside a line, if the vocabulary contains the word only without it.
-        - Words and marks are spelled as in the vocabulary: `` and '' for quotation marks, also for « and others of
-          other languages, on the side where they open or close, -LRB- for a bracket, a straight apostrophe for a curly one, N for a number. A capital becomes
-          lower case if the vocabulary has no capitals or the word is the first of its line.
+        - Words and marks are spelled as in the vocabulary: `` and '' for quotation marks, also for « and others that
+          open or close a quotation in another language, -LRB- for a bracket, a straight apostrophe for a curly one, N
+          for a number. A capital becomes lower case if the vocabulary has no capitals or the word is the first of its
+          line.
         Text that is tokenised like the model's training text is read unchanged. For characters, tags and open
         vocabularies, `auto` means `keep`.
         Raises InputError for a tag model with a style that splits or drops.
