@@ -197,6 +197,11 @@ def test_a_column_of_a_data_frame_has_one_result_per_row(nlp, of, tmp_path):
     texts = ["the cat sees", "", "a dog"]
     assert list(map(str, nlp.parse(frame, column="sentence"))) == list(map(str, nlp.parse(texts)))
     assert list(map(str, nlp.pipe(frame, column="sentence"))) == list(map(str, nlp.parse(texts)))
+    parses = nlp.parse(frame, column="sentence")
+    items = [(row["sentence"], row["item"]) for row in parses.rows()]
+    assert sorted(set(items)) == [(1, 1), (3, 2)]
+    assert list(parses.to_dataframe()["item"]) == list(parses[:].to_dataframe()["item"]) == [item for _, item in items]
+    assert list(parses[2].to_dataframe()["item"]) == [2]
     first, missing, last = nlp.log_prob(frame, column="sentence")
     assert [first, last] == pytest.approx(nlp.log_prob([texts[0], texts[2]]))
     assert math.isnan(missing)

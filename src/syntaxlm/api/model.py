@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence, Sized
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
+from dataclasses import dataclass, replace
 from itertools import cycle
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Unpack, overload
@@ -20,16 +20,14 @@ from syntaxlm.data.arguments import (
     check_integer,
     check_models,
     check_names,
-    check_table,
     file_of,
     model_names,
     shows_options,
     suggests_parameters,
+    texts_and_cells,
     texts_in,
     texts_of,
 )
-from syntaxlm.data.input_table import InputTable
-from syntaxlm.data.tables import input_columns
 from syntaxlm.drawing.beliefs import beliefs_picture
 from syntaxlm.drawing.svg import Picture
 from syntaxlm.evaluation.attachment import evaluate_attachment
@@ -55,6 +53,7 @@ from syntaxlm.parsing.options import ParseKeywords, ParseOptions
 from syntaxlm.parsing.processes import parse_stream
 from syntaxlm.parsing.result import CONSTITUENTS, Parse
 from syntaxlm.parsing.word_measures import word_measures
+from syntaxlm.reports.tables import Columns
 from syntaxlm.scoring.cache import CacheSettings
 from syntaxlm.scoring.engine import Scorer
 from syntaxlm.scoring.options import Context, PerplexityOptions, ReadingOptions, ScoreKeywords, ScoreOptions
@@ -133,7 +132,8 @@ class LanguageModel(StoredModel):
 
         Args:
             text: a sentence, several, or a table.
-            column: the column of sentences, if `text` is a data frame or the file of a table.
+            column: the column of sentences, if `text` is a data frame or the file of a table; its other columns are
+                added to the rows of the parses.
             also: other models; the tree is then the average of the trees of all models, over the words as this model
                 reads them, without distances, span scores and labels.
             max_words: longer sentences are not parsed: their parses are empty, and an InputWarning names them. The time
@@ -162,9 +162,11 @@ class LanguageModel(StoredModel):
             >>> [part.text for part in parse.not_read]
             ['.']
         """
-        texts = texts_of(text, "parse") if column is None else iter(texts_in(text, column, "parse"))
-        parses = parse_stream([self, *check_models(also)], texts, ParseOptions(**options), max_words=max_words)
-        results = Results(_shown(parses, text) if progress else parses, CONSTITUENTS)
+        models = [self, *check_models(also)]
+        texts, columns, cells = _read_parsed(text, column, "parse")
+        parses = parse_stream(models, texts, ParseOptions(**options), max_words=max_words)
+        parses = _with_cells(parses, cells)
+        results = Results(_shown(parses, text) if progress else parses, columns)
         return results[0] if isinstance(text, str) and column is None else results
 
     @suggests_parameters
@@ -199,9 +201,10 @@ class LanguageModel(StoredModel):
         """
         if isinstance(texts, str) and column is None:
             raise TypeError("pipe: expected an iterable of texts, found one string; use parse for one text")
-        read = texts_of(texts, "pipe") if column is None else iter(texts_in(texts, column, "pipe"))
         models = [self, *check_models(also)]
+        read, _, cells = _read_parsed(texts, column, "pipe")
         parses = parse_stream(models, read, ParseOptions(**options), batch_size, n_process, max_words)
+        parses = _with_cells(parses, cells)
         return _shown(parses, texts) if progress else parses
 
     @overload
@@ -260,15 +263,8 @@ class LanguageModel(StoredModel):
         columns = word_columns(chosen)
         texts = text
         if column is not None:
-            check_names(column=column)
-            check_table(text, "surprisal")
-            table = InputTable.read(text, keep_empty=True)
-            texts = table.column(column, "--column")
-            chosen_place = table.names.index(column)
-            cells = [[*row[:chosen_place], *row[chosen_place + 1 :]] for row in table.values]
-            further = input_columns(list(columns), [name for name in table.names if name != column], cells)
-            others = (dict(zip(further, row, strict=True)) for row in cells)
-            columns = columns.beside(further)
+            texts, columns, cells = texts_and_cells(text, column, "surprisal", columns)
+            others = iter(cells)
         reader = TextReader.of(self.normaliser, self.vocabulary, chosen)
         lines = checked(texts_of(texts, "surprisal"), reader, Path(model_names([self])[0]).name)
         scored = word_measures(self, lines, chosen)
@@ -518,6 +514,21 @@ def load(
     """
     stored, folder = read_named(file_of(name_or_folder, "name_or_folder"), device, revision, token)
     return LanguageModel(**vars(stored), folder=folder)
+
+
+def _read_parsed(text: Any, column: str | None, method: str) -> tuple[Iterator[str], Columns, list[dict[str, Any]]]:
+    """Return texts to parse, the columns of their parses, and what is copied to the rows of each from a table."""
+    if column is None:
+        return texts_of(text, method), CONSTITUENTS, []
+    texts, columns, cells = texts_and_cells(text, column, method, CONSTITUENTS)
+    return iter(texts), columns, cells
+
+
+def _with_cells(parses: Iterator[Parse], cells: Sequence[Mapping[str, Any]]) -> Iterator[Parse]:
+    """Return parses with what is copied to the rows of each from a table, if there is any."""
+    if not cells:
+        return parses
+    return (replace(parse, others=others) for parse, others in zip(parses, cells, strict=True))
 
 
 def _shown(results: Iterator[AnyResult], texts: object) -> Iterator[AnyResult]:

@@ -17,7 +17,9 @@ from syntaxlm.core.declarations import Options
 from syntaxlm.core.errors import InputError, InputWarning, closest_match, listed
 from syntaxlm.core.text_files import check_encodable
 from syntaxlm.data.input_table import InputTable, frame_columns, is_frame
+from syntaxlm.data.tables import input_columns
 from syntaxlm.reports.report import HasRows
+from syntaxlm.reports.tables import Columns
 from syntaxlm.storage.folder import ModelBundle
 
 Chosen = TypeVar("Chosen")
@@ -72,6 +74,24 @@ def texts_in(table: Any, column: str, method: str) -> list[str]:
     check_names(column=column)
     check_table(table, method)
     return InputTable.read(table, keep_empty=True).column(column, "--column")
+
+
+def texts_and_cells(
+    table: Any, column: str, method: str, columns: Columns
+) -> tuple[list[str], Columns, list[dict[str, Any]]]:
+    """Return the texts of a table as `texts_in` does, the columns of a result, and what is copied to the rows of each.
+
+    Args:
+        columns: the columns of the result without the other columns of the table, which are added.
+    """
+    check_names(column=column)
+    check_table(table, method)
+    read = InputTable.read(table, keep_empty=True)
+    texts = read.column(column, "--column")
+    place = read.names.index(column)
+    cells = [[*row[:place], *row[place + 1 :]] for row in read.values]
+    further = input_columns(list(columns), [name for name in read.names if name != column], cells)
+    return texts, columns.beside(further), [dict(zip(further, row, strict=True)) for row in cells]
 
 
 def _is_word(text: object) -> bool:

@@ -35,6 +35,7 @@ from syntaxlm.data.table_form import (
 from syntaxlm.reports.tables import Column, ColumnType
 from syntaxlm.trees.conllu import DEPENDENCY_FORMATS
 
+INPUT_COLUMN = "column of the input table"  # the meaning of a column that is copied into an output
 _ADVICE_UTF8 = "Save the table as UTF-8; spreadsheets name this format CSV UTF-8"
 _INVISIBLE = re.compile("[\u200b\u2060\ufeff]|^[\u200c\u200d]+|[\u200c\u200d]+$")  # characters in names of columns
 _LONGEST_NAME_WORDS = 4  # words of the name of a column; a first line with longer ones is likely a row
@@ -401,7 +402,7 @@ def input_columns(
     """
     types = [type_of(values) for values in zip(*rows, strict=True)] or ["text"] * len(names)
     new = zip(names_beside(columns, names), types, strict=True)
-    return {name: Column(type, "column of the input table") for name, type in new}
+    return {name: Column(type, INPUT_COLUMN) for name, type in new}
 
 
 def type_of(values: Iterable[Any]) -> ColumnType:

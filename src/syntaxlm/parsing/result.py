@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain, compress, pairwise
@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from syntaxlm.data.corpora import EncodedCorpus
+from syntaxlm.data.tables import INPUT_COLUMN, type_of
 from syntaxlm.models.structures import CorpusStructure
 from syntaxlm.reports.report import HasRows
 from syntaxlm.reports.tables import Block, Column, Columns
@@ -95,6 +96,7 @@ class Parse(HasRows):
         not_read: parts of the line that the model does not read, such as punctuation, with their start and end; empty
             if the sentence has no words.
         alternatives: the best trees, the best first, if several were requested; or samples of trees.
+        others: further values of every row: the cells of a table beside the sentence.
 
     Examples:
         >>> parse = nlp.parse("a cat sleeps")
@@ -115,8 +117,13 @@ class Parse(HasRows):
     known: list[bool] = field(default_factory=list)
     not_read: list[NotRead] = field(default_factory=list)
     alternatives: list[Alternative] = field(default_factory=list, compare=False)
+    others: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
-    columns = CONSTITUENTS
+    @property
+    def columns(self) -> Columns:  # type: ignore[override]  # they depend on the input
+        """The columns of the rows: `CONSTITUENTS`, and those of a table beside the sentence."""
+        further = {name: Column(type_of([value]), INPUT_COLUMN) for name, value in self.others.items()}
+        return CONSTITUENTS.beside(further) if further else CONSTITUENTS
 
     @property
     def distances(self) -> list[float]:
@@ -208,7 +215,7 @@ class Parse(HasRows):
         return values
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """Yield the rows of files and data frames, one per constituent, with the columns of `CONSTITUENTS`."""
+        """Yield the rows of files and data frames, one per constituent."""
         trees: Sequence[tuple[Tree, float | None, float | None]] = [(self.tree, self.confidence, None)]
         for rank, (tree, confidence, probability) in enumerate(self.alternatives or trees, 1):
             for part in filter(_is_long, tree.constituents):
@@ -224,6 +231,7 @@ class Parse(HasRows):
                     "rank": rank,
                     "confidence": confidence,
                     "probability": probability,
+                    **self.others,
                 }
 
     def __len__(self) -> int:
