@@ -13,9 +13,10 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+import torch
 
 import syntaxlm
-from syntaxlm.core.errors import InputError, InputWarning
+from syntaxlm.core.errors import InputError, InputWarning, warn_caller
 from syntaxlm.data.input_table import InputTable
 from syntaxlm.generation.options import SamplingKeywords, SamplingOptions
 from syntaxlm.parsing.options import ParseKeywords, ParseOptions
@@ -248,3 +249,19 @@ def test_completion_offers_what_users_call(nlp):
 def test_a_list_of_words_is_a_warning(nlp):
     with pytest.warns(InputWarning, match=r"parse: each of 3 texts is one word; .* ' '.join\(words\)"):
         nlp.parse(["the", "cat", "sees"])
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda nlp: nlp.parse(["the", "cat", "sees"]),
+        lambda nlp: list(nlp.pipe(["the cat sees"], max_words=2)),
+        lambda nlp: nlp.surprisal(["blorg zorgle frimp blorgs wug"]),
+        lambda nlp: nlp.log_prob(["blorg zorgle frimp blorgs wug"]),
+        lambda _: torch.no_grad()(warn_caller)("doubtful"),
+    ],
+)
+def test_a_warning_names_the_line_that_called_the_package(nlp, call):
+    with pytest.warns(InputWarning) as given:
+        call(nlp)
+    assert {warning.filename for warning in given} == {__file__}

@@ -10,7 +10,6 @@ from __future__ import annotations
 import dataclasses
 import multiprocessing
 import os
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import AbstractContextManager, nullcontext
@@ -22,7 +21,7 @@ import torch
 
 from syntaxlm.comparison.report import Comparison, RecipeRuns
 from syntaxlm.comparison.treebank import TreebankEvaluation
-from syntaxlm.core.errors import InputError, InputWarning
+from syntaxlm.core.errors import InputError, warn_caller
 from syntaxlm.core.files import (
     check_name,
     locked,
@@ -339,7 +338,7 @@ def compare(
     text_notes = _text_notes(recipes)
     vocabulary_notes = _vocabulary_notes(recipes)
     for note in [*text_notes, *vocabulary_notes]:
-        warnings.warn(InputWarning(note), stacklevel=2)
+        warn_caller(note)
     made = make_folder(folder)
     with locked(folder):
         remove_unfinished(folder)

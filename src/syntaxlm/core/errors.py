@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import re
+import sys
 import unicodedata
+import warnings
 from collections.abc import Iterable, Mapping
 from itertools import islice
 from typing import Any
 
+# Modules whose lines stand between that of a program and a warning: torch runs methods without gradients, spaCy the
+# component, and contextlib ends a block.
+_CALLED = frozenset(["syntaxlm", "contextlib", "spacy", "torch"])
 SHOWN_NAMES = 20  # in a message
 _COMPARED = 10_000  # known words, which are compared with an unknown one
 LONGEST_NAME = 80  # characters of a name in a message
@@ -56,6 +61,21 @@ class InputWarning(UserWarning):
 
     def __init__(self, message: str) -> None:
         super().__init__(escaped(with_short_lines(message)))
+
+
+def warn_caller(message: str, category: type[UserWarning] = InputWarning) -> None:
+    """Give a warning at the line of the program that called the package.
+
+    Args:
+        message: the text.
+        category: the class of the warning.
+    """
+    level = 1
+    frame = sys._getframe(0)
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in _CALLED:
+        frame = frame.f_back
+        level += 1
+    warnings.warn(category(message), stacklevel=level)
 
 
 def escaped(message: str) -> str:

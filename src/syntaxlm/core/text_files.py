@@ -17,7 +17,6 @@ import lzma
 import os
 import re
 import sys
-import warnings
 import weakref
 import zipfile
 import zlib
@@ -28,7 +27,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
-from syntaxlm.core.errors import InputError, InputWarning
+from syntaxlm.core.errors import InputError, warn_caller
 from syntaxlm.core.files import decode_text, memory_size, system_error
 from syntaxlm.core.foreign_files import ARCHIVE, foreign_format
 from syntaxlm.core.reading import ReadingReport, Remarks, announce
@@ -286,11 +285,9 @@ def read_lines(path: str | Path) -> Iterator[tuple[int, str]]:
         announce(ReadingReport(source, "lines that end in \\n", remarks=remarks.all()))
         count = remarks.all()[0].count
         if count >= number:  # more lines end in \r than in \n
-            warnings.warn(
+            warn_caller(
                 f"{source}: {count:,} carriage returns inside {number:,} lines, which are read as spaces. Does the file"
-                " have line ends of two systems? Replace \\r with \\n, for example with: tr '\\r' '\\n'",
-                InputWarning,
-                stacklevel=2,
+                " have line ends of two systems? Replace \\r with \\n, for example with: tr '\\r' '\\n'"
             )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import operator
 import os
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import fields
 from functools import wraps
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 from syntaxlm.core.declarations import Options
-from syntaxlm.core.errors import InputError, InputWarning, closest_match, listed
+from syntaxlm.core.errors import InputError, closest_match, listed, warn_caller
 from syntaxlm.core.text_files import check_encodable
 from syntaxlm.data.input_table import InputTable, frame_columns, is_frame
 from syntaxlm.data.tables import input_columns
@@ -54,10 +53,10 @@ def texts_of(text: str | Iterable[str], method: str) -> Iterator[str]:
 
     if isinstance(text, str) and not any(map(str.isspace, text)) and os.path.isfile(text):
         message = f"{text}: read as a sentence, although a file has this name; for its lines, pass open({text!r})"
-        warnings.warn(InputWarning(message), stacklevel=4)
+        warn_caller(message)
     if isinstance(text, list | tuple) and len(text) >= _FEWEST_WORDS and all(map(_is_word, text)):
         message = f"{method}: each of {len(text)} texts is one word; for one sentence, pass ' '.join(words)"
-        warnings.warn(InputWarning(message), stacklevel=4)
+        warn_caller(message)
     return starmap(checked, enumerate([text] if isinstance(text, str) else text, 1))
 
 

@@ -10,7 +10,6 @@ import io
 import os
 import shutil
 import tempfile
-import warnings
 import weakref
 from array import array
 from collections import Counter
@@ -23,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from syntaxlm.core import text_files
-from syntaxlm.core.errors import InputError, InputWarning
+from syntaxlm.core.errors import InputError, warn_caller
 from syntaxlm.core.files import system_error
 from syntaxlm.core.progress import progress_bar
 from syntaxlm.core.text_files import content_suffix, is_compressed, no_sentence, source_name, uncompressed_name
@@ -86,7 +85,7 @@ def tagged_lines(source: str, lines: Iterable[tuple[int, str]], warn: bool = Tru
         yield number, line
     if untagged and warn:
         message = f"{source}: {untagged:,} of {tokens:,} tokens have no tag and are omitted; the first is {first}"
-        warnings.warn(InputWarning(message), stacklevel=2)
+        warn_caller(message)
 
 
 IN_MEMORY = 64 * 2**20  # bytes of plain text; ids of larger or compressed files are stored in a temporary folder

@@ -8,7 +8,6 @@ regressions in other programs.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, chain, islice, pairwise
@@ -16,7 +15,7 @@ from itertools import accumulate, chain, islice, pairwise
 import numpy as np
 
 from syntaxlm.core.arrays import Flags, Integers, Numbers
-from syntaxlm.core.errors import InputError, InputWarning, listed, shortened
+from syntaxlm.core.errors import InputError, listed, shortened, warn_caller
 from syntaxlm.core.option_names import option_name
 from syntaxlm.core.reading import ReadingReport, Remarks, announce
 from syntaxlm.data.input_table import InputTable
@@ -117,13 +116,10 @@ def displayed_words(
     if groups_by:
         cells = [", ".join(row) for row in zip(*(table.column(name, "--group") for name in groups_by), strict=True)]
     elif not is_text and (name := ungrouped(table)):
-        warnings.warn(
-            InputWarning(
-                f"{table.source}: without {option_name('--group')}, all {len(table.rows):,} rows are one passage,"
-                f" although the column {name} changes, so values of previous words are those of another {name}."
-                f" Expected {option_name('--group', name)}"
-            ),
-            stacklevel=3,
+        warn_caller(
+            f"{table.source}: without {option_name('--group')}, all {len(table.rows):,} rows are one passage,"
+            f" although the column {name} changes, so values of previous words are those of another {name}."
+            f" Expected {option_name('--group', name)}"
         )
     if order is not None:
         place_of = {cell: place for place, cell in enumerate(dict.fromkeys(cells))}

@@ -11,7 +11,6 @@ import csv
 import math
 import re
 import unicodedata
-import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +19,7 @@ from itertools import chain, islice, pairwise
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from syntaxlm.core.errors import InputError, InputWarning, closest_match, listed
+from syntaxlm.core.errors import InputError, closest_match, listed, warn_caller
 from syntaxlm.core.option_names import option_name
 from syntaxlm.core.reading import ReadingReport, Remarks, announce
 from syntaxlm.core.text_files import content_suffix, read_lines, source_name
@@ -445,12 +444,9 @@ def _usual_count_column(
     chosen = [place for usual in _COUNT_NAMES for place in counts if name(place) == usual][:1] or counts
     if len(chosen) == 1:
         if header and not _LIKELY_COUNT.search(name(chosen[0])):
-            warnings.warn(
-                InputWarning(
-                    f"{source}: the column {header[chosen[0]]!r} is taken as counts, because it is the only column of"
-                    f" numbers. If it has others, choose a column with {option_name('--frequency-column')}"
-                ),
-                stacklevel=6,
+            warn_caller(
+                f"{source}: the column {header[chosen[0]]!r} is taken as counts, because it is the only column of"
+                f" numbers. If it has others, choose a column with {option_name('--frequency-column')}"
             )
         return chosen[0]
     found = listed(header[place] if header else f"column {place + 1}" for place in chosen or places)

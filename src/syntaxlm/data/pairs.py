@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import json
 import re
-import warnings
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, combinations
 from pathlib import Path
 from typing import Any
 
-from syntaxlm.core.errors import InputError, InputWarning, shortened
+from syntaxlm.core.errors import InputError, shortened, warn_caller
 from syntaxlm.core.files import without_repetition
 from syntaxlm.core.reading import ReadingReport, Remarks, announce
 from syntaxlm.core.text_files import STANDARD_INPUT, content_suffix, read_lines, source_name, uncompressed_name
@@ -97,10 +96,7 @@ def read_pairs(paths: Sequence[str | Path]) -> list[MinimalPair]:
             pairs += _pairs_of_item(item, source, number)
         sentences = [(pair.better, pair.worse) for pair in pairs[before:]]
         if repeated := len(sentences) - len(set(sentences)):
-            warnings.warn(
-                InputWarning(f"{source}: {repeated:,} of {len(sentences):,} pairs repeat an earlier pair, and count"),
-                stacklevel=2,
-            )
+            warn_caller(f"{source}: {repeated:,} of {len(sentences):,} pairs repeat an earlier pair, and count")
         if len(pairs) == before:
             raise InputError(
                 f"{source}: no minimal pairs found; expected JSON lines with one item per line, or a table (.tsv, .csv)"

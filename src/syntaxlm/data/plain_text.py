@@ -7,13 +7,12 @@ announced.
 from __future__ import annotations
 
 import re
-import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice, pairwise
 from typing import Literal
 
-from syntaxlm.core.errors import InputError, InputWarning, shortened
+from syntaxlm.core.errors import InputError, shortened, warn_caller
 from syntaxlm.core.reading import ReadingReport, Remarks, announce
 
 _LINES_COMPARED = 1_000  # at the start of a text, from which its form is decided
@@ -155,7 +154,7 @@ def check_start(content: bytes, source: str) -> None:
 def _warn(message: str) -> None:
     """Warn, unless the message is empty."""
     if message:
-        warnings.warn(InputWarning(message), stacklevel=3)
+        warn_caller(message)
 
 
 def _refuse_formats(given: Sequence[tuple[int, str]], source: str) -> None:

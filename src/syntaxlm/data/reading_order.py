@@ -7,7 +7,6 @@ so a table whose numbers contradict its order is refused.
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby, pairwise
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from syntaxlm.core.errors import InputError, InputWarning, listed
+from syntaxlm.core.errors import InputError, listed, warn_caller
 from syntaxlm.core.option_names import option_name
 
 if TYPE_CHECKING:
@@ -117,13 +116,10 @@ def _warn_of_gaps(table: InputTable, column: Mapping[str, Sequence[str]], spans:
         odd = [row for row, step in steps.items() if step != 1]
         if odd and len(odd) <= MOST_GAPS * len(steps) and all(steps[row] >= 0 for row in odd):
             row = odd[0]
-            warnings.warn(
-                InputWarning(
-                    f"{table.place(row)}: found {name} {cells[row]!r} after {cells[row - 1]!r}; expected numbers"
-                    f" without gaps, as in {1 - len(odd) / len(steps):.0%} of the rows. A word that is missing or"
-                    " doubled changes the surprisals of the words after it"
-                ),
-                stacklevel=2,
+            warn_caller(
+                f"{table.place(row)}: found {name} {cells[row]!r} after {cells[row - 1]!r}; expected numbers"
+                f" without gaps, as in {1 - len(odd) / len(steps):.0%} of the rows. A word that is missing or"
+                " doubled changes the surprisals of the words after it"
             )
             return
 
@@ -243,19 +239,13 @@ def warn_of_unused_columns(table: InputTable, groups: Sequence[str], has_no_ends
     names = {name: re.sub(r"[^a-z]", "", name.lower()) for name in table.names}
     sentence = next((name for name, plain in names.items() if plain.startswith("sent")), None)
     if has_no_ends and sentence is not None and len({*table.column(sentence, "")}) > 1:
-        warnings.warn(
-            InputWarning(
-                f"{table.source}: no sentence ends inside a group, because no word has final punctuation. Add"
-                f" {option_name('--sentence-column', sentence)}"
-            ),
-            stacklevel=3,
+        warn_caller(
+            f"{table.source}: no sentence ends inside a group, because no word has final punctuation. Add"
+            f" {option_name('--sentence-column', sentence)}"
         )
     reader = next((name for name, plain in names.items() if _READERS.match(plain) and name not in groups), None)
     if reader is not None and len({*table.column(reader, "")}) > 1:
-        warnings.warn(
-            InputWarning(
-                f"{table.source}: has rows of several readers (column {reader}), which are read as one text. Expected"
-                " one row per displayed word; give the times of readers as a table of their own, or average them"
-            ),
-            stacklevel=3,
+        warn_caller(
+            f"{table.source}: has rows of several readers (column {reader}), which are read as one text. Expected"
+            " one row per displayed word; give the times of readers as a table of their own, or average them"
         )

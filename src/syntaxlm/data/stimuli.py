@@ -9,7 +9,6 @@ A table may also have one row per region, see `syntaxlm.data.region_rows`.
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -17,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from syntaxlm.core.errors import InputError, InputWarning, listed, shortened
+from syntaxlm.core.errors import InputError, listed, shortened, warn_caller
 from syntaxlm.core.reading import ReadingReport, Remarks, announce
 from syntaxlm.data.displayed_words import DisplayedWords
 from syntaxlm.data.input_table import InputTable
@@ -371,12 +370,9 @@ def _warn_of_placeholders(table: InputTable, regions: Sequence[Sequence[Stimulus
         signs = [(row, text) for row, text in texts if not any(map(str.isalnum, text))]
         if signs and 2 * len(signs) <= len(texts):
             row, text = signs[0]
-            warnings.warn(
-                InputWarning(
-                    f"{table.place(row)}: region {name} is {text!r}, in {len(signs):,} of {len(texts):,} sentences"
-                    " without a letter or digit. It counts as a region; leave it empty if the region is missing"
-                ),
-                stacklevel=3,
+            warn_caller(
+                f"{table.place(row)}: region {name} is {text!r}, in {len(signs):,} of {len(texts):,} sentences"
+                " without a letter or digit. It counts as a region; leave it empty if the region is missing"
             )
 
 

@@ -7,14 +7,13 @@ of each sentence, regions that were left out or are in another order, misspelt c
 from __future__ import annotations
 
 import re
-import warnings
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations, pairwise, product
 from math import prod
 from statistics import median
 
-from syntaxlm.core.errors import InputError, InputWarning, amount, listed, shortened
+from syntaxlm.core.errors import InputError, amount, listed, shortened, warn_caller
 from syntaxlm.core.option_names import option_name
 from syntaxlm.core.reading import Remarks
 from syntaxlm.data.input_table import InputTable
@@ -328,4 +327,4 @@ def check_sentences(
 
 
 def _warn(message: str) -> None:
-    warnings.warn(InputWarning(message), stacklevel=5)
+    warn_caller(message)

@@ -11,13 +11,12 @@ from __future__ import annotations
 
 import csv
 import re
-import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from syntaxlm.core.errors import LONGEST_NAME, InputWarning, amount, shortened
+from syntaxlm.core.errors import LONGEST_NAME, amount, shortened, warn_caller
 
 NAMES = {"\t": "tabs", ",": "commas", ";": "semicolons"}  # of the separators
 ONE_LINE = "expected the whole row on one line. Replace line breaks in cells with spaces"
@@ -56,7 +55,7 @@ def warn_of_missing(place: str, column: str, count: int | None = None) -> None:
     """
     cells = "" if count is None else f" ({amount(count, 'cell')})"
     message = f"{place}: found NA in column {column}{cells}. It is read as an empty cell, as R writes missing values"
-    warnings.warn(InputWarning(f"{message}{NA_ADVICE}"), stacklevel=4)
+    warn_caller(f"{message}{NA_ADVICE}")
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ than the rows have cells lacks the name of the first column, as R writes row nam
 from __future__ import annotations
 
 import re
-import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +16,15 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from syntaxlm.core.errors import LONGEST_NAME, SHOWN_NAMES, InputError, InputWarning, closest_match, listed, shortened
+from syntaxlm.core.errors import (
+    LONGEST_NAME,
+    SHOWN_NAMES,
+    InputError,
+    closest_match,
+    listed,
+    shortened,
+    warn_caller,
+)
 from syntaxlm.core.reading import LINES_NAMED, ReadingReport, Remarks, announce
 from syntaxlm.core.text_files import LINES_TOGETHER, content_suffix, read_lines, source_name
 from syntaxlm.data.table_form import (
@@ -201,12 +208,9 @@ class _RowReader:
             return len(set(firsts)) == len(firsts)
         is_count = len(rows) > 1 and firsts == [str(number) for number in range(1, len(rows) + 1)]
         if is_count and self.form.separator == "\t":
-            warnings.warn(
-                InputWarning(
-                    f"{self.source}: the rows have one cell more than the header, and the first cells count the rows."
-                    " They are read as a column without a name, as R writes row names (row.names = FALSE omits them)"
-                ),
-                stacklevel=2,
+            warn_caller(
+                f"{self.source}: the rows have one cell more than the header, and the first cells count the rows."
+                " They are read as a column without a name, as R writes row names (row.names = FALSE omits them)"
             )
             return True
         return False

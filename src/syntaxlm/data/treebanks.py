@@ -6,7 +6,6 @@ Tagged text (`word_TAG` tokens) is read as a treebank without trees. Files may b
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import accumulate, chain
@@ -15,7 +14,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from syntaxlm.core.errors import InputError, InputWarning, amount
+from syntaxlm.core.errors import InputError, amount, warn_caller
 from syntaxlm.core.files import write_text
 from syntaxlm.core.reading import ReadingReport, announce
 from syntaxlm.core.settings import check_number
@@ -182,12 +181,9 @@ def _warn_of_ids(read: Sequence[ReadSentence], preprocessing: GoldPreprocessing,
     with_ids = sum(_ID in sentence.words.tags for sentence in read)
     if with_ids and not preprocessing.drop_nodes:
         presets = ", ".join(name for name, rules in PREPROCESSINGS.items() if rules.drop_nodes)
-        warnings.warn(
-            InputWarning(
-                f"{source}: {amount(with_ids, 'tree')} with the node ({_ID} ...), as in historical corpora."
-                f" {preprocessing.name} reads the ID as a word; expected one of {presets}"
-            ),
-            stacklevel=4,
+        warn_caller(
+            f"{source}: {amount(with_ids, 'tree')} with the node ({_ID} ...), as in historical corpora."
+            f" {preprocessing.name} reads the ID as a word; expected one of {presets}"
         )
 
 

@@ -9,13 +9,12 @@ import re
 import subprocess
 import sys
 import unicodedata
-import warnings
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Literal, Protocol
 
-from syntaxlm.core.errors import InputError, InputWarning
+from syntaxlm.core.errors import InputError, warn_caller
 from syntaxlm.core.files import replaced, write_text
 from syntaxlm.drawing.fonts import FONTS
 from syntaxlm.reports.page import SvgPicture, Theme, picture_page
@@ -110,12 +109,10 @@ def _warn_of_boxes(document: str) -> None:
     if boxes := _drawn_as_boxes(document):
         names = [f"{character} {unicodedata.name(character, f'U+{ord(character):04X}')}" for character in boxes]
         listed = ", ".join(names if len(names) <= CHARACTERS_NAMED else [*names[:CHARACTERS_NAMED], "..."])
-        warnings.warn(
+        warn_caller(
             f"no font on this machine has {len(boxes)} of the characters, which are drawn as boxes ({listed})."
             " Install a font for them (the Noto fonts cover all scripts), or write SVG or HTML, which use the fonts of"
-            " the reader's machine.",
-            InputWarning,
-            stacklevel=3,
+            " the reader's machine."
         )
 
 

@@ -17,7 +17,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from syntaxlm.core.errors import InputWarning
+from syntaxlm.core.errors import warn_caller
 from syntaxlm.core.settings import check_number
 from syntaxlm.drawing.files import Saved
 from syntaxlm.drawing.fonts import FONT_NAMES
@@ -238,7 +238,7 @@ def _written(figure: Figure, form: str, theme: Theme, **options: Any) -> bytes:
         is_missing_glyph = message.startswith("Glyph")
         if not is_missing_glyph or form != "svg":  # whose reader has fonts of their own
             advice = ". Install a font for it, or write SVG or HTML" if is_missing_glyph else ""
-            warnings.warn(message + advice, InputWarning, stacklevel=3)
+            warn_caller(message + advice)
     return buffer.getvalue()
 
 

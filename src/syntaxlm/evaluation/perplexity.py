@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from syntaxlm.core.errors import InputError, InputWarning, amount
+from syntaxlm.core.errors import InputError, amount, warn_caller
 from syntaxlm.core.option_names import option_name
 from syntaxlm.data.corpora import PART, EncodedCorpus
 from syntaxlm.data.dependencies import DependencyCorpus
@@ -208,14 +207,11 @@ def _warn_of_unknown_words(bundle: ModelBundle, corpus: EncodedCorpus) -> None:
     if bundle.normaliser.units == "words" and corpus.unknown_count >= fewest:
         start = f"{corpus.source}: " if corpus.source else ""
         share = corpus.unknown_count / corpus.word_count
-        warnings.warn(
-            InputWarning(
-                f"{start}{corpus.unknown_count:,} of {corpus.word_count:,} words ({share:.0%}) are not in the"
-                " vocabulary of the model; expected text in the language of its training text, and words that are split"
-                f" as there. For text as it is usually written, add {option_name('--punctuation', 'auto')} and"
-                f" {option_name('--contractions', 'auto')}"
-            ),
-            stacklevel=3,
+        warn_caller(
+            f"{start}{corpus.unknown_count:,} of {corpus.word_count:,} words ({share:.0%}) are not in the"
+            " vocabulary of the model; expected text in the language of its training text, and words that are split"
+            f" as there. For text as it is usually written, add {option_name('--punctuation', 'auto')} and"
+            f" {option_name('--contractions', 'auto')}"
         )
 
 

@@ -7,7 +7,6 @@ deviation. A predictor of a previous word stands beside it.
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from syntaxlm.core.arrays import Flags, Numbers
-from syntaxlm.core.errors import InputError, InputWarning, listed
+from syntaxlm.core.errors import InputError, listed, warn_caller
 from syntaxlm.core.files import write_text
 from syntaxlm.core.option_names import option_name
 from syntaxlm.data.displayed_words import DisplayedWords, Times
@@ -74,12 +73,7 @@ def export(data: Exported, path: str | Path, subject: str | None = None) -> Path
     script = path.with_suffix(".R")
     text = _script(data, path.name, _READERS[format], predictors)
     if script.exists() and script.read_text(encoding="utf-8", errors="replace") != text:
-        warnings.warn(
-            InputWarning(
-                f"{script}: kept, because it differs from the script of this table; delete it to have it written"
-            ),
-            stacklevel=3,
-        )
+        warn_caller(f"{script}: kept, because it differs from the script of this table; delete it to have it written")
     else:
         write_text(text, script)
     return script

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import chain, groupby
@@ -13,7 +12,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, cast
 import numpy as np
 import torch
 
-from syntaxlm.core.errors import InputError, InputWarning, amount, listed
+from syntaxlm.core.errors import InputError, amount, listed, warn_caller
 from syntaxlm.core.reading import LINES_NAMED, announce, keeps_readings
 from syntaxlm.core.settings import check_number
 from syntaxlm.core.text_files import source_name
@@ -280,7 +279,7 @@ def tokens_for(bundle: ModelBundle, treebank: Treebank) -> list[list[str]]:
     if bundle.parser_normaliser.units == "words":
         flags = ((token, not bundle.vocabulary.knows(token)) for sentence in tokens for token in sentence)
         if message := unknown_words(flags):
-            warnings.warn(InputWarning(f"{treebank.source}: {message.format('the model')}"), stacklevel=3)
+            warn_caller(f"{treebank.source}: {message.format('the model')}")
     if bundle.parser_normaliser.units != "tags":
         return tokens
     counts = Counter(chain.from_iterable(tokens))
@@ -297,7 +296,7 @@ def tokens_for(bundle: ModelBundle, treebank: Treebank) -> list[list[str]]:
         raise InputError(
             f"{reported}.\n  known tags: {known}\nExpected a treebank with the tag set of the training data."
         )
-    warnings.warn(InputWarning(reported), stacklevel=2)
+    warn_caller(reported)
     return tokens
 
 
@@ -427,11 +426,9 @@ def _with_failed_parses(
     lines, numbers = (listed(map(str, of), LINES_NAMED) for of in ([place.line for place in places], missing))
     noun = "line" if len(missing) == 1 else "lines"
     action = "which are left out" if failed == "skip" else "which are scored without brackets"
-    warnings.warn(
+    warn_caller(
         f"{source}: {amount(len(missing), 'failed parse')} (trees without words; {noun} {lines}), of the gold sentences"
-        f" {numbers}, {action}",
-        InputWarning,
-        stacklevel=3,
+        f" {numbers}, {action}"
     )
     if failed == "zero":
         return trees, gold

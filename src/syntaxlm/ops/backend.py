@@ -17,7 +17,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import accumulate, pairwise
@@ -28,6 +27,7 @@ from typing import Any, Literal, ParamSpec, TypeVar
 import torch
 from torch import Tensor
 
+from syntaxlm.core.errors import warn_caller
 from syntaxlm.core.files import sha256
 from syntaxlm.core.threads import share_cores
 
@@ -130,7 +130,7 @@ def library(source: Path) -> ctypes.CDLL | None:
         return ctypes.CDLL(str(folder / name))
     except (OSError, subprocess.SubprocessError) as error:
         reason = getattr(error, "stderr", None) or error
-        warnings.warn(f"{source.name} could not be compiled; training is slower without it: {reason}", stacklevel=2)
+        warn_caller(f"{source.name} could not be compiled; training is slower without it: {reason}", UserWarning)
         return None
 
 
@@ -250,7 +250,7 @@ def fused(function: Callable[..., Result]) -> Callable[..., Result]:
         except Exception as error:  # compilers raise errors of many classes
             failed = True
             reason = str(error).strip().partition("\n")[0]
-            warnings.warn(f"{function.__name__} could not be compiled and runs more slowly: {reason}", stacklevel=2)
+            warn_caller(f"{function.__name__} could not be compiled and runs more slowly: {reason}", UserWarning)
             return function(*arguments)
 
     return call

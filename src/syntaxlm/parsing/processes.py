@@ -14,7 +14,7 @@ from pathlib import Path
 
 import torch
 
-from syntaxlm.core.errors import InputError, InputWarning, listed
+from syntaxlm.core.errors import InputError, InputWarning, listed, warn_caller
 from syntaxlm.core.iteration import batched
 from syntaxlm.core.settings import check_number
 from syntaxlm.core.text_files import LINES_TOGETHER
@@ -94,9 +94,7 @@ def _without_long(texts: Sequence[str], first: int, most: int, normaliser: Norma
     numbers = [number for number, long in enumerate(is_long, first) if long]
     if numbers:
         shown = f"{'texts' if len(numbers) > 1 else 'text'} {listed(numbers, _NUMBERS_SHOWN)}"
-        warnings.warn(
-            InputWarning(f"{shown}: not parsed, because of more than {most:,} words (max_words)"), stacklevel=4
-        )
+        warn_caller(f"{shown}: not parsed, because of more than {most:,} words (max_words)")
     return ["" if long else text for text, long in zip(texts, is_long, strict=True)]
 
 
@@ -149,5 +147,5 @@ def _parsed(first: int, texts: list[str]) -> tuple[list[Parse], list[str]]:
 def _result(future: Future[tuple[list[Parse], list[str]]]) -> list[Parse]:
     parses, messages = future.result()
     for message in messages:
-        warnings.warn(InputWarning(message), stacklevel=3)
+        warn_caller(message)
     return parses

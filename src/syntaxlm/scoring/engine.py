@@ -8,7 +8,6 @@ reranking are sums and differences of its results; the neural cache wraps it.
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ import torch
 from torch import Tensor
 
 from syntaxlm.batches import SentenceBatches, StreamBatches, TreeBatches
-from syntaxlm.core.errors import InputError, InputWarning
+from syntaxlm.core.errors import InputError, warn_caller
 from syntaxlm.core.iteration import batched
 from syntaxlm.core.option_names import option_name
 from syntaxlm.core.progress import progress_bar
@@ -136,11 +135,9 @@ class Scorer:
         scorer = cls(bundle.model, bundle.vocabulary, mode or bundle.mode, bundle.name, strict=True)
         on_sentences = not (bundle.mode.carry_state or bundle.vocabulary.is_open or scorer.model.reads == "trees")
         if scorer.mode.carry_state and on_sentences:
-            warnings.warn(
+            warn_caller(
                 "the model was trained on single sentences and now carries its state: after earlier sentences its"
-                " probabilities are less reliable. Reset the state at each sentence",
-                InputWarning,
-                stacklevel=3,
+                " probabilities are less reliable. Reset the state at each sentence"
             )
         return scorer
 

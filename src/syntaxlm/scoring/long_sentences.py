@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from syntaxlm.core.errors import InputError, InputWarning
+from syntaxlm.core.errors import InputError, warn_caller
 from syntaxlm.trees.charts import MAXIMUM_WORDS
 from syntaxlm.trees.matching import beginning
 
@@ -59,12 +58,9 @@ def check_long_sentence(
     attempt(TRIED_WORDS)
     minutes = (time.perf_counter() - started) * (len(words) / TRIED_WORDS) ** 3 / 60
     if minutes > 1:
-        warnings.warn(
-            InputWarning(
-                f"{reported}. {operation.name} the sentence takes about {minutes:,.0f} minutes, {reason}. Split it, or"
-                f" {operation.alternative}."
-            ),
-            stacklevel=3,
+        warn_caller(
+            f"{reported}. {operation.name} the sentence takes about {minutes:,.0f} minutes, {reason}. Split it, or"
+            f" {operation.alternative}."
         )
 
 

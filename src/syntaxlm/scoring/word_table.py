@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import warnings
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,7 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from syntaxlm.core.arrays import Flags, Integers, Numbers
-from syntaxlm.core.errors import InputError, InputWarning, amount
+from syntaxlm.core.errors import InputError, amount, warn_caller
 from syntaxlm.core.option_names import option_name
 from syntaxlm.core.progress import progress_bar
 from syntaxlm.core.reading import ReadingReport, Remarks, announce, keeps_readings
@@ -156,12 +155,10 @@ def score_words(
         )
     long_sentences = sum(end - first > longest for first, end in words.spans(words.sentences))
     if long_sentences:
-        warnings.warn(
+        warn_caller(
             f"{long_sentences} sentences have more than {LONGEST} words. The {bundle.name} model reads them in parts:"
             " the first words of the later parts lack their context. Give the sentences with"
-            f" {option_name('--sentence-column')}",
-            InputWarning,
-            stacklevel=2,
+            f" {option_name('--sentence-column')}"
         )
     return WordScores(
         np.where(is_read, bits, np.nan),
@@ -439,11 +436,9 @@ def _announce_listed(words: DisplayedWords, frequencies: Frequencies) -> None:
     announce(ReadingReport(frequencies.source, "frequencies of the displayed words", counts, "", remarks.all()))
     listed = np.mean([is_listed[word] for word in words.words])
     if listed < FEW_FREQUENT:
-        warnings.warn(
+        warn_caller(
             f"{frequencies.source}: has only {listed:.0%} of the displayed words; expected the frequencies of a"
-            " large text in the same language",
-            InputWarning,
-            stacklevel=4,
+            " large text in the same language"
         )
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 import re
 import sys
-import warnings
 from array import array
 from codecs import BOM_UTF8
 from collections.abc import Iterator, Sequence
@@ -23,7 +22,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from syntaxlm.core.errors import InputError, InputWarning, amount, shortened
+from syntaxlm.core.errors import InputError, amount, shortened, warn_caller
 from syntaxlm.core.files import decode_text, memory_size, replaced
 from syntaxlm.core.reading import ReadingReport, Remarks, announce
 from syntaxlm.core.text_files import open_bytes, source_name
@@ -152,7 +151,7 @@ def _bundle(file: _ArpaFile, normaliser: NormaliserSettings) -> ModelBundle:
     if unknown is None:
         tokens.append(unknown := UNKNOWN[0])
         rate = f"unknown words get the lowest probability, 1e{LOG10_NEVER:.0f}"
-        warnings.warn(InputWarning(f"{file.source}: {unknown} is missing among the 1-grams: {rate}"), stacklevel=3)
+        warn_caller(f"{file.source}: {unknown} is missing among the 1-grams: {rate}")
         log_probs = np.append(log_probs, LOG10_NEVER)
         back_offs = np.append(back_offs, [0.0] * (len(counts) > 1))
     mode = next((mode for mode, marks in MARKS.items() if all(mark in file.words for mark in marks)), None)
@@ -191,12 +190,8 @@ def _warn_of_sum(log_probs: Numbers, file: _ArpaFile) -> None:
     if abs(total - 1) > _MOST_OFF:
         of_e = float(np.sum(np.exp(predicted)))
         guess = " They are natural logarithms, it seems" if abs(of_e - 1) <= _MOST_OFF else ""
-        warnings.warn(
-            InputWarning(
-                f"{file.source}: the probabilities of the 1-grams add up to {total:.3g}; expected about 1, in log10."
-                f"{guess}"
-            ),
-            stacklevel=4,
+        warn_caller(
+            f"{file.source}: the probabilities of the 1-grams add up to {total:.3g}; expected about 1, in log10.{guess}"
         )
 
 
@@ -323,7 +318,7 @@ class _ArpaFile:
         for remark in remarks.all():
             reason = "text is split there" if remark.what == _SPACED else "text has only their normalised forms"
             message = f"{self.source}: found {remark}; never matched in a text, because {reason}"
-            warnings.warn(InputWarning(message), stacklevel=4)
+            warn_caller(message)
 
     def read_section(self, order: int, number: int, has_back_offs: bool) -> tuple[Numbers, Numbers, Integers]:
         """Read the n-grams of one order: their log-probabilities, back-off weights and words, (number, order).

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, compress, islice
 
-from syntaxlm.core.errors import LONGEST_NAME, InputError, InputWarning, amount, shortened
+from syntaxlm.core.errors import LONGEST_NAME, InputError, amount, shortened, warn_caller
 from syntaxlm.core.text_files import LINES_TOGETHER
 from syntaxlm.text.reader import TextReader
 
@@ -84,7 +83,7 @@ def _check_region_marks(lines: Sequence[str], start: str) -> None:
     )
     if len(marked) >= sentences > 1:
         raise InputError(f"{finding}; expected sentences without marks, which are read as words. {advice}")
-    warnings.warn(InputWarning(f"{finding}. It is read as a word. {advice}"), stacklevel=4)
+    warn_caller(f"{finding}. It is read as a word. {advice}")
 
 
 def _warn_of_unknown_words(reader: TextReader, lines: Sequence[str], name: str, start: str) -> None:
@@ -101,7 +100,7 @@ def _warn_of_unknown_words(reader: TextReader, lines: Sequence[str], name: str, 
     where = f" in the first {LINES_TOGETHER:,} lines" if len(lines) == LINES_TOGETHER else ""
     words = compress(zip(encoded.written, is_unknown.tolist(), strict=True), encoded.is_read.tolist())
     if message := unknown_words(words, where):
-        warnings.warn(InputWarning(start + message.format(name)), stacklevel=4)
+        warn_caller(start + message.format(name))
 
 
 def unknown_words(words: Iterable[tuple[str, bool]], where: str = "") -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import warnings
 from abc import abstractmethod
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
@@ -16,7 +15,7 @@ import numpy as np
 import torch
 
 from syntaxlm.batches import Batches, SentenceBatches, StreamBatches, TreeBatches
-from syntaxlm.core.errors import InputError, InputWarning
+from syntaxlm.core.errors import InputError, warn_caller
 from syntaxlm.core.progress import status
 from syntaxlm.data.corpora import EncodedCorpus, count_tokens
 from syntaxlm.data.dependencies import ROOT, UNKNOWN, DependencyCorpus, count_dependencies, label_vocabulary
@@ -63,7 +62,7 @@ NO_VALIDATION = Validation(Criterion("no criterion", "none"), 0.0)
 
 
 def _warn(message: str) -> None:
-    warnings.warn(InputWarning(message), stacklevel=3)
+    warn_caller(message)
 
 
 class LanguageModelTask(Task):

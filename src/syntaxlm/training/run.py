@@ -11,7 +11,6 @@ import hashlib
 import json
 import os
 import stat
-import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
@@ -19,7 +18,7 @@ from typing import Any
 
 import torch
 
-from syntaxlm.core.errors import InputError, InputWarning
+from syntaxlm.core.errors import InputError, warn_caller
 from syntaxlm.core.files import (
     locked,
     make_and_lock,
@@ -329,7 +328,7 @@ def fingerprint(paths: Mapping[str, str | None], treebanks: Collection[str] = ()
 def write_fingerprints(folder: Path, fingerprints: Fingerprints) -> None:
     """Store the hashes of a new run in its folder. Warns if the run cannot be resumed: it reads standard input."""
     for setting in _read_once(fingerprints):
-        warnings.warn(f"{setting} is standard input or a pipe: this run cannot be resumed", InputWarning, stacklevel=2)
+        warn_caller(f"{setting} is standard input or a pipe: this run cannot be resumed")
     start = invocation()
     content = {"format": 1, "sha256": fingerprints, "recipe": start.recipe, "overrides": start.overrides}
     write_text(to_json(content, indent=2) + "\n", folder / INPUTS, stored=True)

@@ -7,14 +7,13 @@ builds the trees. The form is decided once, from all tokens; what contradicts it
 from __future__ import annotations
 
 import re
-import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Generic, NamedTuple, TypeVar, cast
 
-from syntaxlm.core.errors import InputError, InputWarning
+from syntaxlm.core.errors import InputError, warn_caller
 from syntaxlm.core.reading import LINES_NAMED, Remarks
 from syntaxlm.core.threads import no_collection
 from syntaxlm.trees.bracket_forms import (
@@ -215,12 +214,9 @@ class _Parser(Generic[TreeType]):
         like = sum(count for atom, count in firsts.items() if is_label_like(atom) and atom not in _CAPITAL_WORDS)
         if 2 * like < firsts.total():
             examples = ", ".join(map(repr, list(firsts)[:3]))
-            warnings.warn(
-                InputWarning(
-                    f"{self.source}: the first words of brackets, such as {examples}, are read as labels and tags. If"
-                    " the brackets have no labels, choose unlabelled brackets (--brackets unlabelled)"
-                ),
-                stacklevel=2,
+            warn_caller(
+                f"{self.source}: the first words of brackets, such as {examples}, are read as labels and tags. If"
+                " the brackets have no labels, choose unlabelled brackets (--brackets unlabelled)"
             )
 
     def _check_order(self) -> None:

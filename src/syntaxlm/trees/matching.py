@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import unicodedata
-import warnings
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -11,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from syntaxlm.core.errors import InputError, InputWarning, shortened
+from syntaxlm.core.errors import InputError, shortened, warn_caller
 from syntaxlm.core.option_names import option_name
 from syntaxlm.core.reading import ReadingReport, Remarks, announce
 from syntaxlm.statistics.bootstrap import BootstrapResult, RunScores, compare_runs
@@ -219,14 +218,11 @@ def compare_words(
     remarks.add(what, example=shortened(" ".join(trees[first].words), _EXAMPLE_LENGTH), count=len(differing))
     number, gold_number = numbers[first]
     numbered = "sentence" if number == gold_number else f"sentences {number:,} and"
-    warnings.warn(
-        InputWarning(
-            f"{side.source} and {gold_side.source}: fewer than half of the words agree in {len(differing):,} of"
-            f" {len(trees):,} sentences. The first is {numbered} {gold_number:,}:\n"
-            f"{_side_by_side(trees[first].words, gold[first].words, side, gold_side)}\n"
-            f"{_likely_order(trees, gold, differing)}Trees are compared by their position in the files."
-        ),
-        stacklevel=3,
+    warn_caller(
+        f"{side.source} and {gold_side.source}: fewer than half of the words agree in {len(differing):,} of"
+        f" {len(trees):,} sentences. The first is {numbered} {gold_number:,}:\n"
+        f"{_side_by_side(trees[first].words, gold[first].words, side, gold_side)}\n"
+        f"{_likely_order(trees, gold, differing)}Trees are compared by their position in the files."
     )
 
 
