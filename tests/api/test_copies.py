@@ -111,6 +111,18 @@ def test_a_copied_row_has_the_measures_of_the_row():
     assert pickle.loads(pickle.dumps(first)).measures is first.measures
 
 
+def test_a_copied_model_gives_the_same_results_without_the_caches_of_the_original():
+    pcfg = language_model(grammar("simple-pcfg"))
+    size = len(pickle.dumps(pcfg))
+    parses, samples = list(map(str, pcfg.parse(TEXTS))), list(map(str, pcfg.generate(2, seed=1)))
+    stored = pickle.dumps(pcfg)
+    assert len(stored) == size
+    again = pickle.loads(stored)
+    assert list(map(str, again.parse(TEXTS))) == parses
+    assert list(map(str, again.generate(2, seed=1))) == samples
+    assert again.log_prob(TEXTS) == pytest.approx(pcfg.log_prob(TEXTS), nan_ok=True)
+
+
 @every_copy
 @pytest.mark.parametrize(
     "error", [InputError("a: wrong"), SettingsError(["size: 0", "rate: 2"], "model"), UntaggedTokenError("cat")]

@@ -12,7 +12,7 @@ word 0 is the unknown word.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -352,6 +352,10 @@ class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBe
             self._cached_sampler = None
         super().train(mode)
         return self
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what copies have, also in other processes: the caches, as large as the weights, stay behind."""
+        return vars(self) | {"_caches": {}, "_cached_sampler": None}
 
     def _tables(self, sentences: Sentences) -> Tables:
         if self.training or torch.is_grad_enabled() or self.grammar.latent_size:
