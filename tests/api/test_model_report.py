@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from syntaxlm.api.model_report import (
     DRAWN_WORDS,
     POINTS,
+    _flattened,
     best_and_worst,
     key_figures,
     page_of,
@@ -40,8 +41,8 @@ from syntaxlm.trees.spans import trees_of
 from tests.fresh_models import layered
 
 PARTS = [
-    "Settings", "Training", "Perplexity", "Unlabelled F1", "F1 by length", "Recall by label", "Depth and branching",
-    "Best sentences", "Worst sentences",
+    "Training", "Perplexity", "Unlabelled F1", "F1 by length", "Recall by label", "Depth and branching",
+    "Best sentences", "Worst sentences", "Settings",
 ]  # fmt: skip
 
 
@@ -183,7 +184,7 @@ def test_a_model_of_several_layers_has_a_table_of_their_f1(page, toy, tmp_path):
     # The bars of a drawn sentence are the distances of that layer.
     (best, *_), *_ = best_and_worst(parsing, parsing.details())
     words = parsing.details()[best].words
-    drawn = next(block for section in built.sections[-2:] for block in section.blocks if block.kind == "figure")
+    drawn = next(block for section in built.sections[-3:-1] for block in section.blocks if block.kind == "figure")
     own = Drawing(analyse(stored, words, ParseOptions(layer=3)), parsing.gold.trees[best])
     assert drawn.picture.svg() == own.tree_picture().svg()
 
@@ -244,6 +245,15 @@ def test_the_settings_are_those_of_the_recipe(page, trained):
     assert ["structure", "distances"] in tables["summary"]
 
 
+def test_the_settings_of_each_parser_of_a_combination_are_a_table():
+    settings = {"model": {"name": "combination", "parsers": [{"name": "simple-pcfg"}, {"name": "span-parser"}]}}
+    assert list(_flattened(settings)) == [
+        ("model", {"name": "combination"}),
+        ("model.parsers 1", {"name": "simple-pcfg"}),
+        ("model.parsers 2", {"name": "span-parser"}),
+    ]
+
+
 def test_the_curves_are_those_of_the_metrics(page, trained):
     lines = [json.loads(line) for line in (trained.prpn / "metrics.jsonl").read_text().splitlines()]
     metrics = read_metrics(trained.prpn / "metrics.jsonl")
@@ -296,7 +306,7 @@ def test_no_sentence_is_both_best_and_worst(prpn, tmp_path):
 def test_the_sentences_are_drawn_as_they_were_scored(page, prpn, parsing):
     sentences = parsing.details()
     best, worst, _ = best_and_worst(parsing, sentences)
-    blocks = [block for section in page.sections[-2:] for block in section.blocks if block.kind == "figure"]
+    blocks = [block for section in page.sections[-3:-1] for block in section.blocks if block.kind == "figure"]
     rows = parsing.scores["biased"].by_sentence
     html = page.html()
     for place, block in zip([*best, *worst], blocks, strict=True):

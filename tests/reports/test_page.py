@@ -125,6 +125,19 @@ def test_facts_are_a_table():
     assert table.text.split() == ["Model", "<x>", "factvalue", "size1", "&", "2"]
 
 
+def test_numbers_and_what_follows_them_are_aligned():
+    table = ReportTable({"": "", "a": ">"}, [["all", "25.4  19.9 to 31.7  (205)"], ["few", "7.0 (3)"], ["ties", 0]])
+    assert [cells for _, cells in table.parts()] == [
+        ["25.4", "19.9 to 31.7", "(205)"],
+        ["7.0", "", "(3)"],
+        ["0", "", ""],
+    ]
+    assert re.findall(r"min-width:(\d+)ch\">(.*?)</span>", table_html(table)) == [
+        ("12", "19.9 to 31.7"), ("5", "(205)"), ("12", ""), ("5", "(3)"), ("12", ""), ("5", "")
+    ]  # fmt: skip
+    assert "| all | 25.4 19.9 to 31.7 (205) |" in table.markdown()
+
+
 def test_a_stored_model_is_displayed_in_a_notebook(prpn: ModelBundle, lstm: ModelBundle):
     weights = sum(weight.numel() for weight in prpn.model.parameters())
     page = prpn._repr_html_()

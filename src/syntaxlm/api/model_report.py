@@ -149,13 +149,23 @@ def settings_section(bundle: ModelBundle, run: StoredRun) -> Section:
 
 
 def _flattened(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield nested settings as flat ones, each section under its dotted name: text, text.normaliser, ..."""
+    """Yield nested settings as flat ones, each section under its dotted name: text, text.normaliser, model.parsers 1."""
     for name, values in settings.items():
         if isinstance(values, dict):
+            values = _numbered(values)
             plain = {key: value for key, value in values.items() if not isinstance(value, dict)}
             if plain:
                 yield prefix + name, plain
             yield from _flattened(values, f"{prefix}{name}.")
+
+
+def _numbered(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings with an entry for each of several parsers: parsers 1, parsers 2."""
+    entries: dict[str, Any] = {}
+    for name, value in settings.items():
+        is_several = isinstance(value, list | tuple) and any(isinstance(one, dict) for one in value)
+        entries |= {f"{name} {number}": one for number, one in enumerate(value, 1)} if is_several else {name: value}
+    return entries
 
 
 def _settings_table(title: str, values: Mapping[str, Any]) -> HtmlTable:
@@ -309,7 +319,8 @@ def parsing_sections(bundle: ModelBundle, parsing: ParsingReport) -> list[Sectio
     drawn = []
     for heading, places in (("Best sentences", best), ("Worst sentences", worst)):
         figures = [_drawn(bundle, parsing, place, sentences[place]) for place in places]
-        drawn.append(Section(heading, (Paragraph(choice, missing=not places), *figures)))
+        note = choice if places else "All sentences whose gold trees have scored spans are among the best ones."
+        drawn.append(Section(heading, (Paragraph(note, missing=not places), *figures)))
     return [
         f1_section(parsing, source),
         _measured("F1 by length", "F1, percent", ("words", "sentences"), by_length, source, None),
@@ -480,11 +491,7 @@ def page_of(bundle: ModelBundle, run: StoredRun, parsing: ParsingReport | None, 
         parsing: the model's evaluation on a treebank, or None.
         floor: the lowest possible perplexity on the test text, if known.
     """
-    sections = [
-        settings_section(bundle, run),
-        training_section(run, bundle.trained_on),
-        perplexity_section(run, floor),
-    ]
+    sections = [training_section(run, bundle.trained_on), perplexity_section(run, floor)]
     if parsing is None:
         why = "No treebank was given, so the trees were not evaluated."
         if not isinstance(bundle.model, ParsesSentences):
@@ -495,6 +502,7 @@ def page_of(bundle: ModelBundle, run: StoredRun, parsing: ParsingReport | None, 
         sections.append(Section("Unlabelled F1", (Paragraph(why, missing=True),)))
     else:
         sections += parsing_sections(bundle, parsing)
+    sections.append(settings_section(bundle, run))
     name = run.folder if run.folder.name else run.folder.resolve().name
     return Page(f"Report on {name}", tuple(sections), key_figures(bundle, run, parsing))
 

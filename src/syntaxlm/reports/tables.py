@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
@@ -20,6 +21,8 @@ Block = Mapping[str, Any]
 PERCENT = "percent"  # format of fractions in a report: 0.616 is shown as 61.6
 RIGHT = ">"  # format of text that is aligned right
 
+_BETWEEN_PARTS = re.compile(r" {2,}| (?=\(|± )")  # of a number: 25.4  19.9 to 31.7  (205)
+_SPACE = re.compile(r" {2,}|\n")
 _TEXT_WIDTH = 10_000  # characters of a line: tables are never wrapped
 
 
@@ -120,6 +123,29 @@ class ReportTable:
         columns = zip(self.headings.values(), *self.rows, strict=True)
         return [bool(form) or any(isinstance(value, int | float) for value in values) for form, *values in columns]
 
+    def parts(self) -> list[list[list[str]]]:
+        """Return the cells of all rows in parts, which pages align by themselves: a number, and what follows it.
+
+        An interval, a standard deviation, or a count in brackets follows a number. All cells of a column have equally
+        many parts, of which the last ones are its last ones; "" without one.
+        """
+        is_number = self.is_number()
+        rows = [
+            [_BETWEEN_PARTS.split(cell) if number else [cell] for cell, number in zip(cells, is_number, strict=True)]
+            for cells in self.cells()
+        ]
+        counts = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        return [
+            [[first, *[""] * (count - 1 - len(rest)), *rest] for (first, *rest), count in zip(row, counts, strict=True)]
+            for row in rows
+        ]
+
+    def part_widths(self) -> list[list[int]]:
+        """Return the number of characters of the longest first, second, ... part of each column."""
+        return [
+            [max(map(len, texts)) for texts in zip(*cells, strict=True)] for cells in zip(*self.parts(), strict=True)
+        ]
+
     def text(self) -> str:
         """Return the table with aligned columns: text to the left, numbers to the right."""
         from rich.console import Console
@@ -140,7 +166,7 @@ class ReportTable:
         """Return the table in Markdown, without its title."""
         alignment = ["---:" if is_number else "---" for is_number in self.is_number()]
         lines = [list(self.headings), alignment, *self.cells()]
-        escaped = [[cell.replace("|", "\\|").replace("\n", " ") for cell in cells] for cells in lines]
+        escaped = [[_SPACE.sub(" ", cell.replace("|", "\\|")) for cell in cells] for cells in lines]
         return "\n".join(f"| {' | '.join(cells)} |" for cells in escaped)
 
     def latex(self) -> str:
