@@ -11,12 +11,13 @@ import pytest
 
 import syntaxlm
 from syntaxlm.api import Results
-from syntaxlm.api.results import NOTHING
+from syntaxlm.api.results import NOTHING, SentenceSurprisal, Surprisals
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import to_json
 from syntaxlm.core.yaml_files import parse_yaml
 from syntaxlm.reports.report import Report
 from syntaxlm.reports.tables import ReportTable
+from syntaxlm.scoring.marks import remark_on_marks
 from syntaxlm.training.result import TrainingResult
 from tests.api.models import language_model, results_of_every_type
 from tests.fresh_models import fresh
@@ -175,6 +176,26 @@ def test_surprisals_are_drawn_as_bars_or_against_another_model():
         one.plot(against=second.surprisal(["a cat"] * 2))
     with pytest.raises(InputError, match="found 0 sentences"):
         first.surprisal([]).plot()
+
+
+def test_the_marks_of_a_bar_are_hatched_and_models_that_read_none_are_named():
+    sentence = language_model(fresh("lstm")).surprisal("the cat .")[:3]
+    word, mark = sentence[1], sentence[2]
+    joined = word._replace(surprisal=word.surprisal + 2.0, surprisal_marks=2.0, word="cat.")
+    one = SentenceSurprisal([sentence[0], joined, mark])
+    (panel,) = one.plot().axes
+    heights = [sentence[0].surprisal, word.surprisal, 0.0, 2.0, mark.surprisal]
+    assert [bar.get_height() for bar in panel.patches] == pytest.approx(heights)
+    assert [bool(bar.get_hatch()) for bar in panel.patches] == [False, False, False, True, True]
+    shown = [f"{sentence[0].surprisal:.1f}", f"+2.0\n{word.surprisal:.1f}", f"{mark.surprisal:.1f}"]
+    assert [text.get_text() for text in panel.texts] == shown
+
+    (remark,) = remark_on_marks({"en": 2.0, "a": 0.0, "b": 0.0})
+    assert remark.startswith("en reads punctuation marks, a, b do not: ")
+    assert remark_on_marks({"en": 2.0, "a": 1.0}) == remark_on_marks({"a": 0.0}) == []
+    other = Surprisals([SentenceSurprisal([row._replace(surprisal_marks=0.0) for row in one])])
+    notes = [plot.figure.get_supxlabel() for plot in (Surprisals([one]).plot(other), other.plot(other))]
+    assert [note.split(":")[0] for note in notes] == ["one model reads punctuation marks, the other does not", ""]
 
 
 def test_a_table_keeps_its_other_columns(tmp_path):

@@ -12,6 +12,7 @@ from syntaxlm.drawing.surprisal_plot import plot_surprisals
 from syntaxlm.reports.page import table_html
 from syntaxlm.reports.report import ROWS_PRINTED, HasRows
 from syntaxlm.reports.tables import Columns, ReportTable, Row
+from syntaxlm.scoring.marks import remark_on_marks
 from syntaxlm.scoring.surprisal import SURPRISALS, WordSurprisal
 
 if TYPE_CHECKING:
@@ -200,4 +201,7 @@ class Surprisals(Results[SentenceSurprisal]):
         plot.add_legend(draw_points(panel, {name: drawn for name, drawn in points.items() if drawn}))
         panel.axline((0, 0), slope=1, color=FAINT, linestyle="--", linewidth=1)
         label_axes(panel, *(f"surprisal in bits{name and f', {name}'}" for name in names))
+        marks = [sum(word.surprisal_marks or 0.0 for word in words) for words in (first, second)]
+        shown = (names[0] or "one model", names[1] or "the other")
+        plot.add_note(*remark_on_marks(dict(zip(shown, marks, strict=True))))
         return plot

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from syntaxlm.cli.command import Folder
 from syntaxlm.cli.options import (
@@ -22,6 +22,10 @@ from syntaxlm.core.declarations import Argument, Count, Needs, Only, Shown
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.progress import status
 from syntaxlm.parsing.options import DecodingOptions, ParseOptions
+
+if TYPE_CHECKING:
+    from syntaxlm.storage.folder import ModelBundle
+    from syntaxlm.trees.tree import Tree
 
 
 def draw(
@@ -68,81 +72,113 @@ def draw(
         syntaxlm draw MODEL "the old cat sleeps" -o cat.svg
         syntaxlm draw en "The keys to the cabinet are on the table." --surprisal --no-chart -o keys.svg
     """
-    from syntaxlm.core.text_files import content_suffix
-    from syntaxlm.drawing.beliefs import beliefs_picture
-    from syntaxlm.drawing.dependencies import write_dependencies
-    from syntaxlm.drawing.files import check_format
     from syntaxlm.drawing.sentence import Drawing
-    from syntaxlm.parsing.analysis import analyse, beliefs_of, maps_of, read_gold, read_trees, with_surprisals
-    from syntaxlm.trees.conllu import DEPENDENCY_FORMATS
+    from syntaxlm.parsing.analysis import analyse, maps_of, read_gold, with_surprisals
 
-    draws_dependencies = content_suffix(model.model) in DEPENDENCY_FORMATS and not model.model.is_dir()
-    if draws_dependencies:
-        values = {"sentence": sentence, "--gold": gold, "--decoder": options.decoder, "--layer": options.layer}
-        given = [name for name, value in values.items() if value is not None]
-        given += ["--maps"] * maps + ["--surprisal"] * surprisal + ["--no-chart"] * no_chart
-        given += ["--beliefs"] * beliefs
-        if given:
-            raise InputError(
-                f"{model.model}: found {', '.join(given)} with a file of dependency trees; expected only --number,"
-                " --preprocessing and --theme"
-            )
-    elif (sentence is None) == (gold is None):
-        raise InputError(
-            "draw: expected either a SENTENCE, or --gold with a tree whose words are the sentence; found"
-            f" {'both' if gold else 'neither'}"
-        )
-    elif surprisal and (sentence is None or options.pretokenised):
-        found = "--gold" if sentence is None else "--pretokenised"
-        raise InputError(f"--surprisal: found {found}; expected a SENTENCE, which is read as by score")
-    elif gold is None and number is not None:
-        raise InputError("--number: selects a tree of the file given by --gold, but --gold is missing")
-    elif sentence is not None and Path(sentence).is_file():
-        raise InputError(f"{sentence}: found a file; expected a sentence in quotes, or --gold with a file of trees")
-    if beliefs:
-        _check_beliefs(
-            output,
-            {
-                "--gold": gold,
-                "--decoder": options.decoder,
-                "--layer": options.layer,
-                "--maps": maps,
-                "--surprisal": surprisal,
-                "--no-chart": no_chart,
-            },
-        )
-    elif output is not None:
-        check_format(output)  # before the slow part
-    if draws_dependencies:
-        trees = read_trees(model.model, number, preprocessing)
-        with output_path(output, ".svg") as path:
-            write_dependencies(trees, path, theme)
+    # Wrong options are reported before the slow part.
+    flags = {"--maps": maps, "--surprisal": surprisal, "--no-chart": no_chart, "--beliefs": beliefs}
+    given = {"sentence": sentence, "--gold": gold, "--decoder": options.decoder, "--layer": options.layer}
+    given |= {name: flag or None for name, flag in flags.items()}
+    if _is_dependency_file(model.model):
+        _draw_dependencies(model.model, given, number, preprocessing, output, theme)
         return
+    _check_sentence(sentence, gold, number, surprisal, options)
+    _check_output(output, given)
+
     gold_tree = None if gold is None else read_gold(gold, number, preprocessing, has_labels(brackets))
     bundle = model.load()
     text = sentence if gold_tree is None else gold_tree
     assert text is not None
     if beliefs:
-        picture = beliefs_picture(beliefs_of(bundle, model.model.name, text, options))
-        with output_path(output, ".svg") as path:
-            picture.save(path, theme)
+        _draw_beliefs(bundle, model.model.name, text, options, output, theme)
         return
     analysis = analyse(bundle, text, options)
     if surprisal and sentence is not None:
         analysis = with_surprisals(analysis, bundle, sentence, options)
-    pictures = maps_of(bundle, analysis.tokens) if maps else None
+    drawn_maps = maps_of(bundle, analysis.tokens) if maps else None
     with output_path(output, ".svg") as path:
-        Drawing(analysis, gold_tree, pictures, not no_chart).write(path, theme)
+        Drawing(analysis, gold_tree, drawn_maps, not no_chart).write(path, theme)
 
 
-def _check_beliefs(output: Path | None, others: Mapping[str, object]) -> None:
-    """Raise InputError for options that a drawing of beliefs does not use, and for a file of LaTeX."""
-    from syntaxlm.drawing.files import check_picture
+def _is_dependency_file(path: Path) -> bool:
+    """Return whether a file of dependency trees is drawn, instead of a sentence by a model."""
+    from syntaxlm.core.text_files import content_suffix
+    from syntaxlm.trees.conllu import DEPENDENCY_FORMATS
 
-    if given := [name for name, value in others.items() if value]:
-        raise InputError(f"--beliefs: found {', '.join(given)}; expected only a SENTENCE, because no tree is chosen")
+    return content_suffix(path) in DEPENDENCY_FORMATS and not path.is_dir()
+
+
+def _refuse(options: Mapping[str, object], place: str, expected: str) -> None:
+    """Raise InputError for options that were given, although they do not apply.
+
+    Args:
+        options: their values by name, None for those that were not given.
+        place: what they do not apply to.
+        expected: the end of the message.
+    """
+    if found := [name for name, value in options.items() if value is not None]:
+        raise InputError(f"{place}: found {', '.join(found)}{expected}")
+
+
+def _check_sentence(
+    sentence: str | None, gold: str | None, number: int | None, surprisal: bool, options: ParseOptions
+) -> None:
+    """Raise InputError for options that do not name one sentence."""
+    if (sentence is None) == (gold is None):
+        raise InputError(
+            "draw: expected either a SENTENCE, or --gold with a tree whose words are the sentence; found"
+            f" {'both' if gold else 'neither'}"
+        )
+    if surprisal and (sentence is None or options.pretokenised):
+        found = "--gold" if sentence is None else "--pretokenised"
+        raise InputError(f"--surprisal: found {found}; expected a SENTENCE, which is read as by score")
+    if gold is None and number is not None:
+        raise InputError("--number: selects a tree of the file given by --gold, but --gold is missing")
+    if sentence is not None and Path(sentence).is_file():
+        raise InputError(f"{sentence}: found a file; expected a sentence in quotes, or --gold with a file of trees")
+
+
+def _check_output(output: Path | None, options: Mapping[str, object]) -> None:
+    """Raise InputError for a format that cannot be written, and for options that a drawing of beliefs does not use."""
+    from syntaxlm.drawing.files import check_format, check_picture
+
+    if options["--beliefs"]:
+        others = {name: value for name, value in options.items() if name not in ("sentence", "--beliefs")}
+        _refuse(others, "--beliefs", "; expected only a SENTENCE, because no tree is chosen")
     if output is not None:
-        check_picture(output)
+        (check_picture if options["--beliefs"] else check_format)(output)
+
+
+def _draw_beliefs(
+    bundle: ModelBundle, name: str, text: str | Tree, options: ParseOptions, output: Path | None, theme: Theme
+) -> None:
+    """Draw what a model believes about the tree of a sentence after each word. Raises InputError."""
+    from syntaxlm.drawing.beliefs import beliefs_picture
+    from syntaxlm.parsing.analysis import beliefs_of
+
+    picture = beliefs_picture(beliefs_of(bundle, name, text, options))
+    with output_path(output, ".svg") as path:
+        picture.save(path, theme)
+
+
+def _draw_dependencies(
+    path: Path,
+    given: Mapping[str, object],
+    number: int | None,
+    preprocessing: Preprocessing,
+    output: Path | None,
+    theme: Theme,
+) -> None:
+    """Draw the dependency trees of a file. Raises InputError, also for options that draw sentences."""
+    from syntaxlm.drawing.dependencies import write_dependencies
+    from syntaxlm.parsing.analysis import read_trees
+
+    others = " with a file of dependency trees; expected only --number, --preprocessing and --theme"
+    _refuse(given, str(path), others)
+    _check_output(output, given)
+    trees = read_trees(path, number, preprocessing)
+    with output_path(output, ".svg") as written:
+        write_dependencies(trees, written, theme)
 
 
 def report(

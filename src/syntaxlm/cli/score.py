@@ -16,7 +16,7 @@ from syntaxlm.cli.options import (
     Size,
     TextSource,
 )
-from syntaxlm.cli.output import ReportOutput, print_note
+from syntaxlm.cli.output import ReportOutput, print_note, print_warning
 from syntaxlm.cli.parse import JobOptions
 from syntaxlm.core.declarations import Argument, Coding, InputFile, ItemTable, Name, OutputFile, Shown
 from syntaxlm.core.errors import InputError, shortened
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from syntaxlm.data.corpora import GivenText
+    from syntaxlm.data.frequencies import Frequencies
     from syntaxlm.data.tables import Row as TableRow
     from syntaxlm.reports.tables import Columns, Row
     from syntaxlm.reports.writers import RowFormat
@@ -81,18 +82,9 @@ def score(
     """
     asked = _asks_for_displayed_words(text, displayed, column, words, frequencies.frequencies)
     if job.is_asked:
-        from syntaxlm.jobs.work import ScoreWork
-
-        if options.context == "carry":
-            raise InputError("--context carry: the shards of a job are scored independently; omit it")
         if asked:
             raise InputError("--words and --group: cannot be used in a job; omit --workers and --engine")
-        if model.also or drawn.picture:
-            raise InputError("--also and --picture: cannot be used in a job; omit --workers and --engine")
-        work = partial(ScoreWork, options=options)
-        return job.run(work, [model.model], text, output, format, column, model.device)
-    from syntaxlm.reports.writers import write_rows
-
+        return _score_in_job(job, model, text, options, drawn, column, output, format)
     if not asked:
         drawn.check()
         _write_scores(model.load_all(), text, column, options, drawn, output, format or "tsv")
@@ -102,21 +94,58 @@ def score(
             "--words, --group, --sentence-column, --order and --frequencies: found with --also, --picture,"
             " --next-words or --given; expected rows of displayed words without these"
         )
+    listed = frequencies.read_if_given()
+    _write_displayed_words(model, text, options, displayed, listed, column, words, output, format or "tsv")
+    return 0
+
+
+def _score_in_job(
+    job: JobOptions,
+    model: ComparedModels,
+    text: TextSource,
+    options: ScoreOptions,
+    drawn: PictureOutput,
+    column: str | None,
+    output: Path | None,
+    format: str | None,
+) -> int:
+    """Score files in a job, and return the exit code. Raises InputError for options that jobs do not have."""
+    from syntaxlm.jobs.work import ScoreWork
+
+    if options.context == "carry":
+        raise InputError("--context carry: the shards of a job are scored independently; omit it")
+    if model.also or drawn.picture:
+        raise InputError("--also and --picture: cannot be used in a job; omit --workers and --engine")
+    work = partial(ScoreWork, options=options)
+    return job.run(work, [model.model], text, output, format, column, model.device)
+
+
+def _write_displayed_words(
+    model: ComparedModels,
+    text: TextSource,
+    options: ScoreOptions,
+    displayed: DisplayedWordColumns,
+    frequencies: Frequencies | None,
+    column: str | None,
+    words: str | None,
+    output: Path | None,
+    format: RowFormat,
+) -> None:
+    """Write a row for each displayed word. Raises InputError for a sentence."""
+    from syntaxlm.reports.writers import write_rows
     from syntaxlm.scoring.word_table import word_table
 
-    listed = frequencies.read_if_given()
     source = words or text.read()
     if not isinstance(source, str):
         raise InputError("--column: found a sentence as TEXT; expected a table file")
     table = word_table(
         model.load(), source, displayed.word_column if words else str(column), group=displayed.group,
-        sentence=displayed.sentence_column, order=displayed.order, is_text=words is None, frequencies=listed,
+        sentence=displayed.sentence_column, order=displayed.order, is_text=words is None, frequencies=frequencies,
         spillover=displayed.spillover, context=options.context, measures=options.measures,
         punctuation=options.punctuation, contractions=options.contractions,
     )  # fmt: skip
-    write_rows(table.rows(), table.columns, output, format or "tsv")
+    write_rows(table.rows(), table.columns, output, format)
     print_note(table.summary)
-    return 0
 
 
 def _asks_for_displayed_words(
@@ -155,6 +184,7 @@ def _write_scores(
     from syntaxlm.data.tables import refuse_table
     from syntaxlm.reports.tables import Column, Columns
     from syntaxlm.reports.writers import write_rows
+    from syntaxlm.scoring.marks import remark_on_marks
 
     if len(bundles) > 2 and drawn.picture:
         raise InputError(f"--picture: found {len(bundles)} models; expected one, or two for a scatter plot")
@@ -173,6 +203,7 @@ def _write_scores(
     columns = next(iter(scored.values()))[1]
     columns = Columns(columns.name, columns.row, {**several, **columns})
     is_parquet = format == "parquet"
+    bits_of_marks = dict.fromkeys(bundles, 0.0)
 
     def rows() -> Iterator[Row]:
         for name, (sentences, _) in scored.items():
@@ -180,6 +211,7 @@ def _write_scores(
                 if drawn.picture is not None:
                     drawings[name].append(SentenceSurprisal(words))
                 for word in words:
+                    bits_of_marks[name] += word.surprisal_marks or 0.0
                     row = {**(word.row() if is_parquet else word.to_dict()), **others}
                     yield {"model": name} | row if several else row
 
@@ -197,6 +229,8 @@ def _write_scores(
             draw()
         raise
     draw()
+    for remark in remark_on_marks(bits_of_marks):
+        print_warning(f"{remark}; compare surprisal_word")
 
 
 def _scored(

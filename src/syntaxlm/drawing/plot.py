@@ -146,7 +146,7 @@ class Plot(Saved):
 
     def add_note(self, *lines: str) -> None:
         """Write lines below the panels of an own figure; they are broken at its width."""
-        if not self.is_own:
+        if not lines or not self.is_own:
             return
         text = self.figure.supxlabel("\n".join(lines), x=0.01, ha="left", fontsize=8, color=INK, wrap=True)
         text.set_parse_math(False)

@@ -127,10 +127,16 @@ def scale_by_factors(ax: Axes, side: Literal["x", "y"]) -> None:
     (ax.set_xscale if side == "x" else ax.set_yscale)("log")
     axis = ax.xaxis if side == "x" else ax.yaxis
     low, high = axis.get_data_interval()
-    digits = (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8) if high < 5 * low else (1, 2, 5) if high < 300 * low else (1,)
-    axis.set_major_locator(LogLocator(subs=digits))
+    axis.set_major_locator(LogLocator(subs=first_digits(low, high)))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
     axis.set_minor_formatter(NullFormatter())
+
+
+def first_digits(low: float, high: float) -> Sequence[float]:
+    """Return the first digits of the numbers at the ticks of a logarithmic axis."""
+    if high < 5 * low:
+        return (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8)
+    return (1, 2, 5) if high < 300 * low else (1,)
 
 
 def draw_levels(ax: Axes, levels: Mapping[str, float]) -> None:
@@ -237,11 +243,11 @@ def draw_bars(
     series: Mapping[str, Sequence[float]],
     unknown: Collection[int] = (),
     group_width: float | None = None,
-    decimals: int | None = None,
+    texts: Sequence[str] = (),
 ) -> dict[str, BarContainer]:
     """Draw a group of bars per name, one bar per series, from 0; a value that is not finite has no bar.
 
-    The values are written above the bars if they are few.
+    The values or `texts` are written above the bars if they are few.
 
     Args:
         ax: the panel
@@ -249,7 +255,7 @@ def draw_bars(
         series: the values of each group, by series
         unknown: indices of names that are words unknown to a model: marked, with paler bars
         group_width: inches for each group; by default, all groups fill the figure
-        decimals: of the numbers above the bars; by default, the largest has three digits
+        texts: what is written above the bars of a single series; by default its values, the largest with three digits
 
     Returns:
         The bars by series, for the legend.
@@ -267,10 +273,9 @@ def draw_bars(
         for group in unknown:
             bars[group].set_alpha(0.35)
         if width * group_width > VALUE:
-            finite = [value for value in values if math.isfinite(value)]
-            digits = _decimals(finite) if decimals is None else decimals
-            texts = [f"{value:.{digits}f}" if math.isfinite(value) else "" for value in values]
-            ax.bar_label(bars, texts, padding=1.5, fontsize=8, color=FAINT)
+            digits = _decimals([value for value in values if math.isfinite(value)])
+            numbers = [f"{value:.{digits}f}" if math.isfinite(value) else "" for value in values]
+            ax.bar_label(bars, texts or numbers, padding=1.5, fontsize=8, color=FAINT, linespacing=1.0)
     ax.margins(y=0.08)  # for the values
 
     # Names wider than their group are turned.
@@ -282,6 +287,30 @@ def draw_bars(
             label.set(ha="right", rotation_mode="anchor")
     ax.set_xlim(-0.6, max(1, len(names)) - 0.4)
     return handles
+
+
+def hatch_tops(ax: Axes, bars: BarContainer, parts: Sequence[float]) -> Artist | None:
+    """Hatch a part at the top of bars, for what is not of their name.
+
+    Args:
+        ax: the panel
+        bars: as drawn by `draw_bars`
+        parts: the height of the part of each bar, 0 for none
+
+    Returns:
+        A part, for the legend; None without one.
+    """
+    drawn: Artist | None = None
+    for bar, part in zip(bars, parts, strict=True):
+        if part > 0:
+            bar.set_height(bar.get_height() - part)
+            middle, width = bar.get_x() + bar.get_width() / 2, bar.get_width()
+            colour, hatch = bar.get_edgecolor(), HATCHES[1]
+            (drawn,) = ax.bar(
+                middle, part, width, bar.get_height(), facecolor=PAPER, edgecolor=colour, hatch=hatch, linewidth=0.9
+            )
+            drawn.set_alpha(bar.get_alpha())
+    return drawn
 
 
 def _decimals(values: Collection[float]) -> int:

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from syntaxlm.drawing.plots import CHARACTER, Plot, draw_bars, label_axes, new_plot
+from syntaxlm.drawing.plots import CHARACTER, Plot, draw_bars, hatch_tops, label_axes, new_plot
 from syntaxlm.drawing.surprisal import END, DrawableSurprisal
 from syntaxlm.drawing.svg import visible
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
 
 ROW_WORDS = 12  # most words in a row of a new figure
@@ -19,7 +20,7 @@ COLUMN = 0.52, 0.9  # inches: least and greatest width of a word's column
 GAP = 0.03  # inches: between two words
 AXIS = 0.7  # inches: left of the bars
 HEIGHT, ROW_HEIGHT = 2.9, 2.0  # inches: of a single row, and of one of several
-HEADROOM = 1.12  # of the scale, for the number above the highest bar
+HEADROOM = 1.12, 1.24  # of the scale, for the number above the highest bar, or for the two of a word and its marks
 
 Words = Sequence[DrawableSurprisal]
 
@@ -27,7 +28,8 @@ Words = Sequence[DrawableSurprisal]
 def plot_surprisals(sentences: Sequence[Words], ax: Axes | Sequence[Axes] | None = None) -> Plot:
     """Return a bar per word, with unknown words marked. All sentences have the same scale and bars of the same width.
 
-    A sentence of more than `ROW_WORDS` words has several rows in a new figure.
+    The part of punctuation marks, such as the stop of "boats.", is hatched, at the top of a bar. A sentence of more
+    than `ROW_WORDS` words has several rows in a new figure.
 
     Args:
         sentences: their words.
@@ -47,13 +49,20 @@ def plot_surprisals(sentences: Sequence[Words], ax: Axes | Sequence[Axes] | None
     from matplotlib.ticker import MaxNLocator
 
     highest = max((word.surprisal or 0.0 for row in rows for word in row), default=0.0)
+    has_marks = any(word.surprisal_marks for row in rows for word in row)
+    legend: dict[str, Artist] = {}
     for row, panel in zip(rows, plot.axes, strict=True):
         bits = [math.nan if word.surprisal is None else word.surprisal for word in row]
         unknown = [place for place, word in enumerate(row) if word.in_vocabulary is False]
-        draw_bars(panel, list(map(_name, row)), {"surprisal": bits}, unknown, column if plot.is_own else None, 1)
+        names, texts = list(map(_name, row)), list(map(_value, row))
+        (bars,) = draw_bars(panel, names, {"": bits}, unknown, column if plot.is_own else None, texts).values()
+        if marks := hatch_tops(panel, bars, [word.surprisal_marks or 0.0 for word in row]):
+            legend = {"word": bars, "punctuation marks": marks}
         label_axes(panel, "", "surprisal in bits")
         panel.yaxis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 5, 10], integer=True))
-        panel.set(xlim=(-0.6, most - 0.4), ylim=(0, HEADROOM * highest or 1))
+        panel.set(xlim=(-0.6, most - 0.4), ylim=(0, HEADROOM[has_marks] * highest or 1))
+    if legend:
+        plot.add_legend(legend)
     if any(word.in_vocabulary is False for row in rows for word in row):
         plot.add_note("Pale bars and words in italics: not in the model's vocabulary.")
     return plot
@@ -68,3 +77,11 @@ def _wrapped(words: Words) -> list[Words]:
 
 def _name(word: DrawableSurprisal) -> str:
     return visible(word.word) if word.word else END
+
+
+def _value(word: DrawableSurprisal) -> str:
+    """Return what is written above a bar: the bits of the word, and above them those of its punctuation marks."""
+    if word.surprisal is None:
+        return ""
+    marks = (word.surprisal_marks or 0.0) * any(map(str.isalnum, word.word))
+    return f"+{marks:.1f}\n{word.surprisal - marks:.1f}" if marks else f"{word.surprisal:.1f}"

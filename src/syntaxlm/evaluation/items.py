@@ -38,6 +38,7 @@ from syntaxlm.parsing.word_measures import word_measures
 from syntaxlm.reports.report import HasReport, Report
 from syntaxlm.reports.tables import Column, Columns, Row
 from syntaxlm.reports.writers import dataframe
+from syntaxlm.scoring.marks import remark_on_marks
 from syntaxlm.scoring.options import MOST_SPILLOVER, Measure, ScoreOptions
 from syntaxlm.scoring.regions import combined
 from syntaxlm.scoring.surprisal import MEASURES
@@ -279,8 +280,8 @@ class ItemsReport(HasReport):
 
     @property
     def warnings(self) -> list[str]:
-        """Lines on regions and conditions that sentences lack, and for each model on unknown words and sentences read
-        alike.
+        """Lines on regions and conditions that sentences lack, on unknown words and sentences read alike of each model,
+        and on models of which only some read punctuation marks.
         """
         items = len(dict.fromkeys(self.stimuli.items))
         lines = self._uneven()
@@ -299,7 +300,7 @@ class ItemsReport(HasReport):
                     f"{model}: cannot distinguish sentences of {len(alike):,} of {items:,} items, which differ only in"
                     f" what it does not read or know, such as {self._differing(alike[0], model)} in item {alike[0]}"
                 )
-        return lines
+        return lines + remark_on_marks({model: scores.bits_of_marks for model, scores in self.scores.items()})
 
     def _uneven(self) -> list[str]:
         """Return lines on sentences with fewer regions or without a region, and on items without a condition."""

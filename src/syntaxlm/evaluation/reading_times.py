@@ -42,6 +42,7 @@ from syntaxlm.parsing.word_measures import word_measures
 from syntaxlm.reports.page import Page, PageFigure, Preformatted, Section, Theme
 from syntaxlm.reports.report import HasReport, Report
 from syntaxlm.reports.tables import RIGHT, Column, Columns, ReportTable
+from syntaxlm.scoring.marks import remark_on_marks
 from syntaxlm.scoring.options import TREE_MEASURES, Context, Measure, ScoreOptions
 from syntaxlm.scoring.surprisal import MEASURES, surprisals_of
 from syntaxlm.scoring.word_table import (
@@ -299,8 +300,8 @@ class ReadingTimesReport(HasReport):
         )
 
     def _warnings(self) -> list[str]:
-        times = self.times
-        return [times.outlier] if times.outlier else []
+        lines = [self.times.outlier] if self.times.outlier else []
+        return lines + remark_on_marks({model.label: model.scores.bits_of_marks for model in self.models})
 
     def _gain_notes(self) -> list[str]:
         """Return, for several measures, what each adds to the others."""

@@ -78,6 +78,11 @@ class WordScores:
     def context(self) -> Context:
         return "carry" if self.carries else "reset"
 
+    @property
+    def bits_of_marks(self) -> float:
+        """The surprisal of all punctuation marks."""
+        return float(np.nansum(self.surprisal_marks))
+
 
 def default_context(bundle: ModelBundle, words: DisplayedWords) -> Context:
     """Return how displayed words are read by default: as in training within given groups, otherwise sentence by
@@ -123,36 +128,13 @@ def score_words(
     texts = words.groups[[first for first, _ in spans]] if carries else np.zeros(len(spans), np.int64)
 
     # The rows of a line are what the reader takes for words, which may be parts of displayed words.
-    bits, bits_of_words, bits_of_marks = np.zeros((3, len(words)))
-    has_word = np.zeros(len(words), bool)
-    measures: dict[str, list[list[float]]] = {name: [[] for _ in range(len(words))] for name in options.measures}
-    known = np.ones(len(words), bool)
-    tokens = [""] * len(words)
-    token_counts = np.zeros(len(words), np.int64)
+    sums = _Sums(len(words), options.measures)
     scored = _scored(rows_of(bundle, options), lines, texts)
     for (first, _), begins, rows in zip(spans, line_begins, scored, strict=True):
         for row in rows:
             if row.word and row.surprisal is not None:
-                place = first + bisect_right(begins, row.begin) - 1
-                bits[place] += row.surprisal
-                bits_of_words[place] += row.surprisal_word or 0.0
-                bits_of_marks[place] += row.surprisal_marks or 0.0
-                has_word[place] |= row.surprisal_word is not None
-                known[place] &= bool(row.in_vocabulary)
-                tokens[place] += (" " if tokens[place] else "") + row.token
-                token_counts[place] += row.tokens
-                for measure, values in measures.items():
-                    if row.measures[measure] is not None:
-                        values[place].append(row.measures[measure])
-    is_read = np.array([bool(token) for token in tokens])
-    known &= is_read
+                sums.add(first + bisect_right(begins, row.begin) - 1, row)
 
-    if not np.isfinite(bits[known]).all():
-        place = int(np.flatnonzero(known & ~np.isfinite(bits))[0])
-        raise InputError(
-            f"{words.table.place(words.rows[place])}: {bundle.name} gives {words.words[place]!r} the probability 0;"
-            " expected a model that is smoothed"
-        )
     long_sentences = sum(end - first > longest for first, end in words.spans(words.sentences))
     if long_sentences:
         warn_caller(
@@ -160,17 +142,60 @@ def score_words(
             " the first words of the later parts lack their context. Give the sentences with"
             f" {option_name('--sentence-column')}"
         )
-    return WordScores(
-        np.where(is_read, bits, np.nan),
-        np.where(has_word, bits_of_words, np.nan),
-        np.where(is_read, bits_of_marks, np.nan),
-        known,
-        tuple(tokens),
-        token_counts,
-        carries,
-        long_sentences,
-        {measure: np.array([combined(measure, row) for row in values]) for measure, values in measures.items()},
-    )
+    scores = sums.scores(carries, long_sentences)
+    if not np.isfinite(scores.surprisal[scores.known]).all():
+        place = int(np.flatnonzero(scores.known & ~np.isfinite(scores.surprisal))[0])
+        raise InputError(
+            f"{words.table.place(words.rows[place])}: {bundle.name} gives {words.words[place]!r} the probability 0;"
+            " expected a model that is smoothed"
+        )
+    return scores
+
+
+class _Sums:
+    """What the rows that a reader takes for words add up to, for each displayed word.
+
+    Args:
+        count: number of displayed words.
+        measures: further measures.
+    """
+
+    def __init__(self, count: int, measures: Sequence[Measure]) -> None:
+        self.bits, self.bits_of_words, self.bits_of_marks = np.zeros((3, count))
+        self.has_word = np.zeros(count, bool)
+        self.known = np.ones(count, bool)
+        self.tokens = [""] * count
+        self.token_counts = np.zeros(count, np.int64)
+        self.measures: dict[str, list[list[float]]] = {name: [[] for _ in range(count)] for name in measures}
+
+    def add(self, place: int, row: WordSurprisal) -> None:
+        """Add a row, which the model reads, to the displayed word at a place."""
+        assert row.surprisal is not None
+        self.bits[place] += row.surprisal
+        self.bits_of_words[place] += row.surprisal_word or 0.0
+        self.bits_of_marks[place] += row.surprisal_marks or 0.0
+        self.has_word[place] |= row.surprisal_word is not None
+        self.known[place] &= bool(row.in_vocabulary)
+        self.tokens[place] += (" " if self.tokens[place] else "") + row.token
+        self.token_counts[place] += row.tokens
+        for measure, values in self.measures.items():
+            if row.measures[measure] is not None:
+                values[place].append(row.measures[measure])
+
+    def scores(self, carries: bool, long_sentences: int) -> WordScores:
+        """Return the sums, NaN for words of which the model reads nothing."""
+        is_read = np.array([bool(token) for token in self.tokens])
+        return WordScores(
+            np.where(is_read, self.bits, np.nan),
+            np.where(self.has_word, self.bits_of_words, np.nan),
+            np.where(is_read, self.bits_of_marks, np.nan),
+            self.known & is_read,
+            tuple(self.tokens),
+            self.token_counts,
+            carries,
+            long_sentences,
+            {name: np.array([combined(name, row) for row in values]) for name, values in self.measures.items()},
+        )
 
 
 def score_words_with_measures(
