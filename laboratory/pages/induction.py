@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from laboratory.pages.pictures import IMAGES, dot_plot, levels
+from laboratory.pages.pictures import IMAGES, levels
 from laboratory.pages.stored_results import baselines, of_baseline, parsed, untrained
 from syntaxlm.api.model import LanguageModel, load
 from syntaxlm.drawing import svg
 from syntaxlm.drawing.layout import headed
 from syntaxlm.drawing.plots import FAINT, INK, Plot, draw_bars, label_axes, line_style, new_plot
+from syntaxlm.drawing.seed_plot import Seeds, plot_seeds
 from syntaxlm.drawing.sentence import Drawing
 from syntaxlm.drawing.svg import Picture
 from syntaxlm.drawing.tree import SpanNote, tree_picture
@@ -144,10 +145,10 @@ def scores() -> Plot:
         ("en, the bundled model", parsed("shipped", "wsj", "en").f1.values, model),
         ("best possible binary trees", [of_baseline(stored, "binary_bound").mean], baseline),
     ]
-    plot = dot_plot(
+    plot = plot_seeds(
         "F1 of baselines and models",
         [
-            (f"{name} {100 * fmean(values):.1f}", [100 * value for value in values], place)
+            Seeds(f"{name} {100 * fmean(values):.1f}", [100 * value for value in values], place=place)
             for name, values, place in rows
         ],
         {f"{name} {value:.1f}": value for name, value in levels().items() if name != "random"},

@@ -12,13 +12,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from statistics import fmean
 
 from laboratory.pages import signal
 from laboratory.pages.stored_results import all_parsed, baselines, of_baseline, parsed, trees
 from syntaxlm.api.model import load
 from syntaxlm.drawing.beliefs import beliefs_picture
-from syntaxlm.drawing.plots import FAINT, INK, Plot, label_axes, line_style, new_plot
+from syntaxlm.drawing.plot import Plot
+from syntaxlm.drawing.seed_plot import Seeds, plot_seeds
 from syntaxlm.drawing.svg import Picture
 from syntaxlm.evaluation.item_plot import PictureKind
 from syntaxlm.evaluation.items import evaluate_items
@@ -72,42 +72,13 @@ def attraction() -> Plot:
     return evaluate_items(load("en"), table, condition=["head", "attractor"], regions=regions).plot()
 
 
-def dot_plot(
-    title: str, rows: Sequence[tuple[str, Sequence[float], int]], levels: Mapping[str, float], label: str
-) -> Plot:
-    """A row for each name, with a dot per seed and their mean as a line.
-
-    rows: name, values and number of the colour.  levels: dashed lines, by name.  label: of the axis.
-    """
-    plot = new_plot(title, size=(8.0, 1.1 + 0.32 * len(rows)))
-    panel = plot.axes[0]
-    for row, (_, values, place) in enumerate(rows):
-        style = line_style(place) | {"linestyle": "", "markeredgewidth": 0, "alpha": 0.7}
-        panel.plot(values, [row] * len(values), **style)
-        panel.vlines(fmean(values), row - 0.32, row + 0.32, color=INK, linewidth=1.4)
-    panel.set_yticks(range(len(rows)), [name for name, _, _ in rows], color=INK)
-    panel.set_ylim(len(rows) - 0.5, -0.5)  # the first row is at the top
-    panel.tick_params(axis="y", length=0)
-    panel.grid(visible=False)
-
-    # The names of the lines are ticks of a second axis, above the panel.
-    above = panel.secondary_xaxis("top")
-    above.set_xticks(list(levels.values()), list(levels), color=FAINT, fontsize=9)
-    above.tick_params(length=0)
-    above.spines["top"].set_visible(False)
-    for level in levels.values():
-        panel.axvline(level, color=FAINT, linestyle=(0, (5, 3)), linewidth=1, zorder=0)
-    label_axes(panel, label)
-    return plot
-
-
 def seeds() -> Plot:
     rows = [
-        (name, [100 * value for value in trees(experiment, "WSJ sample", decoder, run).f1.values], 0)
+        Seeds(name, [100 * value for value in trees(experiment, "WSJ sample", decoder, run).f1.values])
         for name, experiment, run, decoder in _ROWS
         if all_parsed(experiment, "wsj", run=run)
     ]
-    return dot_plot(
+    return plot_seeds(
         "F1 of the seeds of SN-PCFG, ON-LSTM and PRPN",
         rows,
         {f"{name} {value:.1f}": value for name, value in levels().items()},
@@ -124,8 +95,8 @@ def trees_as_signal() -> Plot:
             if kind != "none" and kind in of_model:
                 pairs = zip(signal.perplexities(of_model[kind]), without, strict=True)
                 changes = [100 * (own / other - 1) for own, other in pairs]
-                rows.append((f"{signal.MODELS[model]}, {title}", changes, place - 1))
-    plot = dot_plot(
+                rows.append(Seeds(f"{signal.MODELS[model]}, {title}", changes, place=place - 1))
+    plot = plot_seeds(
         "Test perplexity with trees in training, against the same model without",
         rows,
         {"no trees": 0},

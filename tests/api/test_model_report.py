@@ -17,14 +17,11 @@ from hypothesis import strategies as st
 
 from syntaxlm.api.model_report import (
     DRAWN_WORDS,
-    POINTS,
     _flattened,
     best_and_worst,
     key_figures,
     page_of,
-    read_metrics,
     read_run,
-    thinned,
     training_section,
     write_report,
 )
@@ -34,7 +31,9 @@ from syntaxlm.evaluation.trees import evaluate_parsing
 from syntaxlm.parsing.analysis import analyse
 from syntaxlm.parsing.options import DecodingOptions, ParseOptions
 from syntaxlm.storage.folder import read_model
+from syntaxlm.training.learning_curves import POINTS, read_metrics, thinned
 from syntaxlm.training.recipe import recipe_from
+from syntaxlm.training.result import read_result
 from syntaxlm.training.run import train
 from syntaxlm.trees.f1 import PROTOCOLS
 from syntaxlm.trees.spans import trees_of
@@ -259,6 +258,13 @@ def test_the_curves_are_those_of_the_metrics(page, trained):
     metrics = read_metrics(trained.prpn / "metrics.jsonl")
     assert metrics == lines
     valid = [line for line in lines if line["event"] == "valid"]
+    panel = read_result(trained.prpn).plot().axes[0]
+    drawn = [list(map(tuple, line.get_xydata().tolist())) for line in panel.lines]
+    assert drawn[0] == [(line["epoch"], line["train_loss"]) for line in lines]
+    assert drawn[1] == [(line["epoch"], line["valid_loss"]) for line in valid]
+    (perplexities,) = panel.child_axes
+    for place, name in zip(perplexities.get_yticks(), perplexities.get_yticklabels(), strict=True):
+        assert math.exp(place) == pytest.approx(float(name.get_text().replace(",", "")))
     rows = Read(page.html()).tables["All validations"][1:]
     assert [row[3] for row in rows] == [f"{line['valid_loss']:.4f}" for line in valid]
     assert rows[-1][4] == "saved"
@@ -358,6 +364,8 @@ def test_the_page_of_a_model_that_is_counted_has_its_rounds_in_place_of_curves(t
     page = page_of(read_model(tmp_path / "run"), read_run(tmp_path / "run"), None).html()
     assert "Trained by counting; number of rounds: 1." in page
     assert f"{result.test.perplexity:.2f}" in page
+    with pytest.raises(InputError, match="no losses"):
+        result.plot()
 
 
 def test_runs_without_validation_or_metrics_are_reported_and_an_incomplete_last_line_is_skipped(prpn, run_folder):

@@ -15,12 +15,13 @@ import torch
 
 from syntaxlm.comparison import runs
 from syntaxlm.comparison import treebank as treebank_module
-from syntaxlm.comparison.report import Comparison, RecipeRuns
+from syntaxlm.comparison.report import Comparison, RecipeRuns, _seeds
 from syntaxlm.comparison.runs import COMPARISON, compare, read_recipes, train_seeds, with_tagged_text
 from syntaxlm.comparison.treebank import BASELINES, TREES, TreebankEvaluation, TreebankScore, stored_scores
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import UNFINISHED, locked
 from syntaxlm.core.yaml_files import yaml_text
+from syntaxlm.drawing.seed_plot import plot_seeds
 from syntaxlm.evaluation.trees import evaluate_parsing
 from syntaxlm.storage.folder import read_model
 from syntaxlm.training.language_model import TextTask
@@ -83,6 +84,20 @@ def test_every_recipe_is_trained_with_every_seed_and_the_table_is_of_their_resul
     lines = str(comparison).splitlines()
     assert [line.split()[0] for line in lines] == ["recipe", "prpn", "lstm"]
     assert lines[1].endswith("2 of 2")
+
+    (panel,) = comparison.plot().axes
+    dots = [line.get_xdata().tolist() for line in panel.lines]
+    assert dots == [[score.perplexity for score in row.scores("test")] for row in comparison.recipes]
+    assert panel.get_xlabel() == "test perplexity; one dot per seed, mean"
+    with pytest.raises(InputError, match="measure f1: no finished run"):
+        comparison.plot("f1")
+
+
+def test_seeds_are_drawn_with_the_interval_of_their_mean():
+    plot = plot_seeds("seeds", [_seeds("a", [1.0, 2.0, 6.0]), _seeds("b", [4.0, 5.0])], {"right": 3.0}, "F1")
+    interval, *means = [line.get_segments()[0] for line in plot.axes[0].collections]
+    assert interval[:, 0] == pytest.approx([3 - 4.302653 * (7 / 3) ** 0.5, 3 + 4.302653 * (7 / 3) ** 0.5])
+    assert [mean[0, 0] for mean in means] == [3.0, 4.5]  # two seeds have no interval
 
 
 def test_the_tokens_of_an_epoch_are_those_that_are_trained_on(toy, tmp_path):
@@ -334,6 +349,9 @@ def test_models_that_parse_are_scored_once_beside_baselines(two, toy, tmp_path, 
     assert facts.startswith(f"F1: {toy / 'test.mrg'}   preprocessing ptb-keep   protocol wsj-test   sentences ")
     assert [line.split()[0] for line in lines[:6]] == ["recipe", "prpn", "lstm", "left", "right", "random"]
     assert lines[2].split()[1:4] == ["-", "-", "-"]
+    (panel,) = first.plot().axes
+    assert panel.lines[0].get_xdata().tolist() == [100 * score.f1]
+    assert panel.get_xlabel() == "unlabelled F1, test.mrg, wsj-test; one dot per seed, mean"
 
     parsed.clear()
     monkeypatch.setattr(treebank_module, "read_treebank", None)  # nothing is read again

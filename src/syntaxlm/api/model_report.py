@@ -17,9 +17,9 @@ from typing import Any, cast
 import torch
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.files import make_folder, parse_json, read_stored_text
+from syntaxlm.core.files import make_folder
 from syntaxlm.data.treebanks import Preprocessing
-from syntaxlm.drawing.plots import Plot, Point, bars_size, draw_bars, draw_lines, has_matplotlib, label_axes, new_plot
+from syntaxlm.drawing.plots import Plot, bars_size, draw_bars, has_matplotlib, label_axes, new_plot
 from syntaxlm.drawing.sentence import Drawing
 from syntaxlm.evaluation.perplexity import LanguageModelScore
 from syntaxlm.evaluation.tree_report import ParsingReport, ScoredSentence
@@ -40,6 +40,7 @@ from syntaxlm.reports.page import (
 )
 from syntaxlm.reports.tables import PERCENT, RIGHT, ReportTable, format_value
 from syntaxlm.storage.folder import CONFIG, ModelBundle, read_model, structure_name
+from syntaxlm.training.learning_curves import plot_learning_curves, read_metrics
 from syntaxlm.training.recipe import PairRecipe, Recipe
 from syntaxlm.training.result import RESULT, TrainingResult, read_result
 from syntaxlm.training.run import METRICS, RECIPE, read_run_recipe
@@ -48,8 +49,6 @@ from syntaxlm.trees.f1 import PROTOCOLS, Protocol, score
 from syntaxlm.trees.spans import trees_of
 
 PAGE = "report.html"
-LARGEST_FIGURE = 1e15  # largest value of a curve: charts cannot show larger ones
-POINTS = 1000  # per curve; longer curves are thinned evenly
 DRAWN = 3  # number of best and of worst sentences drawn
 DRAWN_WORDS = range(6, 26)  # their lengths: long enough to have structure, short enough to read
 LABELS, CHARTED_LABELS = 30, 10  # number of gold labels in the table and in the chart, most frequent first
@@ -88,37 +87,6 @@ def read_run(folder: Path) -> StoredRun:
     )
 
 
-def read_metrics(path: Path) -> list[dict[str, Any]]:
-    """Read metrics.jsonl. A last line without a line end is skipped: it is still being written.
-
-    Returns:
-        An object per line. All but the "round" of a model that is trained by counting have an epoch, a step and the
-        train_loss; a "valid" also the valid_loss, and whether it is the best, so that its weights were saved. Losses
-        are in nats per token.
-
-    Raises:
-        InputError: with file and line, also for numbers that are too large for charts.
-    """
-    metrics = []
-    for number, line in enumerate(read_stored_text(path).split("\n")[:-1], 1):
-        try:
-            data = parse_json(line, "JSON")
-            names = {"round": [], "valid": ["epoch", "step", "train_loss", "valid_loss"]}
-            for name in names.get(data["event"], ["epoch", "step", "train_loss"]):
-                if type(data[name]) not in (int, float) or not abs(data[name]) < LARGEST_FIGURE:
-                    raise ValueError(f"found {str(data[name])[:40]}; expected a number")
-            if data["event"] == "valid":
-                data["best"] = bool(data["best"])
-            metrics.append(data)
-        except (InputError, ValueError, KeyError, TypeError) as error:
-            shown = line if len(line) <= 60 else line[:60] + " ..."
-            raise InputError(
-                f"{path}, line {number}: found {shown!r}; expected a JSON object with event, step, epoch and train_loss"
-                f", and for a validation also valid_loss and best ({type(error).__name__}: {error})"
-            ) from error
-    return metrics
-
-
 def how_read(score: LanguageModelScore) -> str:
     """Return how the text was read for a score."""
     return "words given their trees" if score.given_trees else str(score.mode)
@@ -149,7 +117,7 @@ def settings_section(bundle: ModelBundle, run: StoredRun) -> Section:
 
 
 def _flattened(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield nested settings as flat ones, each section under its dotted name: text, text.normaliser, model.parsers 1."""
+    """Yield nested settings as flat ones, each section under its dotted name: text.normaliser, model.parsers 1."""
     for name, values in settings.items():
         if isinstance(values, dict):
             values = _numbered(values)
@@ -189,11 +157,9 @@ def training_section(run: StoredRun, reading: str) -> Section:
         counted = f"Trained by counting; number of rounds: {rounds}. There are no loss curves."
         return Section(heading, (Paragraph(counted),))
     validations = [line for line in metrics if line["event"] == "valid"]
-    curves = {"training": thinned([(line["epoch"], line["train_loss"]) for line in metrics])}
     summary = "" if run.result is None else f"{run.result.steps:,} steps in {run.result.seconds / 60:,.1f} minutes. "
     table = None
     if validations:
-        curves["validation"] = thinned([(line["epoch"], line["valid_loss"]) for line in validations])
         best = min(validations, key=lambda line: line["valid_loss"])
         summary += (
             f"The lowest validation loss is {best['valid_loss']:.4f} nats per token, after epoch {best['epoch']:.2f}"
@@ -213,14 +179,7 @@ def training_section(run: StoredRun, reading: str) -> Section:
         f"{METRICS}{texts}; read as {reading}. Training: mean over the steps since the previous validation, with"
         " dropout; validation: the whole text, without dropout."
     )
-    return Section(heading, (Paragraph(summary), *_plotted(partial(_loss_plot, curves), source, table)))
-
-
-def _loss_plot(curves: Mapping[str, Sequence[Point]]) -> Plot:
-    plot = new_plot("Loss")
-    plot.add_legend(draw_lines(plot.axes[0], curves))
-    label_axes(plot.axes[0], "epochs of the training text", "nats per token")
-    return plot
+    return Section(heading, (Paragraph(summary), *_plotted(partial(plot_learning_curves, metrics), source, table)))
 
 
 def _plotted(draw: Callable[[], Plot], source: str, table: HtmlTable | None) -> list[Block]:
@@ -229,12 +188,6 @@ def _plotted(draw: Callable[[], Plot], source: str, table: HtmlTable | None) -> 
         return [PageFigure(draw(), source, table=table)]
     note = Paragraph("matplotlib is not installed, so there is no plot: pip install 'syntaxlm[plot]'", missing=True)
     return [note] if table is None else [note, replace(table, source=source, is_folded=False)]
-
-
-def thinned(line: Sequence[Point]) -> list[Point]:
-    """Return at most about POINTS points of a line, evenly chosen; the last point is included."""
-    step = -(-len(line) // POINTS) or 1
-    return [*line[:-1:step], *line[-1:]]
 
 
 def perplexity_section(run: StoredRun, floor: float | None = None) -> Section:

@@ -17,6 +17,7 @@ from syntaxlm.cli.options import (
     AlsoModels,
     ModelFolder,
     ModelOptions,
+    PictureOutput,
     Preprocessing,
     ProtocolOptions,
     SentencesFile,
@@ -67,6 +68,7 @@ def _display(recipe: Any) -> ProgressDisplay:
 
 def train(
     settings: RecipeSettings,
+    drawn: PictureOutput,
     recipe: Recipe | None = None,
     output: RunFolder | None = None,
     resume: Annotated[Path, Folder(flags=())] | None = None,
@@ -87,6 +89,8 @@ def train(
         output: new folder for the model
         resume: resume the run in this folder
         seeds: train N times, with seeds run.seed, run.seed + 1 and so on
+        picture: draw the learning curves, the losses of training and validation over epochs: .svg, .pdf, .png or .html
+            (requires the extra plot)
 
     Examples:
         syntaxlm train prpn-toy -o runs/toy --schedule.epochs 3
@@ -95,6 +99,9 @@ def train(
     from syntaxlm.training import run
     from syntaxlm.training.recipe import read_recipe
 
+    drawn.check()
+    if drawn.picture and seeds != 1:
+        raise InputError("--picture: found --seeds; expected one run. For several seeds, use compare --picture")
     if resume:
         if recipe or output or seeds != 1 or settings.pairs():
             raise InputError(
@@ -103,6 +110,7 @@ def train(
             )
         with _display(run.read_run_recipe(resume)) as display:
             result = run.resume(resume, display)
+        drawn.write(result.plot)
         return _ended(result, result.stopped, format)
     if not recipe or not output:
         raise InputError("train: expected either RECIPE and --output DIR, or --resume DIR")
@@ -113,6 +121,7 @@ def train(
             return _ended(results, any(each.stopped for each in results.runs), format)
     with settings.used_with(recipe), _display(complete) as display:
         result = run.train(complete, output, display)
+    drawn.write(result.plot)
     return _ended(result, result.stopped, format)
 
 
@@ -134,6 +143,7 @@ def compare(
     output: Annotated[Path, Folder(may_hold="runs", files=("comparison.json",))],
     settings: RecipeSettings,
     protocol: ProtocolOptions,
+    drawn: PictureOutput,
     minutes: Minutes | None = None,
     seeds: Count = 1,
     treebank: Annotated[str, Shown("TREEBANK", use="input")] | None = None,
@@ -164,6 +174,8 @@ def compare(
         tagged_train: text.train of the recipes that read tags: tagged text, word_TAG
         tagged_valid: text.valid of the recipes that read tags: tagged text, word_TAG
         tagged_test: text.test of the recipes that read tags: tagged text, word_TAG; default: none
+        picture: draw a dot per seed of each recipe, and their mean with its interval: of F1 with --treebank, otherwise
+            of the measure of the table: .svg, .pdf, .png or .html (requires the extra plot)
 
     Examples:
         syntaxlm compare prpn-toy lstm-toy -o runs/toys --minutes 2 --seeds 3 --treebank toy/test.mrg
@@ -171,6 +183,7 @@ def compare(
     from syntaxlm.comparison.runs import compare, read_recipes
     from syntaxlm.comparison.treebank import TreebankEvaluation
 
+    drawn.check()
     parts = {"train": tagged_train, "valid": tagged_valid, "test": tagged_test}
     tagged = {part: path for part, path in parts.items() if path is not None}
     complete = read_recipes(recipes, settings.pairs(), minutes, tagged)
@@ -179,6 +192,7 @@ def compare(
     with settings.used_with(None):
         comparison = compare(complete, output, seeds, _display, print_note, trees)
         report = replace(comparison.report(), run=run_head())
+    drawn.write(comparison.plot)
     code = _ended(report.formatted(format), comparison.stopped, "text")
     if comparison.faults:
         failed = f"{len(comparison.faults)} of {seeds * len(complete)} runs failed"

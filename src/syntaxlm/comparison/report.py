@@ -5,16 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
 
 from syntaxlm.comparison.treebank import SHORT, TreebankBaseline, TreebankScore
+from syntaxlm.core.errors import InputError
+from syntaxlm.drawing.plot import Plot
+from syntaxlm.drawing.seed_plot import Seeds, plot_seeds
 from syntaxlm.evaluation.perplexity import LanguageModelScore
 from syntaxlm.reports.report import HasReport, Report
 from syntaxlm.reports.tables import RIGHT, Column, Columns, ReportTable
 from syntaxlm.reports.writers import plain
+from syntaxlm.statistics.intervals import mean_interval
 from syntaxlm.training.recipe import LanguageModelRecipe, TreeRecipe
 from syntaxlm.training.result import Figure, TrainingResult
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+PlottedMeasure = Literal["f1", "perplexity", "bits_per_character"]
+FEWEST_SEEDS = 3  # whose mean has an interval in a plot
 _F1_OF_SHORT = f"f1_up_to_{SHORT}"
 _TEXTS = ("valid", "test")
 _MEASURES = ("perplexity", "bits_per_character")
@@ -224,6 +235,35 @@ class Comparison(HasReport):
             notes=[*(f"note: {note}" for note in notes), *([stopped] if self.stopped else [])],
         )
 
+    def plot(self, measure: PlottedMeasure | None = None, ax: Axes | None = None) -> Plot:
+        """Return a row for each recipe: a dot per seed, their mean, and from three seeds on its 95% interval (t).
+
+        Args:
+            measure: "f1", of the treebank, with baselines as lines; or "perplexity" or "bits_per_character", on the
+                test text or, if a recipe has none, on the validation text. By default F1, without a treebank the
+                measure of the table.
+            ax: axes of matplotlib to draw on, instead of a new figure
+
+        Raises:
+            InputError: no run has the measure, or matplotlib is not installed.
+        """
+        chosen = measure or ("f1" if self.treebank is not None else self.measure)
+        levels = {}
+        if chosen == "f1":
+            values = {row.name: [100 * score.f1 for score in row.tree_scores] for row in self.recipes}
+            levels = {f"{one.name} {100 * one.f1:.1f}": 100 * one.f1 for one in self.baselines}
+            treebank = self.treebank or {"source": "", "protocol": {"name": ""}}
+            label = f"unlabelled F1, {Path(treebank['source']).name}, {treebank['protocol']['name']}"
+        else:
+            text = "test" if all(row.scores("test") for row in self.recipes if row.scores("valid")) else "valid"
+            values = {row.name: [getattr(one, chosen) for one in row.scores(text)] for row in self.recipes}
+            label = f"{text} {chosen.replace('_', ' ')}"
+        rows = [_seeds(name, of_seeds) for name, of_seeds in values.items() if of_seeds]
+        if not rows:
+            raise InputError(f"measure {chosen}: no finished run has one")
+        label += "; one dot per seed, mean" + " with 95% interval (t)" * any(row.interval for row in rows)
+        return plot_seeds(f"Seeds of {len(rows)} recipes", rows, levels, label, ax)
+
     def _rows(self) -> Iterator[dict[str, Any]]:
         """Yield a row for each recipe and text with a result, and for each baseline."""
         for recipe in self.recipes:
@@ -293,6 +333,12 @@ class Comparison(HasReport):
             figure = figures[name]
             line[heading] = None if figure is None else f"{figure.mean:,.{places}f}"
         return line | {"seeds": f"{len(row.runs)} of {self.seeds}"}
+
+
+def _seeds(name: str, values: Sequence[float]) -> Seeds:
+    """Return the values of the seeds of a recipe, with the interval of their mean if they are not too few."""
+    interval = mean_interval(np.array(values))
+    return Seeds(name, values, (interval.low, interval.high) if len(values) >= FEWEST_SEEDS else None)
 
 
 def _percent(figure: Figure | None) -> str | None:

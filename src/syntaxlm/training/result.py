@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 from pydantic import AfterValidator, BaseModel
@@ -21,6 +21,12 @@ from syntaxlm.evaluation.collapse import TreeFigures
 from syntaxlm.evaluation.pair_classification import ClassificationReport, InferenceReport
 from syntaxlm.evaluation.perplexity import LanguageModelScore
 from syntaxlm.models.abilities import Criterion
+from syntaxlm.training.learning_curves import plot_learning_curves, read_metrics
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from syntaxlm.drawing.plots import Plot
 
 RECIPE = "recipe.yaml"
 METRICS = "metrics.jsonl"
@@ -142,6 +148,21 @@ class TrainingResult:
             "criterion": self.criterion and dataclasses.asdict(self.criterion),
             **({"run": self.run} if self.run else {}),
         }
+
+    def plot(self, ax: Axes | None = None) -> Plot:
+        """Return the learning curves: losses of training and validation over epochs, with their perplexities.
+
+        Args:
+            ax: axes of matplotlib to draw on, instead of a new figure
+
+        Raises:
+            InputError: the run has no losses, as of a model that is trained by counting, or matplotlib is missing.
+        """
+        plot = plot_learning_curves(read_metrics(self.folder / METRICS), ax)
+        plot.add_note(
+            "Training: mean over the steps since the last validation, with dropout. Validation: whole text, without."
+        )
+        return plot
 
     def __str__(self) -> str:
         if self.stopped:

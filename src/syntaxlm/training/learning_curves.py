@@ -1,0 +1,97 @@
+"""The learning curves of a run: losses of training and validation over epochs, as read from metrics.jsonl."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from syntaxlm.core.errors import InputError
+from syntaxlm.core.files import parse_json, read_stored_text
+from syntaxlm.drawing.plots import EDGE, INK, Plot, Point, draw_lines, first_digits, label_axes, new_plot
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+LARGEST_FIGURE = 1e15  # largest value of a curve: charts cannot show larger ones
+LARGEST_LOSS = 100.0  # whose perplexity is named
+POINTS = 1000  # per curve; longer curves are thinned evenly
+
+
+def read_metrics(path: Path) -> list[dict[str, Any]]:
+    """Read metrics.jsonl. A last line without a line end is skipped: it is still being written.
+
+    Returns:
+        An object per line. All but the "round" of a model that is trained by counting have an epoch, a step and the
+        train_loss; a "valid" also the valid_loss, and whether it is the best, so that its weights were saved. Losses
+        are in nats per token.
+
+    Raises:
+        InputError: with file and line, also for numbers that are too large for charts.
+    """
+    metrics = []
+    for number, line in enumerate(read_stored_text(path).split("\n")[:-1], 1):
+        try:
+            data = parse_json(line, "JSON")
+            names = {"round": [], "valid": ["epoch", "step", "train_loss", "valid_loss"]}
+            for name in names.get(data["event"], ["epoch", "step", "train_loss"]):
+                if type(data[name]) not in (int, float) or not abs(data[name]) < LARGEST_FIGURE:
+                    raise ValueError(f"found {str(data[name])[:40]}; expected a number")
+            if data["event"] == "valid":
+                data["best"] = bool(data["best"])
+            metrics.append(data)
+        except (InputError, ValueError, KeyError, TypeError) as error:
+            shown = line if len(line) <= 60 else line[:60] + " ..."
+            raise InputError(
+                f"{path}, line {number}: found {shown!r}; expected a JSON object with event, step, epoch and train_loss"
+                f", and for a validation also valid_loss and best ({type(error).__name__}: {error})"
+            ) from error
+    return metrics
+
+
+def thinned(line: Sequence[Point]) -> list[Point]:
+    """Return at most about POINTS points of a line, evenly chosen; the last point is included."""
+    step = -(-len(line) // POINTS) or 1
+    return [*line[:-1:step], *line[-1:]]
+
+
+def plot_learning_curves(metrics: Sequence[dict[str, Any]], ax: Axes | None = None) -> Plot:
+    """Return the losses of training and validation over epochs; on the right, the perplexity of each loss.
+
+    Args:
+        metrics: as returned by `read_metrics`.
+        ax: axes to draw on, instead of those of a new figure.
+
+    Raises:
+        InputError: for a model that is trained by counting, and if matplotlib is not installed.
+    """
+    curves = {
+        "training": thinned([(line["epoch"], line["train_loss"]) for line in metrics if "train_loss" in line]),
+        "validation": thinned([(line["epoch"], line["valid_loss"]) for line in metrics if line["event"] == "valid"]),
+    }
+    curves = {name: points for name, points in curves.items() if points}
+    if not curves:
+        raise InputError("the run has no losses: it has not begun, or its model is trained by counting")
+
+    plot = new_plot("Learning curves", ax)
+    panel = plot.axes[0]
+    plot.add_legend(draw_lines(panel, curves))
+    units = [str(line["criterion"]).partition(", ")[2] for line in metrics if "criterion" in line]
+    label_axes(panel, "epochs of the training text", f"loss in {units[-1] if units else 'nats per token'}")
+    if any("valid_perplexity" in line for line in metrics):
+        _add_perplexity(panel)
+    return plot
+
+
+def _add_perplexity(panel: Axes) -> None:
+    """Name the perplexities of losses, e to their power, on the right of a panel."""
+    from matplotlib.ticker import LogLocator
+
+    low, high = (math.exp(min(loss, LARGEST_LOSS)) for loss in panel.get_ylim())
+    named = LogLocator(subs=first_digits(low, high)).tick_values(low, high).tolist()
+    right = panel.secondary_yaxis("right")
+    right.set_yticks([math.log(value) for value in named], [f"{value:,g}" for value in named])
+    right.set_ylabel("perplexity", color=INK, fontsize=10)
+    right.tick_params(color=EDGE, labelcolor=INK, labelsize=9)
+    right.spines["right"].set_visible(False)
