@@ -46,11 +46,19 @@ def test_bars_hang_below_their_words_and_are_as_long_as_their_bits():
     assert picture.description == "Surprisal in bits: the 5.0, cats 10.0, (end) 2.0."
 
 
-def test_the_total_names_marks_that_have_no_bar_because_they_are_not_in_the_tree():
-    rows = [Row("the", 0, 3, 5.0), Row("cat", 4, 7, 10.0), Row(".", 8, 9, 2.4), Row("", 9, 9, 1.0)]
-    root = read_svg(surprisal_bars(rows, [20, 60], [(0, 3), (4, 7)], 200, False, 20.0).svg())
-    assert "surprisal in bits, 18.4 in total, 2.4 of them for ." in [drawn(note) for note in of_role(root, "note")]
-    assert len(of_role(root, "area-1")) == 3
+def test_marks_that_are_rows_of_their_own_belong_to_the_bar_of_the_word_beside_them():
+    rows = [Row('"', 0, 1, 3.0), Row("the", 2, 5, 5.0), Row("cat", 6, 9, 10.0, False), Row(".", 10, 11, 2.4),
+            Row('"', 12, 13, 1.5), Row("", 13, 13, 1.0)]  # fmt: skip
+    root = read_svg(surprisal_bars(rows, [20, 60], [(2, 5), (6, 9)], 200, False, 20.0).svg())
+    assert "surprisal in bits, 22.9 in total" in [drawn(note) for note in of_role(root, "note")]
+    bars = of_role(root, "area-1")
+    assert [numbers(bar, "height")[0] for bar in bars] == pytest.approx([BAR_ZONE * bits / 20 for bits in (5, 10, 1)])
+    assert [bar.get("fill-opacity") for bar in bars] == [None, "0.350", None]
+    assert [tooltip(bar) for bar in of_role(root, "area-6")] == [
+        '" the: 8.00 bits, 3.00 of them for punctuation marks',
+        "cat . \": 13.90 bits, 3.90 of them for punctuation marks, not in the model's vocabulary",
+    ]
+    assert [drawn(text) for text in of_role(root, "small")] == ["5.0", '+3.0 "', "10.0", '+3.9 ."', "1.0"]
 
 
 @pytest.mark.parametrize("mirrored", [False, True])

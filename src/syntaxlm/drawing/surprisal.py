@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from syntaxlm.drawing import svg
@@ -62,7 +63,8 @@ def surprisal_bars(
     """Return bars that hang below words, and one for the end of the sentence, beside all words.
 
     A row may have several words ("did" and "n't" in "didn't"): its bar is in the middle of them. If it also has marks,
-    such as the stop of "boats.", their part of the bar has another colour, and is written below that of the word.
+    such as the stop of "boats.", their part of the bar has another colour, and is written below that of the word. Marks
+    that are rows of their own, as in "boats .", are not in the tree; they belong to the bar of the word beside them.
 
     Args:
         centres: x of each word.
@@ -71,15 +73,10 @@ def surprisal_bars(
         mirrored: whether the first word is on the right; then a wider picture is wider on its left side.
         full: bits of a bar of full height.
     """
-    bits = [row.surprisal for row in rows if row.surprisal is not None]
-    rows = [row for row in rows if row.surprisal is not None]
+    rows = _with_marks_beside([row for row in rows if row.surprisal is not None], places)
+    bits = [row.surprisal or 0.0 for row in rows]
     full = _scale(full, bits)
-    # Marks that are rows of their own are not in the tree, so their bars have no place.
-    beside = [row for row in rows if row.word and not _places_of(row, places)]
     text = f"surprisal in bits, {sum(bits):.1f} in total"
-    if beside:
-        of_marks = sum(row.surprisal or 0.0 for row in beside)
-        text += f", {of_marks:.1f} of them for {' '.join(row.word for row in beside)}"
     end_width = text_width(END, TEXT_SIZES["note"])
     widest = max(width, text_width(text, TEXT_SIZES["note"]) + 2 * MARGIN)
     if any(not row.word for row in rows):
@@ -158,10 +155,42 @@ def _places_of(row: DrawableSurprisal, places: Sequence[tuple[int, int]]) -> lis
     return [number for number, (start, end) in enumerate(places) if start < row.end and end > row.begin]
 
 
+@dataclass(frozen=True)
+class _Joined:
+    """A word and the marks beside it."""
+
+    word: str
+    begin: int
+    end: int
+    surprisal: float | None
+    in_vocabulary: bool | None
+    surprisal_marks: float | None
+
+
+def _with_marks_beside(rows: Sequence[DrawableSurprisal], places: Sequence[tuple[int, int]]) -> list[DrawableSurprisal]:
+    """Join the rows of marks that are in none of the words to the row before them, or to the first word."""
+    joined: list[DrawableSurprisal] = []
+    for row in rows:
+        is_word = bool(_places_of(row, places))
+        if row.word and joined and not (is_word and _places_of(joined[-1], places)):
+            before = joined.pop()
+            marks = sum(
+                (one.surprisal_marks if _places_of(one, places) else one.surprisal) or 0.0 for one in (before, row)
+            )
+            text = before.word + " " * (row.begin - before.end) + row.word
+            bits = (before.surprisal or 0.0) + (row.surprisal or 0.0)
+            is_known = (row if is_word else before).in_vocabulary
+            row = _Joined(text, before.begin, row.end, bits, is_known, marks)
+        joined.append(row)
+    return joined
+
+
 def _marks(row: DrawableSurprisal, places: Sequence[tuple[int, int]]) -> str:
     """Return the characters of a row that are in none of the words."""
     return "".join(
-        sign for place, sign in enumerate(row.word, row.begin) if not any(start <= place < end for start, end in places)
+        sign
+        for place, sign in enumerate(row.word, row.begin)
+        if not sign.isspace() and not any(start <= place < end for start, end in places)
     )
 
 
