@@ -332,13 +332,13 @@ class ScoredToken(NamedTuple):
         start: its first character in the sentence.
         bits: its surprisal.
         is_mark: whether it is a punctuation mark.
-        count: the number of its sub-tokens, 1 if the model does not split tokens.
+        subtokens: their number, 1 if the model does not split tokens.
     """
 
     start: int
     bits: float
     is_mark: bool
-    count: int
+    subtokens: int
 
 
 def _scored_tokens(model: "LanguageModel", lines: Sequence[str]) -> Iterator[list[ScoredToken]]:

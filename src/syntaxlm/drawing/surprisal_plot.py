@@ -57,7 +57,8 @@ def plot_surprisals(sentences: Sequence[Words], ax: Axes | Sequence[Axes] | None
         names, texts = list(map(_name, row)), list(map(_value, row))
         (bars,) = draw_bars(panel, names, {"": bits}, unknown, column if plot.is_own else None, texts).values()
         if marks := hatch_tops(panel, bars, [word.surprisal_marks or 0.0 for word in row]):
-            legend = {"word": bars, "punctuation marks": marks}
+            known = next((place for place in range(len(row)) if place not in unknown), 0)
+            legend = {"word": bars[known], "punctuation marks": marks}
         label_axes(panel, "", "surprisal in bits")
         panel.yaxis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 5, 10], integer=True))
         panel.set(xlim=(-0.6, most - 0.4), ylim=(0, HEADROOM[has_marks] * highest or 1))

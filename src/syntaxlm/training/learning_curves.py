@@ -89,7 +89,7 @@ def _add_perplexity(panel: Axes) -> None:
     from matplotlib.ticker import LogLocator
 
     low, high = (math.exp(min(loss, LARGEST_LOSS)) for loss in panel.get_ylim())
-    named = LogLocator(subs=first_digits(low, high)).tick_values(low, high).tolist()
+    named = LogLocator(subs=first_digits(low, high)).tick_values(low, high)
     right = panel.secondary_yaxis("right")
     right.set_yticks([math.log(value) for value in named], [f"{value:,g}" for value in named])
     right.set_ylabel("perplexity", color=INK, fontsize=10)
