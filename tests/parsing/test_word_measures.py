@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from syntaxlm.core.errors import InputError
+from syntaxlm.evaluation.options import RegressionSettings
 from syntaxlm.parsing.parse import parse_lines
 from syntaxlm.parsing.result import Parse
 from syntaxlm.parsing.word_measures import tree_measures, word_measures
@@ -97,6 +98,11 @@ def test_a_model_without_trees_is_refused():
         word_measures(fresh("lstm"), ["the cat"], ScoreOptions(measures=["depth"]))
 
 
-def test_the_name_of_one_measure_is_no_list():
-    with pytest.raises(InputError, match="measures: found 'rank'; expected a list of: entropy"):
-        ScoreOptions(measures="rank")
+def test_one_name_is_a_list_of_it_and_other_values_are_named():
+    assert ScoreOptions(measures="rank") == ScoreOptions(measures=["rank"])
+    assert RegressionSettings(predictors="zone", measures="entropy").predictors == ("zone",)
+    for wrong in ("entropi", ["rank", "entropi"]):
+        with pytest.raises(InputError, match="measures: found 'entropi'; expected a list of: entropy"):
+            ScoreOptions(measures=wrong)
+    with pytest.raises(InputError, match="measures: found 5; expected a list of"):
+        ScoreOptions(measures=5)

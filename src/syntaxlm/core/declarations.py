@@ -254,17 +254,23 @@ def validator_of(hint: Any) -> TypeAdapter[Any]:
 
 @dataclass(frozen=True)
 class Options:
-    """Base class of dataclasses of options that are also created in Python. Raises InputError for a wrong value."""
+    """Base class of dataclasses of options that are also created in Python. Raises InputError for a wrong value.
+
+    A single text is accepted for a list of texts.
+    """
 
     def __post_init__(self) -> None:
         for name, option in options_of(typing.cast(typing.Hashable, type(self))).items():
             value = getattr(self, name)
             if value is option.default:
                 continue
-            is_text = option.is_list and isinstance(value, str)  # whose letters would be the items
-            if is_text or not all(map(option.accepts, value if option.is_list else [value])):
+            if option.is_list and isinstance(value, str):
+                value = (value,)
+                object.__setattr__(self, name, value)
+            values = value if option.is_list and isinstance(value, Iterable) else [value]
+            if wrong := [one for one in values if not option.accepts(one)]:
                 expected = f"a list of: {option.expected}" if option.is_list else option.expected
-                raise InputError(f"{name}: found {value!r}; expected {expected}")
+                raise InputError(f"{name}: found {wrong[0]!r}; expected {expected}")
 
 
 @cache

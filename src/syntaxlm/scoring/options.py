@@ -101,7 +101,7 @@ class ScoreKeywords(TypedDict, total=False):
 
     context: Context | None
     given: str | None
-    measures: Sequence[Measure]
+    measures: Measure | Sequence[Measure]
     next_words: int
     punctuation: Punctuation
     contractions: Contractions

@@ -364,7 +364,7 @@ def word_table(
     is_text: bool = False,
     frequencies: FrequencySource | None = None,
     context: Context | None = None,
-    measures: Sequence[Measure] = (),
+    measures: Measure | Sequence[Measure] = (),
     spillover: int = 1,
     punctuation: Punctuation = "auto",
     contractions: Contractions = "auto",
@@ -401,13 +401,14 @@ def word_table(
     check_table(table, "table")
     check_names(column=column, sentence=sentence, order=order)
     groups = None if group is None else names_of(group, "group")
-    if found := TREE_MEASURES.intersection(measures):
+    chosen = ScoreOptions(measures=measures).measures
+    if found := TREE_MEASURES.intersection(chosen):
         raise InputError(f"measure {min(found)}: is of the best tree of a sentence; expected a measure of its words")
     listed = None if frequencies is None else Frequencies.read(frequencies)
     words = displayed_words(InputTable.unannounced(table), column, groups, sentence, is_text, order)
     used = context or default_context(bundle, words)
     style = TextOptions(punctuation=punctuation, contractions=contractions)
-    scores = score_words_with_measures(bundle, words, style, used, measures)
+    scores = score_words_with_measures(bundle, words, style, used, chosen)
     added: dict[str, Any] = {"word": words.words} if is_text else {}
     added |= positions(words) | {"token": scores.tokens, "tokens": scores.token_counts}
     added |= {"context": [scores.context] * len(words)}
