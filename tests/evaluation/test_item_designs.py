@@ -133,7 +133,80 @@ def test_a_factor_between_items_is_named_and_the_other_one_compared(write):
     report = report_of(write(rows))
     assert {one.contrast for one in report.design.contrasts} == {"attractor"}
     assert {one.test.n for one in report.design.contrasts} == {3}
-    assert "Each item has one level of head" in str(report)
+    assert "Each item has one level of head, and a level has one item only" in str(report)
+
+
+@pytest.fixture
+def between(write):
+    """Seven items, each with one level of head; and the surprisals of their ends, (attractor, items) of each head."""
+    rows = [
+        {"item": str(item), "head": head, "attractor": attractor, "start": "the old " * (item + 1) + "cat",
+         "verb": "sees", "end": "a dog ." if attractor == "sg" else f"the {'old ' * (item % 3)}cat ."}
+        for item, head in enumerate(["sg", "pl", "pl", "sg", "pl", "sg", "pl"]) for attractor in ("sg", "pl")
+    ]  # fmt: skip
+    wide = cells(report_of(write(rows)), "end")
+    return rows, {head: wide[head].dropna().to_numpy().T for head in ("sg", "pl")}
+
+
+def test_a_factor_between_items_is_compared_by_the_test_of_welch(between, write):
+    stats = pytest.importorskip("scipy.stats")
+    rows, values = between
+    report = report_of(write(rows))
+    frame = report.to_dataframe("contrasts")
+    for name, of_head in {
+        "head": {head: own.mean(0) for head, own in values.items()},
+        "head x attractor": {head: own[1] - own[0] for head, own in values.items()},
+    }.items():
+        expected = stats.ttest_ind(of_head["pl"], of_head["sg"], equal_var=False)
+        found = contrast(frame, "end", name)
+        assert (found["t"], found["df"], found["p"]) == pytest.approx(
+            (expected.statistic, expected.df, expected.pvalue), rel=1e-3
+        )
+        assert (found["n_items"], found["test"]) == (7, "Welch")
+    within = contrast(frame, "end", "attractor")
+    assert within["estimate"] == pytest.approx(
+        np.hstack(list(values.values())).T @ [-1, 1] @ np.full(7, 1 / 7), abs=1e-4
+    )
+    assert (within["df"], within["test"]) == (6, "paired")
+    assert "Each item has one level of head, so contrasts of it compare groups of items" in str(report)
+    assert not any("missing in" in line for line in report.warnings)
+
+
+@pytest.mark.parametrize(
+    ("formula", "name", "test"),
+    [
+        ("(pl/pl - pl/sg) - (sg/pl - sg/sg)", "head x attractor", "Welch"),
+        ("(pl/pl + pl/sg - sg/pl - sg/sg) / 2", "head", "Welch"),
+    ],
+)
+def test_formulas_of_a_design_are_its_contrasts(formula, name, test, between, write):
+    for rows, own in ((between[0], test), (crossed(), "paired")):
+        table = write(rows)
+        planned = report_of(table, contrast=formula).to_dataframe("contrasts")
+        assert set(planned["contrast"]) == {"planned"}
+        found = contrast(planned, "end", "planned", levels=formula)
+        expected = contrast(report_of(table).to_dataframe("contrasts"), "end", name)
+        numbers = ["estimate", "low", "high", "t", "df", "p", "n_items"]
+        assert [found[one] for one in numbers] == pytest.approx([expected[one] for one in numbers])
+        assert found["test"] == own
+
+
+def test_a_formula_of_one_group_is_tested_over_its_items_and_one_without_items_is_named(between, write):
+    rows, values = between
+    report = report_of(write(rows), contrast="pl/pl - pl/sg")
+    found = contrast(report.to_dataframe("contrasts"), "end", "planned")
+    assert (found["n_items"], found["test"]) == (4, "paired")
+    assert found["estimate"] == pytest.approx((values["pl"][1] - values["pl"][0]).mean(), abs=1e-4)
+    rows = [row for row in crossed() if (row["attractor"] == "sg") == (row["item"] == "0") or row["head"] == "sg"]
+    assert "No item has all conditions of pl/pl - pl/sg" in str(report_of(write(rows), contrast="pl/pl - pl/sg"))
+
+
+def test_a_contrast_that_varies_by_rounding_errors_only_has_no_test_and_says_so(write):
+    report = report_of(write(crossed()))
+    found = contrast(report.to_dataframe("contrasts"), "start", "attractor")  # the same words in both levels
+    assert (found["estimate"], found["test"]) == (pytest.approx(0, abs=1e-5), "no variation")
+    assert np.isnan([found["t"], found["df"], found["p"]]).all()
+    assert "No variation: the contrast has the same value in all items" in str(report)
 
 
 def test_items_with_unknown_words_up_to_the_region_have_a_second_line_without_them(write):

@@ -65,10 +65,43 @@ def test_p_values_are_those_of_scipy_however_small(degrees):
         assert t_p_value(t, degrees) == pytest.approx(2 * stats.t.sf(abs(t), degrees), rel=1e-8, abs=1e-290)
 
 
-def test_values_that_do_not_vary_have_no_t():
-    for values in (np.full(5, 0.3), np.array([1.0])):
-        assert np.isnan(t_test(values).t)
-        assert np.isnan(t_test(values).p)
+@pytest.mark.parametrize(
+    ("values", "largest", "reason"),
+    [
+        (np.full(5, 0.3), 0.0, "no variation"),
+        (np.array([1.0]), 20.0, "too few items"),
+        (3 + 1e-5 * np.arange(6), 20.0, "no variation"),  # rounding errors of surprisals of 20 bits
+        (3 + 1e-3 * np.arange(6), 20.0, "paired"),
+        (1e-6 * np.array([3.0, 4, 6]), 1e-5, "paired"),  # of a measure with small values
+    ],
+)
+def test_values_that_vary_by_rounding_errors_have_no_t_and_the_reason(values, largest, reason):
+    found = t_test(values, largest=largest)
+    assert (found.test, found.estimate, found.n) == (reason, pytest.approx(values.mean()), len(values))
+    has_test = reason == "paired"
+    assert [np.isfinite(number) for number in (found.t, found.df, found.p)] == [has_test] * 3
+
+
+FIRST = np.array([12.1, 9.4, 15.3, 11.0, 13.7, 10.2])
+SECOND = np.array([8.8, 9.9, 7.3, 14.6])
+
+
+def test_two_groups_have_the_test_of_welch_as_in_r():
+    """t.test(x, y) of R 4.2.2."""
+    found = t_test(FIRST, -SECOND)
+    expected = (1.8, -2.878181631443729, 6.478181631443727, 0.9893694778727622, 4.99496644521952, 0.3679562078118426)
+    assert found[:6] == pytest.approx(expected, rel=1e-10)
+    assert (found.n, found.test) == (10, "Welch")
+    assert t_test(FIRST, np.array([1.0])).test == "too few items"
+    assert t_test(np.full(3, 2.0), np.full(3, -1.0)).test == "no variation"
+
+
+def test_more_groups_have_the_degrees_of_freedom_of_satterthwaite():
+    third = FIRST[:3] * 2
+    variances, sizes = np.array([[each.var(ddof=1) / len(each), len(each) - 1] for each in (FIRST, SECOND, third)]).T
+    found = t_test(FIRST, SECOND, third)
+    assert found.df == pytest.approx(variances.sum() ** 2 / (variances**2 / sizes).sum())
+    assert found.t == pytest.approx((FIRST.mean() + SECOND.mean() + third.mean()) / np.sqrt(variances.sum()))
 
 
 def test_intervals_within_units_of_two_conditions_are_those_of_their_difference():

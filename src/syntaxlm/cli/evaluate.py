@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from syntaxlm.cli.options import (
     PARSES,
@@ -21,6 +22,7 @@ from syntaxlm.cli.options import (
     Share,
     Size,
     Theme,
+    TimesOptions,
     Treebank,
     Weights,
     has_labels,
@@ -34,6 +36,9 @@ from syntaxlm.evaluation.options import RegressionSettings
 from syntaxlm.parsing.options import DecodingOptions
 from syntaxlm.scoring.options import PerplexityOptions
 from syntaxlm.text.options import TextOptions
+
+if TYPE_CHECKING:
+    from syntaxlm.evaluation.reading_times import ReadingTimesReport
 
 Classifier = Annotated[
     Path, Argument("MODEL", help="folder of a classifier, written by train"), Needs("a classifier of pairs")
@@ -337,6 +342,50 @@ def completion(
     output.write(report)
 
 
+@dataclass(frozen=True, kw_only=True)
+class ReadingTimesOutput:
+    """Further files of an evaluation of reading times.
+
+    Attributes:
+        details: write a table with one row per displayed word, its time, predictors and surprisals; the extension
+            selects the format: .csv, .jsonl, otherwise tab-separated
+        export: write a table with a row per subject and analysed word, whose predictors are also scaled, for mixed
+            models, and beside it a script for R with lme4 that fits them (FILE.R)
+        subject: column of the subjects in the table of times, for --export; default: subject or participant
+        picture: draw mean reading time by surprisal for each model: .svg, .pdf, .png, or .html, a page with the
+            results (requires the extra plot)
+        theme: colour theme; auto (default) follows the reader's system, for --picture
+    """
+
+    details: Annotated[Path, Shown("FILE", use="output")] | None = None
+    export: Annotated[Path, Shown("FILE", use="output")] | None = None
+    subject: Name | None = None
+    picture: Annotated[Path, Shown("FILE", use="output")] | None = None
+    theme: Theme = "auto"
+
+    def check(self) -> None:
+        """Raise InputError for a picture that cannot be drawn, before the slow part."""
+        from syntaxlm.drawing.files import check_picture
+        from syntaxlm.drawing.plots import require_matplotlib
+
+        if self.picture is not None:
+            check_picture(self.picture)
+            require_matplotlib()
+
+    def write(self, report: ReadingTimesReport) -> None:
+        """Write the files that are asked for."""
+        from syntaxlm.reports.writers import RowFormat, write_rows
+
+        if self.details is not None:
+            formats: dict[str, RowFormat] = {".csv": "csv", ".json": "json", ".jsonl": "json"}
+            table = report.word_table()
+            write_rows(table.rows(), table.columns, self.details, formats.get(self.details.suffix.lower(), "tsv"))
+        if self.export is not None:
+            report.export(self.export, self.subject)
+        if self.picture is not None:
+            report.write_picture(self.picture, self.theme)
+
+
 def reading_times(
     models: SeveralModels,
     words: InputFile,
@@ -345,18 +394,9 @@ def reading_times(
     settings: RegressionSettings,
     style: TextOptions,
     output: ReportOutput,
-    times: InputFile | None = None,
-    time_column: Name = "time",
-    key: Annotated[Sequence[str], Shown("NAME")] = (),
-    min_time: Annotated[float, Shown("T")] | None = None,
-    max_time: Annotated[float, Shown("T")] | None = None,
-    allow_unmatched: bool = False,
+    times: TimesOptions,
+    written: ReadingTimesOutput,
     context: Literal["reset", "carry", "both"] | None = None,
-    details: Annotated[Path, Shown("FILE", use="output")] | None = None,
-    export: Annotated[Path, Shown("FILE", use="output")] | None = None,
-    subject: Name | None = None,
-    picture: Annotated[Path, Shown("FILE", use="output")] | None = None,
-    theme: Theme = "auto",
 ) -> None:
     """Measure how well surprisal predicts reading times.
 
@@ -369,52 +409,25 @@ def reading_times(
     Args:
         models: model folder, written by train
         words: table with one displayed word per row, in the order in which readers saw them
-        times: table with reading times; several times of a word are averaged; default: a column of --words
-        time_column: column of the times; default: time
-        key: column of both tables that identifies a word; may be repeated; default: all columns that both have, except
-            the word and the time
-        min_time: leave out shorter times
-        max_time: leave out longer times
-        allow_unmatched: accept tables of times of which more than 5% of the rows belong to no displayed word
         context: read each sentence by itself (reset), or the text as one stream whose state is carried from sentence to
             sentence (carry), or measure each model that can carry its state both ways (both); default: as in training
             with --group, otherwise reset
-        details: write a table with one row per displayed word, its time, predictors and surprisals; the extension
-            selects the format: .csv, .jsonl, otherwise tab-separated
-        export: write a table with a row per subject and analysed word, whose predictors are also scaled, for mixed
-            models, and beside it a script for R with lme4 that fits them (FILE.R)
-        subject: column of the subjects in the table of times, for --export; default: subject or participant
-        picture: draw mean reading time by surprisal for each model: .svg, .pdf, .png, or .html, a page with the
-            results (requires the extra plot)
-        theme: colour theme; auto (default) follows the reader's system, for --picture
 
     Examples:
         syntaxlm evaluate reading-times MODEL --words words.tsv --times times.tsv --frequencies train.txt
     """
-    from syntaxlm.drawing.files import check_picture
-    from syntaxlm.drawing.plots import require_matplotlib
     from syntaxlm.evaluation.reading_times import evaluate_reading_times
-    from syntaxlm.reports.writers import RowFormat, write_rows
     from syntaxlm.statistics.regression import require_statsmodels
 
     require_statsmodels()  # before the slow part
-    if picture is not None:
-        check_picture(picture)
-        require_matplotlib()
+    written.check()
     report = evaluate_reading_times(
-        models.load(), words, times, frequencies=frequencies.read(), time_column=time_column,
+        models.load(), words, times.times, frequencies=frequencies.read(), time_column=times.time_column,
         word_column=columns.word_column, sentence=columns.sentence_column, group=columns.group, order=columns.order,
-        key=key or None, context=context, minimum=min_time, maximum=max_time, allow_unmatched=allow_unmatched,
-        settings=settings, **vars(style),
+        key=times.key or None, context=context, minimum=times.min_time, maximum=times.max_time,
+        allow_unmatched=times.allow_unmatched, settings=settings, **vars(style),
     )  # fmt: skip
-    if details is not None:
-        formats: dict[str, RowFormat] = {".csv": "csv", ".json": "json", ".jsonl": "json"}
-        table = report.word_table()
-        write_rows(table.rows(), table.columns, details, formats.get(details.suffix.lower(), "tsv"))
-    if export is not None:
-        report.export(export, subject)
-    if picture is not None:
-        report.write_picture(picture, theme)
+    written.write(report)
     output.write(report)
 
 

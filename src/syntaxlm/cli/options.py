@@ -15,6 +15,7 @@ from syntaxlm.parsing.options import Ties
 if TYPE_CHECKING:
     from syntaxlm.data.corpora import GivenText
     from syntaxlm.data.frequencies import Frequencies
+    from syntaxlm.data.stimuli import Stimuli
     from syntaxlm.drawing.plot import Plot
     from syntaxlm.storage.folder import ModelBundle
     from syntaxlm.trees.f1 import Protocol
@@ -299,6 +300,59 @@ class DisplayedWordColumns:
     sentence_column: Name | None = None
     order: Name | None = None
     spillover: Size = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class StimulusColumns:
+    """Columns of a table of stimuli.
+
+    Attributes:
+        column: column with the sentences, default sentence; regions are separated by --separator, and without it each
+            word is a region
+        item: column that names the item of each row
+        condition: column with the level of a factor, such as the condition; may be repeated; default: condition
+        regions: column with a region of the sentence, instead of --column; repeated in order
+        separator: sign between regions in --column; default: |
+        region_rows: column with the name of a region, for a table with one row per region (PCIbex, Ibex, Linger);
+            --column names that of their text
+        baseline: condition to which the others are compared, such as "sg / sg"; default: the first one
+    """
+
+    column: Name | None = None
+    item: Name = "item"
+    condition: Annotated[Sequence[str], Shown("NAME")] = ()
+    regions: Annotated[Sequence[str], Shown("NAME", ("--region",))] = ()
+    separator: Annotated[str, Shown("SIGN")] | None = None
+    region_rows: Name | None = None
+    baseline: Annotated[str, Shown("CONDITION")] | None = None
+
+    def read(self, table: str) -> Stimuli:
+        """Return the stimuli of a table. Raises InputError as `Stimuli.read` does."""
+        from syntaxlm.data.stimuli import CONDITION, Stimuli
+
+        return Stimuli.read(table, **{**vars(self), "condition": self.condition or (CONDITION,)})
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimesOptions:
+    """Reading times, and how they belong to displayed words.
+
+    Attributes:
+        times: table with reading times; several times of a word are averaged; default: a column of --words
+        time_column: column of the times; default: time
+        key: column of both tables that identifies a word; may be repeated; default: all columns that both have, except
+            the word and the time
+        min_time: leave out shorter times
+        max_time: leave out longer times
+        allow_unmatched: accept tables of times of which more than 5% of the rows belong to no displayed word
+    """
+
+    times: InputFile | None = None
+    time_column: Name = "time"
+    key: Annotated[Sequence[str], Shown("NAME")] = ()
+    min_time: Annotated[float, Shown("T")] | None = None
+    max_time: Annotated[float, Shown("T")] | None = None
+    allow_unmatched: bool = False
 
 
 def weights_of(texts: Sequence[str] | None) -> list[float] | None:

@@ -14,11 +14,12 @@ from syntaxlm.cli.options import (
     OptionalFrequencies,
     PictureOutput,
     Size,
+    StimulusColumns,
     TextSource,
 )
 from syntaxlm.cli.output import ReportOutput, print_note, print_warning
 from syntaxlm.cli.parse import JobOptions
-from syntaxlm.core.declarations import Argument, Coding, InputFile, ItemTable, Name, OutputFile, Shown
+from syntaxlm.core.declarations import Argument, InputFile, ItemTable, Name, OutputFile, Shown
 from syntaxlm.core.errors import InputError, shortened
 from syntaxlm.core.progress import progress_bar
 from syntaxlm.scoring.options import Measure, ScoreOptions
@@ -324,15 +325,9 @@ def items(
     frequencies: OptionalFrequencies,
     output: ReportOutput,
     drawn: PictureOutput,
-    column: Name | None = None,
-    item: Name = "item",
-    condition: Annotated[Sequence[str], Shown("NAME")] = (),
-    regions: Annotated[Sequence[str], Shown("NAME", ("--region",))] = (),
-    separator: Annotated[str, Shown("SIGN")] | None = None,
-    region_rows: Name | None = None,
+    columns: StimulusColumns,
     critical: Name | None = None,
-    baseline: Annotated[str, Shown("CONDITION")] | None = None,
-    contrast: Coding = "treatment",
+    contrast: Annotated[Sequence[str], Shown("CONTRAST")] = (),
     measures: Annotated[Sequence[Measure], Shown("NAME", ("--measure",))] = (),
     table_written: Annotated[ItemTable, Shown(flags=("--table",))] = "regions",
     spillover: Size = 0,
@@ -343,26 +338,18 @@ def items(
 
     Read a table of stimuli, and print the mean surprisal of each region and condition, and contrasts of the factors.
     Means are over items, with 95% intervals; differences to the first condition are within items. Contrasts are the
-    main effects and interactions of the columns of --condition, with t tests over items; with --also, those of models
-    are compared item by item. Each sentence is read by itself. TSV, CSV and Parquet have the rows of --table; with -o,
-    the means and contrasts are printed, too.
+    main effects and interactions of the columns of --condition, or formulas, with t tests over items, or between groups
+    of items; with --also, those of models are compared item by item. Each sentence is read by itself. TSV, CSV and
+    Parquet have the rows of --table; with -o, the means and contrasts are printed, too.
 
     Args:
         table: table with a header line, and cells separated by tabs, commas or semicolons
         also: another model; may be repeated: another model, scored on the same stimuli
-        column: column with the sentences, default sentence; regions are separated by --separator, and without it each
-            word is a region
-        item: column that names the item of each row
-        condition: column with the level of a factor, such as the condition; may be repeated; default: condition
-        regions: column with a region of the sentence, instead of --column; repeated in order
-        separator: sign between regions in --column; default: |
-        region_rows: column with the name of a region, for a table with one row per region (PCIbex, Ibex, Linger);
-            --column names that of their text
         critical: the region that the question is about: the name of its column, or its number. Unknown words in it or
             before it are reported, and means without their items printed; default: all regions
-        baseline: condition to which the others are compared, such as "sg / sg"; default: the first one
-        contrast: how a factor with more than two levels is compared: each level with the first one (treatment), or with
-            the level before it (successive)
+        contrast: how a factor with more than two levels is compared: each level with the first one (treatment, the
+            default), or with the level before it (successive). Or a formula of conditions, such as
+            "(pl / sg - sg / sg) - (pl / pl - sg / pl)", instead of main effects and interactions; may be repeated
         measures: a further measure of regions, such as entropy; may be repeated. All measures of score (see its help)
             have means, contrasts and columns
         table_written: rows of TSV, CSV and Parquet: one per region of each sentence, per mean (with a column for each
@@ -377,15 +364,11 @@ def items(
     Examples:
         syntaxlm items en stimuli.csv --condition head --condition attractor --critical 3 -o regions.csv
     """
-    from syntaxlm.data.stimuli import Stimuli
     from syntaxlm.evaluation.item_plot import check_plotted_conditions, check_plotted_regions
     from syntaxlm.evaluation.items import evaluate_items
 
     drawn.check()
-    stimuli = Stimuli.read(
-        table, column, item=item, condition=condition or ("condition",), regions=regions, separator=separator,
-        region_rows=region_rows, baseline=baseline,
-    )  # fmt: skip
+    stimuli = columns.read(table)
     check_plotted_regions(picture_regions, stimuli.region_names)
     if drawn.picture is not None and picture_kind == "points":
         count = len(picture_regions or stimuli.region_names)

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from syntaxlm.core.arrays import Flags, Numbers
+from syntaxlm.core.arrays import Flags, Integers, Numbers
 from syntaxlm.core.declarations import Coding
 from syntaxlm.data.tables import names_beside
 from syntaxlm.reports.tables import Column, Columns
@@ -21,6 +20,7 @@ from syntaxlm.statistics.intervals import Interval, intervals_within_units, mean
 
 Levels = tuple[str, ...]
 Words = Literal["all", "words_known"]
+PLANNED = "planned"  # name of the contrasts of formulas
 MOST_CELLS = 256  # combinations of levels whose contrasts are computed
 
 _WORDS = Column("text", "items that are counted: all, or words_known, those without an unknown word up to the region")
@@ -52,15 +52,22 @@ CONTRASTS = Columns(
         "measure": _BEFORE_FACTORS["measure"],
         "region": _BEFORE_FACTORS["region"],
         "words": _WORDS,
-        "contrast": Column("text", "the compared factors: one for a main effect, several for an interaction"),
-        "levels": Column("text", "their compared levels"),
+        "contrast": Column(
+            "text", "the compared factors: one for a main effect, several for an interaction; or planned, for a formula"
+        ),
+        "levels": Column("text", "their compared levels, or the formula"),
         "estimate": Column("number", "mean of the contrast over items", ".2f"),
         "low": Column("number", "lower end of its 95% t interval", ".2f"),
         "high": Column("number", "upper end", ".2f"),
-        "t": Column("number", "t of a one-sample test over items; missing if the items do not vary", ".2f"),
-        "df": Column("integer", "degrees of freedom, the number of items minus 1"),
-        "p": Column("number", "two-sided p value; missing if the items do not vary", ".4f"),
+        "t": Column("number", "t of the test; missing if there is none", ".2f"),
+        "df": Column("number", "degrees of freedom: the number of items minus 1, or those of Welch's test", ".2f"),
+        "p": Column("number", "two-sided p value", ".4f"),
         "n_items": Column("integer", "number of items that have all cells of the contrast"),
+        "test": Column(
+            "text",
+            "paired, of the contrasts of items; Welch, between groups of items; or why there is no test: no variation"
+            " over items except for rounding errors, or too few items",
+        ),
     },
 )
 
@@ -94,8 +101,8 @@ class ItemContrast(NamedTuple):
 
     Attributes:
         minus: the model whose contrast is subtracted, "" for none.
-        contrast: the compared factors, such as "head x attractor".
-        levels: the compared levels, such as "(pl - sg) x (pl - sg)".
+        contrast: the compared factors, such as "head x attractor", or `PLANNED`.
+        levels: the compared levels, such as "(pl - sg) x (pl - sg)", or the formula.
     """
 
     model: str
@@ -106,6 +113,22 @@ class ItemContrast(NamedTuple):
     contrast: str
     levels: str
     test: TTest
+
+
+class WeightedContrast(NamedTuple):
+    """A contrast of the conditions of a design.
+
+    Attributes:
+        name: as in `ItemContrast`.
+        levels: as in `ItemContrast`.
+        weights: (C,) of the conditions; an item needs those with its own levels of the factors between items.
+        grouping: the factors between items whose levels make groups of items, which are compared.
+    """
+
+    name: str
+    levels: str
+    weights: Numbers
+    grouping: tuple[str, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,7 +142,8 @@ class ItemDesign:
         conditions: the levels of each condition by its name, the baseline first.
         factors: the levels of each factor, the baseline first.
         excluding: the regions for which there are means without items that have an unknown word.
-        coding: how factors with more than two levels are compared.
+        coding: how factors with more than two levels are compared; None for no contrasts of factors.
+        formulas: (C,), the weights of further contrasts, by formula.
     """
 
     values: Mapping[str, Mapping[str, Numbers]]
@@ -128,7 +152,8 @@ class ItemDesign:
     conditions: Mapping[str, Levels]
     factors: Mapping[str, Levels]
     excluding: frozenset[str]
-    coding: Coding = "treatment"
+    coding: Coding | None = "treatment"
+    formulas: Mapping[str, Numbers] = field(default_factory=dict)
 
     @property
     def several(self) -> bool:
@@ -136,15 +161,34 @@ class ItemDesign:
         return len(self.conditions) > 1
 
     @cached_property
+    def _is_there(self) -> Flags:
+        """(C, I), whether an item has a sentence of a condition."""
+        values = next(iter(next(iter(self.values.values())).values()))
+        is_there: Flags = np.logical_or.reduce(~np.isnan(values))
+        return is_there
+
+    @cached_property
     def between(self) -> list[str]:
         """The factors of which each item has one level only, so that they cannot be compared within items."""
-        values = next(iter(next(iter(self.values.values())).values()))
-        is_there = np.logical_or.reduce(~np.isnan(values))  # (C, I)
         levels = np.array(list(self.conditions.values()))
         return [
             name
             for place, name in enumerate(self.factors)
-            if len(self.factors[name]) > 1 and all(len(set(levels[of_item, place])) < 2 for of_item in is_there.T)
+            if len(self.factors[name]) > 1 and all(len(set(levels[of_item, place])) < 2 for of_item in self._is_there.T)
+        ]
+
+    @cached_property
+    def compared(self) -> list[str]:
+        """The factors of contrasts: those that vary within items, or have two items or more of each level."""
+        levels = np.array(list(self.conditions.values()))
+        fewest = {
+            name: min(self._is_there[levels[:, place] == level].any(0).sum() for level in self.factors[name])
+            for place, name in enumerate(self.factors)
+        }
+        return [
+            name
+            for name, of_factor in self.factors.items()
+            if len(of_factor) > 1 and (name not in self.between or fewest[name] > 1)
         ]
 
     @property
@@ -212,47 +256,79 @@ class ItemDesign:
         return tuple(found)
 
     @cached_property
-    def _planned(self) -> list[Contrast]:
-        """The contrasts of all factors that vary within items."""
-        if math.prod(map(len, self._within.values())) > MOST_CELLS:
-            return []
-        return factorial_contrasts(self._within, self.coding)
+    def _planned(self) -> list[WeightedContrast]:
+        """The contrasts of all compared factors, without those of missing conditions, and those of formulas."""
+        factors = {name: self.factors[name] for name in self.compared}
+        is_possible = self.coding is not None and math.prod(map(len, factors.values())) <= MOST_CELLS
+        crossed = factorial_contrasts(factors, self.coding or "treatment") if is_possible else []
+        weighted = [self._weighted(contrast, factors) for contrast in crossed]
+        formulas = [
+            WeightedContrast(PLANNED, formula, one, tuple(self.between)) for formula, one in self.formulas.items()
+        ]
+        return [one for one in weighted if one is not None] + formulas
 
-    @cached_property
-    def _within(self) -> dict[str, Levels]:
-        """The factors that vary within items."""
-        between = self.between
-        return {name: levels for name, levels in self.factors.items() if name not in between and len(levels) > 1}
+    def _weighted(self, contrast: Contrast, factors: Mapping[str, Levels]) -> WeightedContrast | None:
+        """Return a contrast of factors with the weights of conditions, or None if a condition of it is missing.
+
+        Args:
+            factors: the factors of the cells of the contrast.
+        """
+        order = [list(self.factors).index(name) for name in factors]
+        levels_of = [tuple(levels[place] for place in order) for levels in self.conditions.values()]
+        cells = dict(zip(product(*factors.values()), contrast.weights.ravel().tolist(), strict=True))
+        weights = np.array([cells[levels] for levels in levels_of])
+        between = tuple(name for name in factors if name in self.between)
+        if set(contrast.factors).isdisjoint(between):
+            # An item has one level of a factor between items, which is not averaged.
+            weights = weights * math.prod(len(factors[name]) for name in between)
+            between = ()
+        is_complete = all(levels in levels_of for levels, weight in cells.items() if weight)
+        if not is_complete and (between or not self.between):
+            return None
+        return WeightedContrast(contrast.name, contrast.levels, weights, between)
+
+    def _groups(self, factors: Sequence[str]) -> tuple[Integers, Integers]:
+        """Return the groups of conditions, (C,), and of items, (I,): those with the same levels of factors.
+
+        Args:
+            factors: of which each item has one level.
+        """
+        places = [list(self.factors).index(name) for name in factors]
+        levels = [tuple(of_condition[place] for place in places) for of_condition in self.conditions.values()]
+        numbers = {one: number for number, one in enumerate(dict.fromkeys(levels))}
+        of_conditions = np.array([numbers[one] for one in levels])
+        return of_conditions, of_conditions[self._is_there.argmax(0)]
 
     def _contrasts_of(self, model: str, minus: str, by_measure: Mapping[str, Numbers]) -> Iterator[ItemContrast]:
         """Yield the contrasts of one model, or of a difference between two."""
         models = [model, minus] if minus else [model]
-        for measure, values in by_measure.items() if self._planned else ():
+        for measure, values in by_measure.items():
             for place, region in enumerate(self.regions):
-                crossed = self._crossed(values[place])
+                largest = max(_largest(self.values[one][measure][place]) for one in models)
                 for words, kept in self._item_sets(models, place).items():
                     for contrast in self._planned:
-                        of_items = contrast_values(crossed, contrast.weights.ravel())[kept]
-                        of_items = of_items[~np.isnan(of_items)]
-                        if len(of_items):
+                        if groups := self._values_of(contrast, values[place], kept):
                             named = contrast.name, contrast.levels
-                            yield ItemContrast(model, minus, measure, region, words, *named, t_test(of_items))
+                            test = t_test(*groups, largest=largest)
+                            yield ItemContrast(model, minus, measure, region, words, *named, test)
 
-    def _crossed(self, values: Numbers) -> Numbers:
-        """Return the cells of the factors that vary within items, (C, I) -> (cells, I); NaN where there is none.
+    def _values_of(self, contrast: WeightedContrast, values: Numbers, kept: Flags) -> list[Numbers]:
+        """Return the values of a contrast of the items of each group; none if one group has no items.
 
-        Cells that differ only in other factors are averaged; an item has one of them.
+        Args:
+            values: (C, I).
+            kept: (I,) which items count.
         """
-        sizes = list(map(len, self._within.values()))
-        levels = [dict(zip(self.factors, own, strict=True)) for own in self.conditions.values()]
-        places = [[each.index(of[name]) for of in levels] for name, each in self._within.items()]
-        index = np.ravel_multi_index(tuple(map(np.array, places)), sizes)
-        cells = np.full((math.prod(sizes), values.shape[1]), np.nan)
-        for cell in np.unique(index):
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", RuntimeWarning)  # items without any of these
-                cells[cell] = np.nanmean(values[index == cell], 0)
-        return cells
+        # An item needs the conditions with its own levels of the factors between items.
+        of_conditions, of_items = self._groups(self.between)
+        weights = contrast.weights[:, None] * (of_conditions[:, None] == of_items)
+        contrasts = contrast_values(values, weights)
+
+        is_used = kept & ~np.isnan(contrasts)
+        _, grouped = self._groups(contrast.grouping)
+        needed = np.unique(grouped[weights.any(0)]).tolist()
+        groups = [contrasts[is_used & (grouped == number)] for number in needed]
+        return groups if all(map(len, groups)) else []
 
     def columns(self) -> Columns:
         """Return the columns of `mean_rows`: factors are between the region and the values."""
@@ -280,8 +356,13 @@ class ItemDesign:
             named = one._asdict()
             test = named.pop("test")._asdict()
             test["n_items"] = test.pop("n")
-            rows.append(named | {name: _number(value) for name, value in test.items()})
+            rows.append(named | {name: test[name] if name == "test" else _number(test[name]) for name in test})
         return rows
+
+
+def _largest(values: Numbers) -> float:
+    """Return the largest absolute value, 0 if there is none."""
+    return float(np.nanmax(np.abs(values))) if np.isfinite(values).any() else 0.0
 
 
 def _number(value: float) -> float | None:

@@ -206,7 +206,7 @@ def plot_contrasts(drawn: PlottedDesign, ax: Axes | Sequence[Axes] | None = None
     """
     contrasts = drawn.contrasts
     if not contrasts:
-        raise InputError("picture: found no contrasts, because no factor has two levels within items; draw points")
+        raise InputError("picture: found no contrasts, which need a factor with two levels; draw points")
     names = list(dict.fromkeys((one.contrast, one.levels) for one in contrasts))
     models = list(dict.fromkeys((one.model, one.minus) for one in contrasts))
     columns = len(drawn.regions)

@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import Any
 
 from syntaxlm.core.errors import listed, shortened
-from syntaxlm.evaluation.item_design import ItemCell, ItemContrast, ItemDesign
+from syntaxlm.evaluation.item_design import PLANNED, ItemCell, ItemContrast, ItemDesign
 from syntaxlm.reports.tables import RIGHT, ReportTable
 from syntaxlm.scoring.regions import combination
 from syntaxlm.scoring.surprisal import MEASURES
@@ -17,6 +17,7 @@ from syntaxlm.statistics.intervals import Interval
 _REGION_CHARACTERS = 40  # characters of a region in a table
 _SMALLEST_P = 0.001  # smaller p values are not shown
 _CELLS_NAMED = 5
+_FORMULA_CHARACTERS = 80
 
 
 def explain(design: ItemDesign) -> list[str]:
@@ -29,25 +30,51 @@ def explain(design: ItemDesign) -> list[str]:
     for how, what in (("sum", "summed over the words"), ("first", "of the first word"), ("last", "of the last word")):
         if names := [name for name in others if combination(name) == how]:
             lines.append(f"{', '.join(names)}: {what} of a region.")
-    if design.contrasts:
-        coded = "the first level" if design.coding == "treatment" else "the level before it"
-        more = (
-            f" Further levels are compared with {coded}."
-            if any(len(one) > 2 for one in design.factors.values())
-            else ""
-        )
-        averaged = ", averaged over other factors, and for interactions differences of differences"
-        several = len({one.contrast for one in design.contrasts}) > 1
-        lines.append(f"Contrasts: mean differences of levels{averaged * several}, with t tests over items.{more}")
-    if design.between and design.several:
-        lines.append(
-            f"Each item has one level of {' and '.join(design.between)}, so there are no contrasts of it within items."
-        )
+    lines += _explain_contrasts(design)
     if missing := design.cells_missing:
         lines.append(
             f"The factors are not crossed: no sentence has {listed(map(' / '.join, missing), _CELLS_NAMED)}. Contrasts"
             " that need it are omitted."
         )
+    return lines
+
+
+def _explain_contrasts(design: ItemDesign) -> list[str]:
+    """Return sentences on what the contrasts compare, and on those that are missing."""
+    lines = []
+    of_factors = {one.contrast for one in design.contrasts} - {PLANNED}
+    tests = {one.test.test for one in design.contrasts}
+    if design.contrasts:
+        coded = "the first level" if design.coding == "treatment" else "the level before it"
+        has_more = of_factors and any(len(one) > 2 for one in design.factors.values())
+        more = f" Further levels are compared with {coded}." if has_more else ""
+        averaged = ", averaged over other factors, and for interactions differences of differences"
+        lines.append(
+            f"Contrasts: mean differences of levels{averaged * (len(of_factors) > 1)}, with t tests over items.{more}"
+        )
+    if "no variation" in tests:
+        lines.append(
+            "No variation: the contrast has the same value in all items, except for rounding errors, so there is no"
+            " test."
+        )
+
+    # Factors between items.
+    if compared := [name for name in design.between if name in design.compared and "Welch" in tests]:
+        lines.append(
+            f"Each item has one level of {' and '.join(compared)}, so contrasts of it compare groups of items"
+            " (Welch's t test)."
+        )
+    if (others := [name for name in design.between if name not in design.compared]) and design.several:
+        lines.append(
+            f"Each item has one level of {' and '.join(others)}, and a level has one item only, so there are no"
+            " contrasts of it."
+        )
+    shown = {one.levels for one in design.contrasts}
+    lines += [
+        f"No item has all conditions of {shortened(formula, _FORMULA_CHARACTERS)}, so it is omitted."
+        for formula in design.formulas
+        if formula not in shown
+    ]
     return lines
 
 
@@ -114,9 +141,10 @@ def _contrasts(contrasts: Sequence[ItemContrast], shown: Mapping[str, str], titl
         ("estimate", ".2f", [test.estimate for test in tests]),
         ("95%", "", [Interval(*test[:3]).ends() for test in tests]),
         ("t", ".2f", [test.t for test in tests]),
-        ("df", ",", [test.df for test in tests]),
+        ("df", RIGHT, [_degrees(test.df) for test in tests]),
         ("p", RIGHT, [_p_value(test.p) for test in tests]),
     ]
+    columns += [("test", "", [test.test for test in tests])] if {test.test for test in tests} != {"paired"} else []
     return _table(columns, title)
 
 
@@ -134,6 +162,13 @@ def _table(columns: Iterable[tuple[str, str, list[Any]]], title: str) -> ReportT
 
 def _words(words: str) -> str:
     return "all" if words == "all" else "known"
+
+
+def _degrees(df: float) -> str:
+    """Return degrees of freedom, which are not a whole number in Welch's test."""
+    if math.isnan(df):
+        return "-"
+    return f"{df:,.0f}" if df.is_integer() else f"{df:,.2f}"
 
 
 def _p_value(p: float) -> str:

@@ -6,11 +6,10 @@ How a table of stimuli is read: see `Stimuli`.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
-from itertools import chain, combinations, zip_longest
+from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 import numpy as np
@@ -22,9 +21,10 @@ from syntaxlm.core.reading import keeps_readings
 from syntaxlm.core.settings import check_number
 from syntaxlm.data.arguments import check_names, check_table, models_by_name, names_of, suggests_parameters
 from syntaxlm.data.frequencies import Frequencies, FrequencySource
-from syntaxlm.data.stimuli import Stimuli
+from syntaxlm.data.stimuli import Stimuli, StimulusRegion
 from syntaxlm.data.tables import input_columns, names_beside
 from syntaxlm.drawing.plot import Plot
+from syntaxlm.evaluation.contrast_formulas import read_contrasts
 from syntaxlm.evaluation.item_design import CONTRASTS, ItemCell, ItemDesign
 from syntaxlm.evaluation.item_plot import (
     PictureKind,
@@ -34,11 +34,11 @@ from syntaxlm.evaluation.item_plot import (
     plot_means,
 )
 from syntaxlm.evaluation.item_tables import design_tables, explain, figures_of
+from syntaxlm.evaluation.item_warnings import unknown_words, warnings_of
 from syntaxlm.parsing.word_measures import word_measures
 from syntaxlm.reports.report import HasReport, Report
 from syntaxlm.reports.tables import Column, Columns, Row
 from syntaxlm.reports.writers import dataframe
-from syntaxlm.scoring.marks import remark_on_marks
 from syntaxlm.scoring.options import MOST_SPILLOVER, Measure, ScoreOptions
 from syntaxlm.scoring.regions import combined
 from syntaxlm.scoring.surprisal import MEASURES
@@ -59,8 +59,6 @@ if TYPE_CHECKING:
 
 Value = TypeVar("Value")
 
-_EXAMPLES = 5  # unknown words in a warning
-
 REGION_COLUMNS: Mapping[str, Column] = {
     "region": Column("integer", "number of the region in the sentence, from 1"),
     "region_name": Column("text", "name of the region's column; its number if regions are separated in the text"),
@@ -69,6 +67,11 @@ REGION_COLUMNS: Mapping[str, Column] = {
     "unknown": Column("integer", "number of its words that the vocabulary does not have"),
     "not_read": Column("integer", "number of its words of which the model reads nothing, such as a dash"),
     "surprisal": Column("number", "sum of the surprisals of its words, in bits", ".2f"),
+    "surprisal_word": Column(
+        "number", "the part of the surprisal that is not of punctuation marks; missing if only marks are read", ".2f"
+    ),
+    "surprisal_marks": Column("number", "the part of its punctuation marks; missing if nothing is read", ".2f"),
+    "tokens": Column("integer", "number of its tokens; if the model splits tokens into sub-tokens, of these"),
     "length": Column("integer", "characters of its words"),
     "log_frequency": Column("number", "mean log frequency of its words, on the Zipf scale"),
 }
@@ -84,7 +87,8 @@ class ItemsReport(HasReport):
         spillover: number of words before a region.
         critical: name of the region that the question is about; None for all.
         measures: what was measured in addition to surprisal.
-        coding: how factors with more than two levels are compared.
+        coding: how factors with more than two levels are compared; None for no contrasts of factors.
+        formulas: the weights of further contrasts of conditions, by formula.
     """
 
     stimuli: Stimuli
@@ -93,7 +97,8 @@ class ItemsReport(HasReport):
     spillover: int = 0
     critical: str | None = None
     measures: tuple[Measure, ...] = ()
-    coding: Coding = "treatment"
+    coding: Coding | None = "treatment"
+    formulas: Mapping[str, Numbers] = field(default_factory=dict)
 
     def report(self, table: ItemTable = "regions") -> Report:
         """Return the means and contrasts.
@@ -111,7 +116,9 @@ class ItemsReport(HasReport):
             "models": list(self.scores), "items": items, "conditions": list(self.design.conditions),
             "factors": self.design.factors,
             **figures_of(self.design),
-            "unknown_words": {model: self._unknown(model) for model in self.scores},
+            "unknown_words": {
+                model: unknown_words(self.stimuli, scores, self.critical) for model, scores in self.scores.items()
+            },
         }  # fmt: skip
         tables = design_tables(self.design, self.labels, self.stimuli.label)
         explanation = explain(self.design)
@@ -168,28 +175,21 @@ class ItemsReport(HasReport):
         properties = word_properties(words, self.frequencies)
         rows: list[Row] = []
         for model, scores in self.scores.items():
-            values = {"surprisal": np.nan_to_num(scores.surprisal), **properties}
-            shifted = with_previous(values | {"surprisal": scores.surprisal}, words, self.spillover)
-            previous = {name: column for name, column in shifted.items() if name not in values}
-            unknown = scores.is_read & ~scores.known
+            shifted = with_previous({"surprisal": scores.surprisal, **properties}, words, self.spillover)
+            previous = {name: column for name, column in shifted.items() if name not in ("surprisal", *properties)}
             for regions in self.stimuli.regions:
-                for number, (name, text, first, end, row) in enumerate(regions, 1):
-                    region: dict[str, Any] = {
-                        "model": model, "region": number, "region_name": name, "region_text": text,
-                        "words": end - first,
-                        "unknown": int(unknown[first:end].sum()), "not_read": int((~scores.is_read[first:end]).sum()),
-                        "surprisal": round(float(values["surprisal"][first:end].sum()), 6),
-                        "length": int(values["length"][first:end].sum()),
-                    }  # fmt: skip
-                    of_words = {name: column[first] if first < end else np.nan for name, column in previous.items()}
-                    if self.frequencies is not None:
-                        mean = values["log_frequency"][first:end].mean() if first < end else np.nan
-                        of_words = {"log_frequency": mean} | of_words
-                    for name, of_measure in scores.measures.items():
-                        of_words[name] = combined(name, of_measure[first:end])
-                    region |= {name: _number(value, name) for name, value in of_words.items()}
-                    others = zip(names, words.table.values[row], strict=True)
-                    rows.append(region | dict(others))
+                for number, region in enumerate(regions, 1):
+                    row = {"model": model, "region": number, **_region_values(region, scores, properties)}
+                    row |= {
+                        name: _number(combined(name, of_measure[region.first : region.end]), name)
+                        for name, of_measure in scores.measures.items()
+                    }
+                    row |= {
+                        name: _number(column[region.first], name) if region.text else None
+                        for name, column in previous.items()
+                    }
+                    others = zip(names, words.table.values[region.row], strict=True)
+                    rows.append(row | dict(others))
         return rows
 
     @cached_property
@@ -240,7 +240,7 @@ class ItemsReport(HasReport):
             has_unknown = [float(is_unknown[start:end].any()) for start, end in zip(starts, ends, strict=True)]
             unknown[model] = cell_means(has_unknown) > 0
         excluding = frozenset(self.labels if self.critical is None else [self.critical])
-        return ItemDesign(values, unknown, axes[0], conditions, stimuli.factors, excluding, self.coding)
+        return ItemDesign(values, unknown, axes[0], conditions, stimuli.factors, excluding, self.coding, self.formulas)
 
     @property
     def sizes(self) -> dict[str, dict[str, int]]:
@@ -267,100 +267,12 @@ class ItemsReport(HasReport):
                 found[cell.region][cell.condition] = value
         return found
 
-    def _unknown(self, model: str) -> dict[str, list[str]]:
-        """Return the unknown words of each item up to the end of the critical region, or in all regions."""
-        scores, found = self.scores[model], dict[str, list[str]]()
-        is_unknown = scores.is_read & ~scores.known
-        for item, regions in zip(self.stimuli.items, self.stimuli.regions, strict=True):
-            ends = [region.end for region in regions if self.critical in (None, region.name)]
-            places = range(regions[0].first, ends[-1] if ends else regions[0].first)
-            if unknown := [self.stimuli.words.words[place] for place in places if is_unknown[place]]:
-                found.setdefault(item, []).extend(unknown)
-        return {item: list(dict.fromkeys(words)) for item, words in found.items()}
-
     @property
     def warnings(self) -> list[str]:
-        """Lines on regions and conditions that sentences lack, on unknown words and sentences read alike of each model,
-        and on models of which only some read punctuation marks.
+        """Lines on regions and conditions that sentences lack, on unknown words, on sentences read alike, and on marks
+        that only some models read.
         """
-        items = len(dict.fromkeys(self.stimuli.items))
-        lines = self._uneven()
-        for model in self.scores:
-            if unknown := self._unknown(model):
-                place = "" if self.critical is None else f" in region {self.critical} or before it"
-                examples = [f"item {item}: {', '.join(words)}" for item, words in list(unknown.items())[:_EXAMPLES]]
-                more = "; ..." if len(unknown) > _EXAMPLES else ""
-                lines.append(
-                    f"{model}: unknown words{place} in {len(unknown):,} of {items:,} items"
-                    f" ({len(unknown) / items:.0%}): {'; '.join(examples)}{more}. The surprisal of an unknown word is"
-                    " not informative, and that of later words depends on it"
-                )
-            if alike := self._alike(model):
-                lines.append(
-                    f"{model}: cannot distinguish sentences of {len(alike):,} of {items:,} items, which differ only in"
-                    f" what it does not read or know, such as {self._differing(alike[0], model)} in item {alike[0]}"
-                )
-        return lines + remark_on_marks({model: scores.bits_of_marks for model, scores in self.scores.items()})
-
-    def _uneven(self) -> list[str]:
-        """Return lines on sentences with fewer regions or without a region, and on items without a condition."""
-        lines, numbers = [], list(map(len, self.stimuli.regions))
-        are_numbered = all(
-            region.name == str(place) for one in self.stimuli.regions for place, region in enumerate(one, 1)
-        )
-        if len(set(numbers)) > 1 and are_numbered and not self.stimuli.are_words:
-            fewest, most = (self.stimuli.regions[numbers.index(extreme(numbers))] for extreme in (min, max))
-            place = self.stimuli.words.table.place
-            lines.append(
-                f"sentences have different numbers of regions: {len(fewest)} in {place(fewest[0].row)}, {len(most)} in"
-                f" {place(most[0].row)}. Regions with the same number are compared"
-            )
-        empty = [
-            item
-            for item, regions in zip(self.stimuli.items, self.stimuli.regions, strict=True)
-            if any(region.name == self.critical and not region.text for region in regions)
-        ]
-        if empty:
-            lines.append(
-                f"region {self.critical} has no words in item {', '.join(empty[:_EXAMPLES])}; not in the means"
-            )
-        conditions = dict.fromkeys(self.stimuli.conditions)
-        pairs = Counter(zip(self.stimuli.items, self.stimuli.conditions, strict=True))
-        repeated = [f"item {item}, condition {one}" for (item, one), count in pairs.items() if count > 1]
-        if repeated:
-            lines.append(f"several sentences are averaged: {'; '.join(repeated[:_EXAMPLES])}")
-        for one in conditions:
-            lacking = [item for item in dict.fromkeys(self.stimuli.items) if (item, one) not in pairs]
-            if lacking:
-                shown = ", ".join(lacking[:_EXAMPLES]) + (", ..." if len(lacking) > _EXAMPLES else "")
-                lines.append(
-                    f"condition {self.stimuli.label(one)}: missing in {len(lacking):,} items ({shown}), which are in"
-                    " neither the differences nor the contrasts"
-                )
-        return lines
-
-    def _alike(self, model: str) -> list[str]:
-        """Return the items with several sentences that differ as written, but not as the model reads them."""
-        words, tokens = self.stimuli.words, self.scores[model].tokens
-        found: dict[tuple[str, str], set[str]] = {}
-        for item, (first, end) in zip(self.stimuli.items, words.spans(words.sentences), strict=True):
-            read = " ".join(filter(None, tokens[first:end]))
-            found.setdefault((item, read), set()).add(" ".join(words.words[first:end]))
-        return list(dict.fromkeys(item for (item, _), written in found.items() if len(written) > 1))
-
-    def _differing(self, item: str, model: str) -> str:
-        """Return the first two different words of an item's sentences that a model reads in the same way."""
-        words, tokens = self.stimuli.words, self.scores[model].tokens
-        sentences = [
-            (" ".join(filter(None, tokens[first:end])), words.words[first:end])
-            for own, (first, end) in zip(self.stimuli.items, words.spans(words.sentences), strict=True)
-            if own == item
-        ]
-        for (read, one), (other_read, other) in combinations(sentences, 2):
-            if read == other_read and one != other:
-                pairs = zip_longest(one, other, fillvalue="")
-                return next(f"{first!r} and {second!r}" for first, second in pairs if first != second)
-        raise AssertionError("no two sentences of the item are read in the same way")
+        return warnings_of(self.stimuli, self.scores, self.critical)
 
     def plot(
         self,
@@ -409,8 +321,8 @@ def evaluate_items(
     region_rows: str | None = None,
     critical: str | None = None,
     baseline: str | None = None,
-    contrast: Coding = "treatment",
-    measures: Sequence[Measure] = (),
+    contrast: str | Sequence[str] = (),
+    measures: Measure | Sequence[Measure] = (),
     frequencies: FrequencySource | None = None,
     spillover: int = 0,
     punctuation: Punctuation = "auto",
@@ -432,8 +344,9 @@ def evaluate_items(
         critical: the region that the question is about, see `StimulusRegion`: unknown words in it or before it are
             reported, and means without their items; None: all regions.
         baseline: the condition with which others are compared, such as "sg / sg"; None: the first one.
-        contrast: how a factor with more than two levels is compared: each other level with the first one ("treatment"),
-            or with the level before it ("successive").
+        contrast: how a factor with more than two levels is compared: each other level with the first one ("treatment",
+            the default), or with the level before it ("successive"). Or the contrasts themselves, one or several, as
+            formulas of conditions: "(pl / sg - sg / sg) - (pl / pl - sg / pl)".
         measures: what is measured in addition to surprisal, see `LanguageModel.surprisal`.
         frequencies: see `syntaxlm.Frequencies.read`; None: no log frequency.
         spillover: number of words before each region whose values are columns.
@@ -466,16 +379,41 @@ def evaluate_items(
         names = listed(stimuli.region_names)
         raise InputError(f"critical: found {critical!r}; expected the name of a region, a string: {names}")
     counts = None if frequencies is None else Frequencies.read(frequencies)
-    if contrast not in get_args(Coding):
-        raise InputError(f"contrast: found {contrast!r}; expected one of {', '.join(get_args(Coding))}")
+    chosen = names_of(contrast, "contrast")
+    coding, formulas = read_contrasts(chosen, list(stimuli.levels_by_condition))
     options = ScoreOptions(measures=measures, punctuation=style.punctuation, contractions=style.contractions)
     scores = {name: score_words(bundle, stimuli.words, options, name, _rows_of) for name, bundle in named.items()}
-    return ItemsReport(stimuli, scores, counts, spillover, critical, tuple(options.measures), contrast)
+    return ItemsReport(stimuli, scores, counts, spillover, critical, tuple(options.measures), coding, formulas)
 
 
 def _rows_of(bundle: ModelBundle, options: ScoreOptions) -> LineScorer:
     """Return a function that scores lines, also with measures of trees."""
     return partial(word_measures, bundle, options=options)
+
+
+def _region_values(region: StimulusRegion, scores: WordScores, properties: Mapping[str, Numbers]) -> dict[str, Any]:
+    """Return the columns of a region that are of its own words, without further measures.
+
+    Args:
+        properties: of all words, see `word_properties`.
+    """
+    words = slice(region.first, region.end)
+    is_read = scores.is_read[words]
+    row = {
+        "region_name": region.name,
+        "region_text": region.text,
+        "words": region.end - region.first,
+        "unknown": int((is_read & ~scores.known[words]).sum()),
+        "not_read": int((~is_read).sum()),
+        "surprisal": round(float(np.nansum(scores.surprisal[words])), 6),
+    }
+    for name in ("surprisal_word", "surprisal_marks"):
+        row[name] = _number(combined(name, getattr(scores, name)[words]), name)
+    row |= {"tokens": int(scores.token_counts[words].sum()), "length": int(properties["length"][words].sum())}
+    if "log_frequency" in properties:
+        frequencies = properties["log_frequency"][words]
+        row["log_frequency"] = _number(frequencies.mean(), "log_frequency") if region.text else None
+    return row
 
 
 def _number(value: float, name: str) -> float | None:

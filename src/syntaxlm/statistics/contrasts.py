@@ -1,12 +1,13 @@
-"""Contrasts of factorial designs: main effects and interactions, each tested over items by a one-sample t test.
+"""Contrasts of factorial designs: main effects and interactions, each tested over items by a t test.
 
 A contrast is a weighted sum of the cells of a design. The weights of a main effect compare two levels of a factor,
 averaged over the other factors. Those of an interaction are differences of differences: in a 2 x 2 design,
 (b2 - b1 at a2) minus (b2 - b1 at a1). The estimates are the coefficients of a linear model of the cells whose factors
 are coded -0.5 and 0.5.
 
-Each item has a value of the contrast, so the test does not depend on how much items differ in general, nor on how much
-their main effects differ. Its error has n - 1 degrees of freedom for n items.
+Each item has a value of a contrast within items, so the test does not depend on how much items differ in general, nor
+on how much their main effects differ. It is a one-sample test, whose error has n - 1 degrees of freedom for n items. If
+each item has only one level of a factor, the contrast compares groups of items by Welch's test.
 """
 
 from __future__ import annotations
@@ -16,16 +17,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from itertools import combinations, product
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from syntaxlm.core.arrays import Numbers
 from syntaxlm.core.declarations import Coding
-from syntaxlm.statistics.intervals import mean_interval, t_p_value
+from syntaxlm.statistics.intervals import t_p_value, t_quantile
 
 TIMES = " x "  # between the factors of an interaction
-ROUNDING = 1e-6  # smaller standard deviations over items are rounding errors
+# Models compute in single precision: the surprisal of a word under `en` differs by up to 4e-7 of its value between two
+# batches, and a region has several words. A smaller standard deviation is one of rounding errors.
+ROUNDING = 1e-5  # share of the largest value
+Test = Literal["paired", "Welch", "no variation", "too few items"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,32 +37,42 @@ class Contrast:
     """Weights of the cells of a design.
 
     Attributes:
-        name: the factors that it compares, such as "head x attractor".
+        factors: the names of the factors that it compares.
         levels: the levels that it compares, such as "(pl - sg) x (pl - sg)".
         weights: one per cell, (L1, L2, ...) for factors with L1, L2, ... levels.
     """
 
-    name: str
+    factors: tuple[str, ...]
     levels: str
     weights: Numbers
+
+    @property
+    def name(self) -> str:
+        """Its factors in one text, such as "head x attractor"."""
+        return TIMES.join(self.factors)
 
 
 class TTest(NamedTuple):
     """The mean of values with its 95% interval, and a two-sided t test of whether it is 0.
 
     Attributes:
-        t: NaN, like p, for fewer than two values, and for values that do not vary.
-        df: degrees of freedom.
+        estimate: the mean; for several groups, the sum of their means.
+        low: lower end of the interval; equal to the estimate if the values do not vary.
+        high: upper end of the interval, likewise.
+        t: NaN, like df and p, if there is no test.
+        df: degrees of freedom, the number of values minus 1; for several groups, by Welch and Satterthwaite.
         n: number of values.
+        test: which test it is, or why there is none.
     """
 
     estimate: float
     low: float
     high: float
     t: float
-    df: int
+    df: float
     p: float
     n: int
+    test: Test
 
 
 def factorial_contrasts(factors: Mapping[str, Sequence[str]], coding: Coding = "treatment") -> list[Contrast]:
@@ -78,7 +92,7 @@ def factorial_contrasts(factors: Mapping[str, Sequence[str]], coding: Coding = "
                 weights = [_weights(len(factors[name]), of_factor.get(name)) for name in factors]
                 named = [f"{factors[name][high]} - {factors[name][low]}" for name, (low, high) in of_factor.items()]
                 levels = named[0] if size == 1 else TIMES.join(f"({each})" for each in named)
-                found.append(Contrast(TIMES.join(compared), levels, reduce(np.multiply.outer, weights)))
+                found.append(Contrast(compared, levels, reduce(np.multiply.outer, weights)))
     return found
 
 
@@ -97,27 +111,44 @@ def _weights(count: int, compared: tuple[int, int] | None) -> Numbers:
 
 
 def contrast_values(cells: Numbers, weights: Numbers) -> Numbers:
-    """Return the value of a contrast for each item, NaN for an item that lacks one of its cells.
+    """Return the value of a contrast for each item, NaN for an item that lacks one of its cells, or needs none.
 
     Args:
         cells: (C, I), the value of each cell and item, NaN where there is none.
-        weights: (C,).
+        weights: (C,), or (C, I) if items need different cells; 0 for a cell that is not needed.
     """
-    used = weights != 0
-    values: Numbers = weights[used] @ cells[used]
-    return values
+    weights = np.broadcast_to(weights.reshape(len(cells), -1), cells.shape)
+    is_needed = weights != 0
+    sums = np.where(is_needed, weights * cells, 0.0).sum(0)
+    return np.where(is_needed.any(0), sums, np.nan)
 
 
-def t_test(values: Numbers) -> TTest:
-    """Return the mean of values, its t interval and its t test.
+def t_test(*groups: Numbers, largest: float = 0.0) -> TTest:
+    """Return the mean of values, its t interval and its t test, or those of the sum of the means of several groups.
+
+    The test of several groups does not assume equal variances (Welch 1947, "The generalization of 'Student's' problem
+    when several different population variances are involved"). To compare two groups, negate the values of one.
 
     Args:
-        values: (n,), at least one.
+        groups: (n,) each, at least one value.
+        largest: the largest absolute value from which the values were computed. Values whose standard deviation is
+            less than `ROUNDING` of it do not vary.
     """
-    count = len(values)
-    interval = mean_interval(values)
-    spread = float(np.std(values, ddof=1)) if count > 1 else math.nan
-    if not spread > ROUNDING:
-        return TTest(*interval, math.nan, count - 1, math.nan, count)
-    t = interval.value / (spread / math.sqrt(count))
-    return TTest(*interval, t, count - 1, t_p_value(t, count - 1), count)
+    count = sum(map(len, groups))
+    estimate = math.fsum(float(values.mean()) for values in groups)
+    if min(map(len, groups)) < 2:
+        return TTest(estimate, *[math.nan] * 5, count, "too few items")
+
+    spreads = [float(values.std(ddof=1)) for values in groups]
+    largest = max(largest, *(float(np.abs(values).max()) for values in groups))
+    if max(spreads) <= ROUNDING * largest:
+        return TTest(estimate, estimate, estimate, *[math.nan] * 3, count, "no variation")
+
+    variances = [spread**2 / len(values) for spread, values in zip(spreads, groups, strict=True)]
+    of_groups = [variance**2 / (len(values) - 1) for variance, values in zip(variances, groups, strict=True)]
+    error = math.sqrt(sum(variances))
+    df = count - 1.0 if len(groups) == 1 else sum(variances) ** 2 / sum(of_groups)
+    reach = t_quantile(df) * error
+    p = t_p_value(estimate / error, df)
+    test: Test = "paired" if len(groups) == 1 else "Welch"
+    return TTest(estimate, estimate - reach, estimate + reach, estimate / error, df, p, count, test)

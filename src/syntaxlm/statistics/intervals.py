@@ -82,47 +82,44 @@ def intervals_within_units(values: Numbers) -> list[Interval]:
 
 
 @lru_cache(maxsize=2**12)
-def t_quantile(degrees: int, confidence: float = CONFIDENCE) -> float:
+def t_quantile(degrees: float, confidence: float = CONFIDENCE) -> float:
     """Return the t for which a value of Student's t distribution is between -t and t with a probability.
-
-    The probability is a finite sum of powers of cos(angle), where t = sqrt(degrees) * tan(angle): Abramowitz and
-    Stegun 1964, 26.7.3 and 26.7.4. It grows with the angle, which is found by bisection.
 
     Args:
         degrees: degrees of freedom, at least 1
         confidence: the probability, above 0 and below 1
     """
-    odd = degrees % 2
-    factors = np.arange(1 + odd, degrees - 1, 2) / np.arange(2 + odd, degrees, 2)
     low, high = 0.0, math.pi / 2
     for _ in range(60):
         angle = (low + high) / 2
-        cosine = math.cos(angle)
-        powers = 1 + float(np.cumprod(factors * cosine**2).sum())
-        probability = math.sin(angle) * powers
-        if odd:
-            probability = 2 / math.pi * (angle + probability * cosine * (degrees > 1))
-        low, high = (angle, high) if probability < confidence else (low, angle)
-    return math.sqrt(degrees) * math.tan(low)
+        low, high = (angle, high) if _tail(angle, degrees) < 1 - confidence else (low, angle)
+    return math.sqrt(degrees) / math.tan(high)
 
 
-def t_p_value(t: float, degrees: int) -> float:
+def t_p_value(t: float, degrees: float) -> float:
     """Return the probability of a value at least as far from 0 as t under Student's t distribution.
-
-    With t = sqrt(degrees) / tan(angle), it is proportional to the integral of sin(x)^(degrees - 1) from 0 to the angle,
-    which is computed by Gauss's quadrature over the part that is not negligible, so small values are exact, too.
 
     Args:
         t: a finite number.
-        degrees: degrees of freedom, at least 1.
+        degrees: degrees of freedom, at least 1; those of Welch's test are not whole numbers.
     """
-    angle = math.atan2(math.sqrt(degrees), abs(t))
-    begin = max(0.0, angle - 40 / math.sqrt(degrees))  # 40 standard deviations at t = 0
+    return min(1.0, _tail(math.atan2(math.sqrt(degrees), abs(t)), degrees))
+
+
+def _tail(angle: float, degrees: float) -> float:
+    """Return the probability of a value at least as far from 0 as sqrt(degrees) / tan(angle).
+
+    It is proportional to the integral of sin(x)^(degrees - 1) from 0 to the angle, which is computed by Gauss's
+    quadrature over the part that is not negligible, so small values are exact, too. With x = y^4, the function is
+    smooth at 0 also if the degrees are not a whole number.
+    """
+    begin = max(0.0, angle - 40 / math.sqrt(degrees)) ** 0.25  # 40 standard deviations at t = 0
+    end = angle**0.25
     nodes, weights = _quadrature()
-    places = begin + (angle - begin) * (nodes + 1) / 2
-    integral = (angle - begin) / 2 * float(weights @ np.sin(places) ** (degrees - 1))
+    places = begin + (end - begin) * (nodes + 1) / 2
+    integral = (end - begin) / 2 * float(weights @ (np.sin(places**4) ** (degrees - 1) * 4 * places**3))
     factor = math.exp(math.lgamma((degrees + 1) / 2) - math.lgamma(degrees / 2))
-    return min(1.0, 2 / math.sqrt(math.pi) * factor * integral)
+    return 2 / math.sqrt(math.pi) * factor * integral
 
 
 @lru_cache(maxsize=1)
