@@ -83,6 +83,49 @@ def test_each_form_is_recognised_and_counted(found, name, content, forms, counts
     assert all(one.commands for one in inspections)
 
 
+def by_region(factors: dict[str, list[str]], region: str, text: str) -> str:
+    """Two items with three rows for each sentence, and a column of times."""
+    regions = ["the cat", "sees", "a dog ."]
+    levels = [" ".join(one) for one in zip(*factors.values(), strict=True)]
+    rows = [
+        "\t".join([str(item), *condition.split(), str(number), words, str(300 + number)])
+        for item in (1, 2) for condition in levels for number, words in enumerate(regions, 1)
+    ]  # fmt: skip
+    return "\n".join(["\t".join(["item", *factors, region, text, "rt"]), *rows]) + "\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "forms", "command"),
+    [
+        (
+            by_region({"condition": ["a", "b"]}, "region", "text"),
+            ["stimuli, a row for each region, named in the column region"],
+            "syntaxlm items MODEL {} --region-rows region --column text",
+        ),
+        (
+            by_region({"head": ["sg", "sg", "pl", "pl"], "attractor": ["sg", "pl", "sg", "pl"]}, "zone", "word"),
+            ["displayed words, one per row", "stimuli, a row for each region, named in the column zone"],
+            "syntaxlm items MODEL {} --region-rows zone --column word --condition head --condition attractor",
+        ),
+        (
+            by_region({"condition": ["a", "b", "a", "b"]}, "region", "text"),  # of two participants
+            ["table, separated by tabs"],
+            "syntaxlm items MODEL {} --region-rows region --column text",
+        ),
+        (
+            by_region({"kind": ["x"]}, "region", "sentence"),
+            ["table, separated by tabs"],
+            "syntaxlm items MODEL {} --region-rows region --column sentence --condition NAME",
+        ),
+    ],
+)
+def test_a_table_with_a_row_per_region_has_the_command_that_reads_it(found, tmp_path, content, forms, command):
+    inspections = found(content, "long.tsv")
+    assert not any(one.problem for one in inspections)
+    assert [one.report.form for one in inspections] == forms
+    assert command.format(tmp_path / "long.tsv") in inspections[-1].commands
+
+
 @pytest.mark.parametrize(
     ("name", "content", "problem"),
     [

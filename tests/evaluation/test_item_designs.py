@@ -248,19 +248,23 @@ def test_measures_of_regions_follow_from_those_of_words(model, measure, of, writ
 
 
 def by_region(rows) -> list[dict[str, str]]:
-    """A row for each region that has words."""
+    """A row for each region, in the order of reading."""
     names = ("item", *FACTORS)
     return [
         {**{name: row[name] for name in names}, "place": region, "text": row[region], "time": str(number)}
-        for number, row in enumerate(rows) for region in REGIONS if row[region]
+        for number, row in enumerate(rows) for region in REGIONS
     ]  # fmt: skip
 
 
 def test_a_table_with_a_row_per_region_is_read_like_one_with_a_row_per_sentence(write):
     rows = crossed()
-    rows[0]["verb"] = ""  # the first sentence lacks a region, whose place others know
+    for row in rows[::4]:
+        row["verb"] = ""  # the first condition lacks a region, whose place others know
+    rows[1]["start"] = "the"
+    rows[1]["end"] = ""  # a region without words, which has a row
+    with_rows = [row for row in by_region(rows) if row["text"] or row["place"] == "end"]
     long = evaluate_items(
-        fresh("lstm"), write(by_region(rows)), "text", condition=FACTORS, region_rows="place", critical="verb"
+        fresh("lstm"), write(with_rows), "text", condition=FACTORS, region_rows="place", critical="verb"
     )
     wide = report_of(write(rows, "wide.csv"))
     assert long.means == wide.means
@@ -268,6 +272,18 @@ def test_a_table_with_a_row_per_region_is_read_like_one_with_a_row_per_sentence(
     first, second, *_ = long.rows()
     assert (first["region_name"], first["input_text" if "input_text" in first else "text"]) == ("start", "the cat")
     assert (second["region_name"], second["time"]) == ("end", "0")
+
+
+def test_a_sentence_of_numbered_words_may_be_shorter_than_others(write):
+    sentences = {("1", "a"): "the cat sees", ("1", "b"): "a cat", ("2", "a"): "the dog", ("2", "b"): "a old dog"}
+    rows = [
+        {"item": item, "condition": condition, "number": number, "text": word}
+        for (item, condition), text in sentences.items() for number, word in enumerate(text.split(), 1)
+    ]  # fmt: skip
+    report = evaluate_items(fresh("lstm"), write(rows), "text", region_rows="number")
+    assert [len(regions) for regions in report.stimuli.regions] == [3, 2, 2, 3]
+    with pytest.raises(InputError, match="line 2: found no row of region 2 in item 1, condition a, but in item 2"):
+        evaluate_items(fresh("lstm"), write([*rows[:1], *rows[2:]]), "text", region_rows="number")
 
 
 @pytest.mark.parametrize(
@@ -279,6 +295,11 @@ def test_a_table_with_a_row_per_region_is_read_like_one_with_a_row_per_sentence(
             "found region verb after region start, but before it in .* line 3",
         ),
         (lambda rows: rows[::3], "found one row for each of 12 sentences"),
+        (
+            lambda rows: [*rows[:13], *rows[14:]],
+            "line 14: found no row of region verb in item 1, condition sg / sg, but in item 0 of this condition, line"
+            " 3; expected a row for each region of a sentence. Add the row; .* with an empty text",
+        ),
         (
             lambda rows: [{**row, "place": {"start": "2", "verb": "10", "end": "3"}[row["place"]]} for row in rows],
             "line 4: found region 3 after region 10 in column place; expected the order of reading",

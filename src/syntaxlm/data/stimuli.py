@@ -292,7 +292,7 @@ def _of_rows(
     """
     names = _names(table, region_rows, "--region-rows")
     written = regions_of_rows(table, region_rows, names, table.column(column, "--column"), items, conditions)
-    for row, name in without_rows(written):
+    for row, name in without_rows(table, written, items, conditions):
         remarks.add("sentences without a row of a region", table.row_numbers[row], name)
     return written
 

@@ -7,9 +7,10 @@ ways: a table of words and counts is also a frequency list.
 from __future__ import annotations
 
 import json
+import shlex
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, islice
@@ -25,6 +26,7 @@ from syntaxlm.data.displayed_words import displayed_words
 from syntaxlm.data.frequencies import Frequencies, is_frequency_list
 from syntaxlm.data.input_table import InputTable
 from syntaxlm.data.pairs import read_pairs
+from syntaxlm.data.region_rows import RegionColumns, find_region_columns
 from syntaxlm.data.stimuli import Stimuli
 from syntaxlm.data.suites import read_suites
 from syntaxlm.data.tables import open_table, refuse_table
@@ -213,8 +215,9 @@ def _readers(file: str | Path) -> Iterable[_Reader]:
         yield _TREEBANK
     else:
         is_a_table = _is_table(file)
-        if is_a_table and not (is_list and _table_reader(file) == _TABLE):
-            yield _table_reader(file)
+        if is_a_table:
+            readers = list(_table_readers(file))
+            yield from readers if not (is_list and readers == [_TABLE]) else ()
         if is_list:
             yield _FREQUENCIES
         if not (is_list or is_a_table):
@@ -239,18 +242,36 @@ def _is_table(file: str | Path) -> bool:
     return content_suffix(file) in _TABLE_SUFFIXES
 
 
-def _table_reader(file: str | Path) -> _Reader:
-    """Return the reader of a table, by the usual names of its columns."""
+def _table_readers(file: str | Path) -> Iterator[_Reader]:
+    """Yield the readers of a table, by the usual names of its columns."""
     names = set(open_table(file).names)
     if {"sentence_good", "sentence_bad"} <= names:
-        return _PAIRS
-    if {"item", "condition", "sentence"} <= names:
-        return Stimuli.read, ("syntaxlm items MODEL {}",)
+        yield _PAIRS
+        return
+    by_region = find_region_columns(InputTable.unannounced(file))
+    if {"item", "condition", "sentence"} <= names and by_region is None:
+        yield Stimuli.read, ("syntaxlm items MODEL {}",)
+        return
     if "word" in names:
         group = next((name for name in _GROUPS if name in names), None)
         option = f" --group {group}" if group else ""
-        return partial(_read_words, group), (f"syntaxlm score MODEL --words {{}}{option}",)
-    return _TABLE
+        yield partial(_read_words, group), (f"syntaxlm score MODEL --words {{}}{option}",)
+
+    # A row for each region, and other tables.
+    command = "" if by_region is None else f"syntaxlm items MODEL {{}} {_escaped(by_region.options)}"
+    if by_region is not None and by_region.is_one_list:
+        yield partial(_read_region_rows, by_region), (command,)
+    elif "word" not in names:
+        yield _TABLE if by_region is None else (_TABLE[0], (command, *_TABLE[1][1:]))
+
+
+def _escaped(words: Sequence[str]) -> str:
+    """Return words as a shell reads them, for `str.format`."""
+    return shlex.join(words).replace("{", "{{").replace("}", "}}")
+
+
+def _read_region_rows(columns: RegionColumns, file: str | Path) -> None:
+    Stimuli.read(file, columns.text, item=columns.item, condition=columns.factors, region_rows=columns.region)
 
 
 def _read_words(group: str | None, file: str | Path) -> None:
