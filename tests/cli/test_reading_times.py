@@ -64,12 +64,12 @@ def test_json_has_the_figures_and_options_reach_the_evaluation(run, trained, exp
     code, out, _ = run(
         "evaluate", "reading-times", trained.lstm, *experiment, "--json", "-o", path, "--log-times", "--spillover", 2,
         "--smooth", 4,
-        "--unknown", "keep", "--keep-last", "--predictor", "code", "--seed", 3, "--context", "reset", "--min-time", 301,
+        "--unknown", "keep", "--keep-last", "--predictor", "sentence", "--seed", 3, "--context", "reset", "--min-time", 301,
     )  # fmt: skip
     assert (code, out) == (0, "")
     figures = json.loads(path.read_text())
     assert figures["settings"] == {
-        "log": True, "spillover": 2, "smooth": 4, "unknown": "keep", "keep_last": True, "predictors": ["code"],
+        "log": True, "spillover": 2, "smooth": 4, "unknown": "keep", "keep_last": True, "predictors": ["sentence"],
         "folds": 10, "fold_unit": "sentence", "seed": 3, "measures": ["surprisal"],
     }  # fmt: skip
     assert figures["times"]["out_of_range"] > 0

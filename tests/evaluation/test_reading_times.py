@@ -18,13 +18,22 @@ from syntaxlm.data.displayed_words import displayed_words, join_times
 from syntaxlm.data.frequencies import Frequencies
 from syntaxlm.data.input_table import InputTable
 from syntaxlm.drawing.files import check_picture
-from syntaxlm.evaluation.reading_times import RegressionSettings, binned_means, evaluate_reading_times, smooth_terms
+from syntaxlm.evaluation.options import RegressionSettings
+from syntaxlm.evaluation.reading_times import evaluate_reading_times
+from syntaxlm.evaluation.time_regressions import binned_means, smooth_terms
 from syntaxlm.reports.writers import format_rows
 from syntaxlm.scoring.options import ScoreOptions
 from syntaxlm.scoring.surprisal import surprisals
 from syntaxlm.scoring.word_table import score_words, word_table
 from syntaxlm.statistics.intervals import mean_interval, t_quantile
-from syntaxlm.statistics.regression import assigned_folds, fit, held_out_log_likelihood, independent, spline_terms
+from syntaxlm.statistics.regression import (
+    assigned_folds,
+    dependences,
+    fit,
+    held_out_log_likelihood,
+    independent,
+    spline_terms,
+)
 from syntaxlm.text.vocabulary import Vocabulary
 from tests.fresh_models import STREAM, fresh
 from tests.shared_data import DATA
@@ -273,6 +282,16 @@ def test_constant_and_collinear_predictors_are_left_out():
     assert (list(kept), left_out) == (["intercept", "x", "square"], ("one", "twice"))
 
 
+def test_dependent_predictors_are_those_that_do_not_add_to_the_rank(generator):
+    x, y, z = generator.normal(8, 3, (3, 50))
+    predictors = {"x": x, "y": 1e6 * y, "sum": x - 2 * y + 3, "z": z, "one": np.ones(50), "again": z}
+    kept, left_out = independent(predictors)
+    scaled = np.column_stack([values / np.linalg.norm(values) for values in predictors.values()])
+    assert np.linalg.matrix_rank(scaled) == len(kept) == 4  # with the intercept
+    assert dependences(predictors) == {"sum": ["x", "y"], "one": [], "again": ["z"]}
+    assert list(dependences(predictors)) == list(left_out)
+
+
 def test_bins_have_equal_numbers_of_words_and_their_means():
     x = np.arange(100.0)[::-1]
     bins = list(binned_means(x, 3 * x, 4))
@@ -510,6 +529,35 @@ def test_several_measures_are_in_one_regression_with_what_each_adds(experiment):
     assert model.gains["surprisal"].low > 0.1
     assert abs(model.gains["entropy"].value) < 0.05
     assert model.scores.measures["entropy"].shape == (1800,)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (
+            {"measures": ["surprisal_word", "surprisal_marks", "surprisal"]},
+            r"measures=\['surprisal'\]: in the analysed words, surprisal of kn is a linear combination of"
+            " surprisal_word, surprisal_marks; expected values that add to the others. Omit one of them",
+        ),
+        (
+            {"predictors": ["place", "twice"]},
+            r"predictors=\['twice'\].: in the analysed words, twice is a linear combination of word_in_group, place;",
+        ),
+        ({"predictors": "same"}, "in the analysed words, same is 3 everywhere; expected values that differ. Omit it"),
+    ],
+)
+def test_measures_and_columns_that_others_determine_are_refused_by_name(settings, message, experiment):
+    models, words, times = experiment
+    place = np.arange(1800.0) ** 0.5
+    words = words.assign(place=place, twice=2 * words["zone"] - place, same=3)
+    with pytest.raises(InputError, match=message):
+        evaluate((models, words, times), models={"kn": models["kn"]}, **settings)
+
+
+def test_a_predictor_that_is_chosen_twice_is_refused():
+    for name in ("measures", "predictors"):
+        with pytest.raises(InputError, match=f"{name}: found 'surprisal' twice; expected each predictor once"):
+            RegressionSettings(**{name: ["surprisal", "surprisal"]})
 
 
 def test_the_training_text_of_en_gives_frequencies():

@@ -289,70 +289,109 @@ def join_times(
             more than MOST_UNMATCHED of the rows match no word, and for a time that is negative or, with `log`, 0.
     """
     source = words.table if times is None else times
-    remarks = Remarks()
-    read = source.numbers(column, "--time-column", remarks)
-    is_time = ~np.isnan(read)
-    inside = is_time & ~(read < (-np.inf if minimum is None else minimum))
-    inside &= ~(read > (np.inf if maximum is None else maximum))
-    least = option_name("--min-time", 1)
-    for row in np.flatnonzero(inside & (read == 0)).tolist():
-        line = source.row_numbers[row] if source.unit == "line" else None
-        skipped = f"times of 0, which tables of eye movements have for skipped words ({least} omits them)"
-        remarks.add(skipped, line)
-    wrong = np.flatnonzero(inside & ((read <= 0) if log else (read < 0)))
-    if len(wrong):
-        row = int(wrong[0])
-        advice = f"; leave such times out with {option_name('--min-time')}" if read[row] == 0 else ""
-        raise InputError(
-            f"{source.place(row)}: found the time {read[row]:g} in column {column}; expected a"
-            f" {'positive number' if log else 'number of 0 or more'}{advice}"
-        )
+    read, inside = _read_times(source, column, log, minimum, maximum)
+
+    # The row of the words of each row of times.
     keys: tuple[str, ...] = ()
     rows = len(words.table.rows)
     of_row = np.arange(rows)
     if times is not None:
         shared = (name for name in words.table.names if name in times.names and name not in (column, word_column))
         keys = tuple(shared if key is None else key)
-        if not keys:
-            raise InputError(
-                f"{times.source}: shares no column with {words.table.source} that identifies a word. Found"
-                f" {listed(times.names)}, and {listed(words.table.names)}. Choose the columns with"
-                f" {option_name('--key')}"
-            )
-        of_row = _matched_rows(words.table, times, keys, word_column)
-        unmatched = np.flatnonzero(of_row < 0)
-        if len(unmatched) > MOST_UNMATCHED * len(of_row) and not allow_unmatched:
-            raise InputError(
-                f"{times.place(int(unmatched[0]))}: has the {listed(keys)} of no word of {words.table.source}, as have"
-                f" {len(unmatched):,} of {len(of_row):,} rows ({len(unmatched) / len(of_row):.0%}); expected at most"
-                f" {MOST_UNMATCHED:.0%}. Check the columns that identify a word ({option_name('--key')}), or add"
-                f" {option_name('--allow-unmatched')}"
-            )
+        of_row = _matched_rows(words.table, times, keys, word_column, allow_unmatched)
+
+    # The mean time of each word.
     kept = inside & (of_row >= 0)
     values = np.log(read[kept]) if log else read[kept]
     counts = np.bincount(of_row[kept], minlength=rows)
     sums = np.bincount(of_row[kept], weights=values, minlength=rows)
     means = np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
-    times_read = {"times": int(is_time.sum())}
-    announce(ReadingReport(source.source, f"reading times in column {column}", times_read, "", remarks.all()))
     place_of_row = np.zeros(rows, np.int64)
     place_of_row[words.rows] = np.arange(len(words))
     kept_rows = np.flatnonzero(kept)
+    missing = int(np.isnan(read).sum())
     return Times(
         means[words.rows],
         counts[words.rows].astype(np.int64),
         source.source,
         column,
         keys,
-        left_out=int(is_time.sum() - inside.sum()),
+        left_out=len(read) - missing - int(inside.sum()),
         unmatched=int((of_row < 0).sum()),
-        missing=int((~is_time).sum()),
+        missing=missing,
         repeated=len(source.rows) - len(set(source.rows)),
         outlier=_outlier(source, column, read, kept_rows),
         table=source,
         kept=kept_rows,
         places=place_of_row[of_row[kept_rows]],
     )
+
+
+def _read_times(
+    table: InputTable, column: str, log: bool, minimum: float | None, maximum: float | None
+) -> tuple[Numbers, Flags]:
+    """Return the time of each row, NaN without one, and whether it is within the limits. Times of 0 are announced.
+
+    Raises:
+        InputError: for a time that is negative or, with `log`, 0.
+    """
+    remarks = Remarks()
+    times = table.numbers(column, "--time-column", remarks)
+    is_time = ~np.isnan(times)
+    inside = is_time & ~(times < (-np.inf if minimum is None else minimum))
+    inside &= ~(times > (np.inf if maximum is None else maximum))
+    least = option_name("--min-time", 1)
+    skipped = f"times of 0, which tables of eye movements have for skipped words ({least} omits them)"
+    for row in np.flatnonzero(inside & (times == 0)).tolist():
+        remarks.add(skipped, table.row_numbers[row] if table.unit == "line" else None)
+
+    wrong = np.flatnonzero(inside & ((times <= 0) if log else (times < 0)))
+    if len(wrong):
+        row = int(wrong[0])
+        advice = f"; leave such times out with {option_name('--min-time')}" if times[row] == 0 else ""
+        raise InputError(
+            f"{table.place(row)}: found the time {times[row]:g} in column {column}; expected a"
+            f" {'positive number' if log else 'number of 0 or more'}{advice}"
+        )
+    form = f"reading times in column {column}"
+    announce(ReadingReport(table.source, form, {"times": int(is_time.sum())}, "", remarks.all()))
+    return times, inside
+
+
+def _check_words(words: InputTable, times: InputTable, key: Sequence[str], word_column: str, matched: Integers) -> None:
+    """Raise InputError if both tables have words, and those of a row differ.
+
+    Args:
+        matched: the row of the words of each row of times, -1 for none.
+    """
+    if word_column not in words.names or word_column not in times.names or word_column in key:
+        return
+    shown = words.column(word_column, "")
+    read = times.column(word_column, "")
+    for row, place in enumerate(matched.tolist()):
+        if place >= 0 and _letters(shown[place]) != _letters(read[row]):
+            raise InputError(
+                f"{times.place(row)}: found the word {read[row]!r}, but {words.place(place)}, has"
+                f" {shown[place]!r} with the same {listed(key)}; expected the same words"
+            )
+
+
+def _check_matched(
+    words: InputTable, times: InputTable, keys: Sequence[str], of_row: Integers, allow_unmatched: bool
+) -> None:
+    """Raise InputError if more than MOST_UNMATCHED of the rows of times belong to no word, unless this is allowed.
+
+    Args:
+        of_row: the row of the words of each row of times, -1 for none.
+    """
+    unmatched = np.flatnonzero(of_row < 0)
+    if len(unmatched) > MOST_UNMATCHED * len(of_row) and not allow_unmatched:
+        raise InputError(
+            f"{times.place(int(unmatched[0]))}: has the {listed(keys)} of no word of {words.source}, as have"
+            f" {len(unmatched):,} of {len(of_row):,} rows ({len(unmatched) / len(of_row):.0%}); expected at most"
+            f" {MOST_UNMATCHED:.0%}. Check the columns that identify a word ({option_name('--key')}), or add"
+            f" {option_name('--allow-unmatched')}"
+        )
 
 
 def _outlier(table: InputTable, column: str, times: Numbers, rows: Integers) -> str:
@@ -367,8 +406,15 @@ def _outlier(table: InputTable, column: str, times: Numbers, rows: Integers) -> 
     )
 
 
-def _matched_rows(words: InputTable, times: InputTable, key: tuple[str, ...], word_column: str) -> Integers:
-    """Return the row of `words` of each row of `times`, -1 for none."""
+def _matched_rows(
+    words: InputTable, times: InputTable, key: tuple[str, ...], word_column: str, allow_unmatched: bool
+) -> Integers:
+    """Return the row of `words` of each row of `times`, -1 for none. Raises InputError, see `join_times`."""
+    if not key:
+        raise InputError(
+            f"{times.source}: shares no column with {words.source} that identifies a word. Found {listed(times.names)},"
+            f" and {listed(words.names)}. Choose the columns with {option_name('--key')}"
+        )
 
     def cells_of(table: InputTable) -> list[tuple[str, ...]]:
         return list(zip(*(table.column(name, "--key") for name in key), strict=True))
@@ -394,15 +440,8 @@ def _matched_rows(words: InputTable, times: InputTable, key: tuple[str, ...], wo
             f"{times.source}: no row has the {listed(key)} of a word of {words.source}; found"
             f" {examples(times_cells)}, expected {examples(rows)}"
         )
-    if word_column in words.names and word_column in times.names and word_column not in key:
-        shown = words.column(word_column, "")
-        read = times.column(word_column, "")
-        for row, place in enumerate(matched.tolist()):
-            if place >= 0 and _letters(shown[place]) != _letters(read[row]):
-                raise InputError(
-                    f"{times.place(row)}: found the word {read[row]!r}, but {words.place(place)}, has"
-                    f" {shown[place]!r} with the same {listed(key)}; expected the same words"
-                )
+    _check_words(words, times, key, word_column, matched)
+    _check_matched(words, times, key, matched, allow_unmatched)
     return matched
 
 

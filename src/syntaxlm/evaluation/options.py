@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from syntaxlm.core.declarations import LARGEST_COUNT, Bounds, Options, Seed, Shown
+from syntaxlm.core.errors import InputError
 from syntaxlm.scoring.options import MOST_SPILLOVER, Measure
 
 FoldUnit = Literal["sentence", "group"]
@@ -52,3 +54,10 @@ class RegressionSettings(Options):
     folds: Annotated[int, Bounds(ge=2, le=LARGEST_COUNT), Shown("N")] = 10
     fold_unit: FoldUnit = "sentence"
     seed: Seed = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("measures", "predictors"):
+            chosen = getattr(self, name)
+            if twice := [one for one, count in Counter(chosen).items() if count > 1]:
+                raise InputError(f"{name}: found {twice[0]!r} twice; expected each predictor once")

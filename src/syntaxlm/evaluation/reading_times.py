@@ -17,27 +17,32 @@ Goodkind & Bicknell 2018). Both are ordinary least squares with normal errors.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
-import numpy as np
-
-from syntaxlm.core.arrays import Flags, Integers, Numbers
-from syntaxlm.core.errors import InputError
-from syntaxlm.core.option_names import option_name
 from syntaxlm.core.progress import progress_bar
 from syntaxlm.core.reading import keeps_readings
 from syntaxlm.data.arguments import check_names, check_table, models_by_name, names_of, suggests_parameters
-from syntaxlm.data.displayed_words import DisplayedWords, Times, displayed_words, join_times
+from syntaxlm.data.displayed_words import DisplayedWords, displayed_words, join_times
 from syntaxlm.data.frequencies import Frequencies, FrequencySource
 from syntaxlm.data.input_table import InputTable
 from syntaxlm.drawing.files import check_picture, write_picture
 from syntaxlm.drawing.plots import Plot, draw_intervals, has_matplotlib, label_axes, new_plot
 from syntaxlm.evaluation.options import PARTS, RegressionSettings
 from syntaxlm.evaluation.reading_times_export import Exported, export
+from syntaxlm.evaluation.time_regressions import (
+    BINS,
+    TOKENS,
+    BinnedMean,
+    ModelResult,
+    RegressionData,
+    baseline_predictors,
+    model_result,
+    regression_data,
+)
 from syntaxlm.parsing.word_measures import word_measures
 from syntaxlm.reports.page import Page, PageFigure, Preformatted, Section, Theme
 from syntaxlm.reports.report import HasReport, Report
@@ -55,18 +60,9 @@ from syntaxlm.scoring.word_table import (
     score_columns,
     score_words_with_measures,
     with_previous,
-    word_properties,
 )
 from syntaxlm.statistics.intervals import Interval, mean_interval
-from syntaxlm.statistics.regression import (
-    Predictors,
-    Regression,
-    assigned_folds,
-    fit,
-    held_out_log_likelihood,
-    require_statsmodels,
-    spline_terms,
-)
+from syntaxlm.statistics.regression import require_statsmodels
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.options import Contractions, Punctuation, TextOptions
 
@@ -75,55 +71,8 @@ if TYPE_CHECKING:
 
 Contexts = Literal["reset", "carry", "both"]
 
-BINS = 10  # of the picture, with equal numbers of words
 MOST_PANELS = 4  # in a row of the plot
-_UNKNOWN = "unknown"  # the indicator of unknown words
-_TOKENS = "tokens"  # the number of tokens of a word
-_SMOOTH = ("length", "log_frequency")
-_EDGE = 0.05  # quantiles of the first knot, and from above, of the last
 MANY_SPLIT = 0.05  # share of words of several tokens above which a note is printed
-
-
-def smooth_terms(predictors: Predictors, rows: Flags, spillover: int, count: int) -> dict[str, Numbers]:
-    """Return the nonlinear terms of length and log frequency of the word and of previous words, (n,) each.
-
-    Args:
-        rows: (n,) the words whose quantiles are the knots.
-        count: number of knots; a predictor has fewer if quantiles are equal, and no term if fewer than 3 differ.
-    """
-    terms: dict[str, Numbers] = {}
-    for name in (previous_name(name, lag) for lag in range(spillover + 1) for name in _SMOOTH):
-        values = predictors[name]
-        knots = np.unique(np.quantile(values[rows], np.linspace(_EDGE, 1 - _EDGE, count))) if rows.any() else values[:0]
-        if len(knots) < 3:
-            continue
-        terms |= {f"{name}_spline_{number}": term for number, term in enumerate(spline_terms(values, knots), 1)}
-    return terms
-
-
-class BinnedMean(NamedTuple):
-    """A bin.
-
-    Attributes:
-        x: mean of its x values.
-        mean: mean of its y values.
-        low: lower end of the interval of the mean.
-        high: upper end of the interval of the mean.
-        size: number of values.
-    """
-
-    x: float
-    mean: float
-    low: float
-    high: float
-    size: int
-
-
-def binned_means(x: Numbers, y: Numbers, bins: int = BINS) -> Iterator[BinnedMean]:
-    """Yield means of y in bins of x with nearly equal numbers of values, with 95% intervals."""
-    order = np.argsort(x, kind="stable")
-    for rows in np.array_split(order, min(bins, max(1, len(x) // 2))):
-        yield BinnedMean(float(x[rows].mean()), *mean_interval(y[rows]), len(rows))
 
 
 def plot_binned_means(
@@ -148,92 +97,14 @@ def plot_binned_means(
 
 
 @dataclass(frozen=True)
-class ModelResult:
-    """The result of one model.
-
-    Attributes:
-        scores: the scores of all displayed words.
-        mean_surprisal: bits, over the analysed words.
-        delta: held-out delta log-likelihood in nats per word, with its 95% interval over sentences.
-        deltas: (r,) of each analysed word.
-        fold_deltas: the means of the folds.
-        split_words: number of analysed words that the model reads as several tokens.
-        token_gain: held-out gain of the baseline from the numbers of tokens.
-        baseline: the baseline regression of all analysed words.
-        regression: the regression with the measures of all analysed words.
-        gains: with several measures, the held-out gain of each over the regression with all others.
-        bins: reading time by surprisal.
-    """
-
-    name: str
-    model_type: str
-    scores: WordScores
-    mean_surprisal: float
-    delta: Interval
-    deltas: Numbers
-    fold_deltas: tuple[float, ...]
-    split_words: int
-    token_gain: Interval
-    baseline: Regression
-    regression: Regression
-    gains: Mapping[str, Interval]
-    bins: tuple[BinnedMean, ...]
-
-    @property
-    def context(self) -> Context:
-        return self.scores.context
-
-    @property
-    def label(self) -> str:
-        return f"{self.name}, {self.context}"
-
-    @property
-    def unknown_words(self) -> int:
-        """Number of displayed words that the model reads but does not know."""
-        return int((self.scores.is_read & ~self.scores.known).sum())
-
-    def to_dict(self) -> dict[str, Any]:
-        gain = self.regression.log_likelihood - self.baseline.log_likelihood
-        return {
-            "model": self.name,
-            "model_type": self.model_type,
-            "context": self.context,
-            "unknown_words": self.unknown_words,
-            "words_not_read": int((~self.scores.is_read).sum()),
-            "long_sentences": self.scores.long_sentences,
-            "mean_surprisal": self.mean_surprisal,
-            "delta_log_likelihood": self.delta,
-            "fold_delta_log_likelihoods": self.fold_deltas,
-            "words_of_several_tokens": self.split_words,
-            "measure_delta_log_likelihoods": self.gains,
-            "token_count_delta_log_likelihood": self.token_gain,
-            "in_sample_delta_log_likelihood": gain / len(self.deltas),
-            "baseline": self.baseline,
-            "regression": self.regression,
-            "binned_means": self.bins,
-        }
-
-
-@dataclass(frozen=True)
-class ReadingTimesReport(HasReport):
+class ReadingTimesReport(RegressionData, HasReport):
     """The figures of several models on the same words.
 
     Attributes:
-        predictors: the predictors of the baseline, (n,) each.
-        analysed: (n,) whether each displayed word is in the regressions.
-        excluded: number of words left out, by reason.
-        fold: (n,) the fold of each analysed word, from 0; -1 for others.
         style: how words were split before the models read them.
     """
 
-    words: DisplayedWords
-    times: Times
     frequencies: Frequencies
-    settings: RegressionSettings
-    predictors: Predictors
-    analysed: Flags
-    excluded: Mapping[str, int]
-    fold: Integers
     style: TextOptions
     models: tuple[ModelResult, ...] = ()
 
@@ -259,7 +130,7 @@ class ReadingTimesReport(HasReport):
         """
         words = self.words
         lags = range(self.settings.spillover + 1)
-        coefficients = [previous_name(name, lag) for name in dict.fromkeys(self.settings.measures) for lag in lags]
+        coefficients = [previous_name(name, lag) for name in self.settings.measures for lag in lags]
         rows, shown = [], []
         for model in self.models:
             row = {"model": model.name, "context": model.context, "words": self.count}
@@ -267,13 +138,12 @@ class ReadingTimesReport(HasReport):
             row |= {"delta_log_likelihood": model.delta.value, "low": model.delta.low, "high": model.delta.high}
             cells = [model.name, model.context, model.unknown_words, model.mean_surprisal, 1000 * model.delta.value]
             cells.append(model.delta.ends(1000))
+            of_name = {coefficient.name: coefficient for coefficient in model.regression.coefficients}
             for name in coefficients:
-                coefficient = model.regression.coefficient(name)
-                row[f"{name}_coefficient"] = None if coefficient is None else coefficient.value
-                row[f"{name}_standard_error"] = None if coefficient is None else coefficient.standard_error
-                cells.append(
-                    None if coefficient is None else f"{coefficient.value:.3g} ({coefficient.standard_error:.2g})"
-                )
+                coefficient = of_name[name]
+                row[f"{name}_coefficient"] = coefficient.value
+                row[f"{name}_standard_error"] = coefficient.standard_error
+                cells.append(f"{coefficient.value:.3g} ({coefficient.standard_error:.2g})")
             rows.append(row)
             shown.append(cells)
         headings = {"model": "", "context": "", "unknown\nwords": ",", "surprisal\nbits/word": ".2f"}
@@ -367,7 +237,7 @@ class ReadingTimesReport(HasReport):
         left_out = ", ".join(f"{count:,} {reason}" for reason, count in self.excluded.items() if count)
         texts = f"texts ({words.group_column})" if words.group_column else "texts"
         further = ["indicators of unknown words"] if settings.unknown == "keep" else []
-        if any(_TOKENS in (term.name for term in model.baseline.coefficients) for model in self.models):
+        if any(TOKENS in (term.name for term in model.baseline.coefficients) for model in self.models):
             further.append("number of the model's tokens")
         linear = [name for name in self.predictors if "_spline_" not in name or name in settings.predictors]
         smooth = f"; splines with {settings.smooth} knots" if len(linear) < len(self.predictors) else ""
@@ -385,8 +255,12 @@ class ReadingTimesReport(HasReport):
             f" {'sentences' if settings.fold_unit == 'sentence' else texts} (seed {settings.seed}); 95% t"
             " intervals over sentences",
         ]
-        if collinear := self.models[0].baseline.collinear:
-            lines.append(f"left out of the baseline, as constant or collinear: {', '.join(collinear)}")
+        # What the program adds to the baseline by itself may be constant or collinear.
+        left_out_of = {model.label: model.baseline.collinear for model in self.models}
+        for names in dict.fromkeys(filter(None, left_out_of.values())):
+            labels = [label for label, own in left_out_of.items() if own == names]
+            of = f" of {', '.join(labels)}" if len(labels) < len(self.models) else ""
+            lines.append(f"left out of the baseline{of}, as constant or collinear: {', '.join(names)}")
         return lines
 
     def word_table(self) -> WordTable:
@@ -403,7 +277,7 @@ class ReadingTimesReport(HasReport):
         for model in self.models:
             suffix = f"_{model.name}_{model.context}"
             columns = score_columns(model.scores, suffix)
-            columns[f"{_TOKENS}{suffix}"] = model.scores.token_counts.astype(float)
+            columns[f"{TOKENS}{suffix}"] = model.scores.token_counts.astype(float)
             added |= with_previous(columns, self.words, self.settings.spillover)
         return WordTable.of(self.words, added)
 
@@ -476,9 +350,7 @@ def _columns(coefficients: Sequence[str]) -> Columns:
         "high": Column("number", "upper end of the 95% interval of the gain"),
     }
     for name in coefficients:
-        columns[f"{name}_coefficient"] = Column(
-            "number", f"increase of the time per {_unit(name)}; missing if collinear"
-        )
+        columns[f"{name}_coefficient"] = Column("number", f"increase of the time per {_unit(name)}")
         columns[f"{name}_standard_error"] = Column("number", "standard error of the coefficient")
     return Columns("reading times", "model and context", columns)
 
@@ -558,153 +430,41 @@ def evaluate_reading_times(
         displayed, table, time_column, keys, settings.log, minimum, maximum, word_column, allow_unmatched
     )
     listed = Frequencies.read(frequencies)
-    predictors = _baseline(displayed, listed, settings)
+    predictors = baseline_predictors(displayed, listed, settings)
 
-    # The surprisals of every model, in each context that was asked for.
-    runs: list[tuple[str, ModelBundle, Context]] = []
-    for name, bundle in named.items():
-        contexts: Sequence[Context] = (default_context(bundle, displayed),)
-        if bundle.model.reads == "sentences":
-            contexts = ("reset",)
-        elif context is not None:
-            contexts = ("reset", "carry") if context == "both" else (context,)
-        runs += [(name, bundle, used) for used in contexts]
-    measures = [cast(Measure, measure) for measure in dict.fromkeys(settings.measures) if measure not in PARTS]
-    scores = [
-        score_words_with_measures(bundle, displayed, style, used, measures, name, rows_of=_rows_of)
-        for name, bundle, used in progress_bar(runs, "scoring, models")
-    ]
-
-    # The words that all models can be compared on, and whether there are enough for the regressions.
-    analysed, excluded = _analysed(displayed, joined_times, predictors, scores, settings)
-    predictors |= smooth_terms(predictors, analysed, settings.spillover, settings.smooth)
-    units = (displayed.sentences if settings.fold_unit == "sentence" else displayed.groups)[analysed]
-    vary = any(len(np.unique(of_model.token_counts[analysed])) > 1 for of_model in scores)
-    count = len(predictors) + (settings.spillover + 1) * (len(set(settings.measures)) + vary)
-    fewest = 5 * (count + 1)
-    if len(units) < fewest:
-        raise InputError(
-            f"found {len(units):,} words for the regression with {count} predictors; expected at least {fewest}."
-            " Words are left out if they have no time, follow too few words, or if a model does not know them or a"
-            " previous word"
-        )
-
-    # Cross-validation over sentences or groups, the same folds for all models.
-    fold = np.full(len(displayed), -1, np.int64)
-    fold[analysed] = assigned_folds(units, settings.folds, settings.seed)
-    if not fold.max():
-        raise InputError(
-            "too few words for cross-validation: found one fold; expected at least 2 sentences, or 2 groups with"
-            f" {option_name('--fold-unit', 'group')}"
-        )
-
-    report = ReadingTimesReport(displayed, joined_times, listed, settings, predictors, analysed, excluded, fold, style)
+    # The surprisals of every model, and the regressions on them.
+    runs = _runs(named, displayed, context)
+    scores = _scored(runs, displayed, settings, style)
+    data = regression_data(displayed, joined_times, settings, predictors, scores)
     results = [
-        _result(report, name, bundle.name, of_run) for (name, bundle, _), of_run in zip(runs, scores, strict=True)
+        model_result(data, name, bundle.name, of_run) for (name, bundle, _), of_run in zip(runs, scores, strict=True)
     ]
-    return replace(report, models=tuple(results))
+    return ReadingTimesReport(**vars(data), frequencies=listed, style=style, models=tuple(results))
 
 
-def _baseline(words: DisplayedWords, frequencies: Frequencies, settings: RegressionSettings) -> dict[str, Numbers]:
-    """Return the predictors of the baseline, (n,) each. Raises InputError for two predictors of the same name."""
-    predictors = with_previous(word_properties(words, frequencies), words, settings.spillover)
-    predictors["word_in_sentence"] = words.position_in(words.sentences).astype(float)
-    predictors["word_in_group"] = words.position_in(words.groups).astype(float)
-    for name in settings.predictors:
-        if name in predictors or name == _TOKENS:
-            raise InputError(
-                f"{option_name('--predictor', name)}: the baseline has a predictor of this name; rename the column"
-            )
-        predictors[name] = words.table.numbers(name, "--predictor")[words.rows]
-    return predictors
+_Run = tuple[str, ModelBundle, Context]
+"""A model with its name, and how it reads the words."""
 
 
-def _analysed(
-    words: DisplayedWords, times: Times, predictors: Predictors, scores: Sequence[WordScores],
-    settings: RegressionSettings,
-) -> tuple[Flags, dict[str, int]]:  # fmt: skip
-    """Return which words are in the regressions, and the numbers of the others by reason; the first reason counts."""
-    known = np.logical_and.reduce([of_model.known for of_model in scores])
-    is_read = np.logical_and.reduce([of_model.is_read for of_model in scores])
-    values = [score_columns(of_model)[name] for of_model in scores for name in settings.measures]
-    has_measures = np.logical_and.reduce([~np.isnan(of_measure) for of_measure in values])
-
-    def window(flags: Flags) -> Flags:
-        """Return whether all words of the spill-over window have a property."""
-        columns = with_previous({"flag": flags.astype(float)}, words, settings.spillover).values()
-        return np.logical_and.reduce([column == 1 for column in columns])
-
-    missing = np.zeros(len(words), bool)
-    for name in settings.predictors:
-        missing |= np.isnan(predictors[name])
-    reasons = {
-        "without time": np.isnan(times.values),
-        "at the start of a passage": words.position_in(words.groups) <= settings.spillover,
-        "at the end of a passage": np.diff(words.groups, append=-1) != 0,
-        "without predictor": missing,
-        "not read": ~is_read,
-        "after a word not read": ~window(is_read),
-        "without a measure": ~window(has_measures),
-    }
-    if settings.keep_last:
-        del reasons["at the end of a passage"]
-    if settings.unknown == "exclude":
-        reasons |= {"unknown": ~known, "after an unknown word": ~window(known)}
-    left = np.ones(len(words), bool)
-    excluded = {}
-    for reason, flags in reasons.items():
-        excluded[reason] = int((left & flags).sum())
-        left &= ~flags
-    if left.any() and np.ptp(times.values[left]) == 0:
-        raise InputError(
-            f"{times.source}: all analysed times of column {times.column} are {times.values[left][0]:g}; a regression"
-            " needs times that differ"
-        )
-    return left, excluded
+def _runs(models: Mapping[str, ModelBundle], words: DisplayedWords, context: Contexts | None) -> list[_Run]:
+    """Return each model in each context that is asked for; models of single sentences are always reset."""
+    runs: list[_Run] = []
+    for name, bundle in models.items():
+        if bundle.model.reads == "sentences":
+            runs.append((name, bundle, "reset"))
+        elif context == "both":
+            runs += [(name, bundle, "reset"), (name, bundle, "carry")]
+        else:
+            runs.append((name, bundle, context or default_context(bundle, words)))
+    return runs
 
 
-def _result(data: ReadingTimesReport, name: str, model_type: str, scores: WordScores) -> ModelResult:
-    """Fit the regressions of one model."""
-    words = data.words
-    analysed = data.analysed
-    settings = data.settings
-    observed, folds = data.times.values[analysed], data.fold[analysed]
-
-    def of_analysed(columns: Predictors) -> dict[str, Numbers]:
-        """Return predictors and those of previous words, of the analysed words."""
-        previous = with_previous(columns, words, settings.spillover)
-        return {key: values[analysed] for key, values in previous.items()}
-
-    before = {key: values[analysed] for key, values in data.predictors.items()}
-    if settings.unknown == "keep":
-        before |= of_analysed({_UNKNOWN: (~scores.known).astype(float)})
-    without_tokens = of_baseline = held_out_log_likelihood(observed, before, folds)
-    counts = scores.token_counts[analysed]
-    if np.ptp(counts):
-        before |= of_analysed({_TOKENS: scores.token_counts.astype(float)})
-        of_baseline = held_out_log_likelihood(observed, before, folds)
-    measures: dict[str, Numbers] = {name: score_columns(scores)[name] for name in settings.measures}
-    after = before | of_analysed(measures)
-    of_all = held_out_log_likelihood(observed, after, folds)
-    deltas = of_all - of_baseline
-    gains: dict[str, Interval] = {}
-    for left_out in measures if len(measures) > 1 else ():
-        others = before | of_analysed({name: values for name, values in measures.items() if name != left_out})
-        gain = of_all - held_out_log_likelihood(observed, others, folds)
-        gains[left_out] = mean_interval(gain, words.sentences[analysed])
-    bits = scores.surprisal[analysed]
-    return ModelResult(
-        name,
-        model_type,
-        scores,
-        float(bits.mean()),
-        mean_interval(deltas, words.sentences[analysed]),
-        deltas,
-        tuple(float(deltas[folds == fold].mean()) for fold in np.unique(folds)),
-        int((counts > 1).sum()),
-        mean_interval(of_baseline - without_tokens, words.sentences[analysed]),
-        fit(observed, before),
-        fit(observed, after),
-        gains,
-        tuple(binned_means(bits, observed)),
-    )
+def _scored(
+    runs: Sequence[_Run], words: DisplayedWords, settings: RegressionSettings, style: TextOptions
+) -> list[WordScores]:
+    """Return the scores of the words in each run, with the measures of the settings."""
+    measures = [cast(Measure, measure) for measure in settings.measures if measure not in PARTS]
+    return [
+        score_words_with_measures(bundle, words, style, context, measures, name, rows_of=_rows_of)
+        for name, bundle, context in progress_bar(runs, "scoring, models")
+    ]

@@ -16,6 +16,8 @@ Predictors = Mapping[str, Numbers]
 
 
 _TOLERANCE = 1e-7  # share of a predictor's variation that earlier ones must leave unexplained
+_CONSTANT = 1e-12  # share of a predictor's largest value that the variation of a constant does not exceed
+_SMALLEST_SHARE = 1e-5  # weight of a scaled predictor in a linear combination that is no rounding error
 
 
 @dataclass(frozen=True)
@@ -69,17 +71,44 @@ def independent(predictors: Predictors) -> tuple[dict[str, Numbers], tuple[str, 
 
     Also returns the names of the other predictors.
     """
-    columns = np.column_stack(list(predictors.values()))
-    centred = columns - columns.mean(0)
-    sizes = np.linalg.norm(centred, axis=0)
-    varies = sizes > 1e-12 * np.maximum(1.0, np.abs(columns).max(0))
+    scaled = np.column_stack([_scaled(values) for values in predictors.values()])
+    varies = scaled.any(0)
 
     # The diagonal of R is what earlier columns leave unexplained of each column.
-    unexplained = np.zeros_like(sizes)
-    unexplained[varies] = np.abs(np.diag(np.linalg.qr(centred[:, varies], "r")))
-    is_kept = varies & (unexplained > _TOLERANCE * sizes)
-    kept = {name: values for (name, values), keep in zip(predictors.items(), is_kept, strict=True) if keep}
-    return {"intercept": np.ones(len(columns))} | kept, tuple(name for name in predictors if name not in kept)
+    unexplained = np.zeros(len(predictors))
+    unexplained[varies] = np.abs(np.diag(np.linalg.qr(scaled[:, varies], "r")))
+    kept = {
+        name: values
+        for (name, values), share in zip(predictors.items(), unexplained.tolist(), strict=True)
+        if share > _TOLERANCE
+    }
+    return {"intercept": np.ones(len(scaled))} | kept, tuple(name for name in predictors if name not in kept)
+
+
+def dependences(predictors: Predictors) -> dict[str, list[str]]:
+    """Return the predictors that `independent` leaves out, each with the earlier ones of which it is a linear
+    combination; none for a constant.
+    """
+    kept, left_out = independent(predictors)
+    names = list(predictors)
+    scaled = {name: _scaled(predictors[name]) for name in predictors}
+    found = {}
+    for name in left_out:
+        earlier = [one for one in names[: names.index(name)] if one in kept]
+        if not scaled[name].any() or not earlier:
+            found[name] = []
+            continue
+        columns = np.column_stack([scaled[one] for one in earlier])
+        shares = np.linalg.lstsq(columns, scaled[name], rcond=None)[0]
+        found[name] = [one for one, share in zip(earlier, shares.tolist(), strict=True) if abs(share) > _SMALLEST_SHARE]
+    return found
+
+
+def _scaled(values: Numbers) -> Numbers:
+    """Return values with the mean 0 and the length 1; 0 for a constant."""
+    centred = values - values.mean()
+    size = float(np.linalg.norm(centred))
+    return centred / size if size > _CONSTANT * max(1.0, float(np.abs(values).max())) else np.zeros_like(centred)
 
 
 def fit(times: Numbers, predictors: Predictors) -> Regression:

@@ -1,0 +1,344 @@
+"""Regressions of the reading times of displayed words on the surprisals of a model, and what they are compared with.
+
+`syntaxlm.evaluation.reading_times` says which predictors they have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from syntaxlm.core.arrays import Flags, Integers, Numbers
+from syntaxlm.core.errors import InputError, listed
+from syntaxlm.core.option_names import option_name
+from syntaxlm.data.displayed_words import DisplayedWords, Times
+from syntaxlm.data.frequencies import Frequencies
+from syntaxlm.evaluation.options import RegressionSettings
+from syntaxlm.scoring.options import Context
+from syntaxlm.scoring.word_table import WordScores, previous_name, score_columns, with_previous, word_properties
+from syntaxlm.statistics.intervals import Interval, mean_interval
+from syntaxlm.statistics.regression import (
+    Predictors,
+    Regression,
+    assigned_folds,
+    dependences,
+    fit,
+    held_out_log_likelihood,
+    spline_terms,
+)
+
+BINS = 10  # of the picture, with equal numbers of words
+TOKENS = "tokens"  # the number of tokens of a word
+_UNKNOWN = "unknown"  # the indicator of unknown words
+_SMOOTH = ("length", "log_frequency")
+_EDGE = 0.05  # quantiles of the first knot, and from above, of the last
+
+
+@dataclass(frozen=True)
+class RegressionData:
+    """The words and times of regressions, the same for all models.
+
+    Attributes:
+        predictors: the predictors of the baseline, (n,) each.
+        analysed: (n,) whether each displayed word is in the regressions.
+        excluded: number of words left out, by reason.
+        fold: (n,) the fold of each analysed word, from 0; -1 for others.
+    """
+
+    words: DisplayedWords
+    times: Times
+    settings: RegressionSettings
+    predictors: Predictors
+    analysed: Flags
+    excluded: Mapping[str, int]
+    fold: Integers
+
+
+def smooth_terms(predictors: Predictors, rows: Flags, spillover: int, count: int) -> dict[str, Numbers]:
+    """Return the nonlinear terms of length and log frequency of the word and of previous words, (n,) each.
+
+    Args:
+        rows: (n,) the words whose quantiles are the knots.
+        count: number of knots; a predictor has fewer if quantiles are equal, and no term if fewer than 3 differ.
+    """
+    terms: dict[str, Numbers] = {}
+    for name in (previous_name(name, lag) for lag in range(spillover + 1) for name in _SMOOTH):
+        values = predictors[name]
+        knots = np.unique(np.quantile(values[rows], np.linspace(_EDGE, 1 - _EDGE, count))) if rows.any() else values[:0]
+        if len(knots) < 3:
+            continue
+        terms |= {f"{name}_spline_{number}": term for number, term in enumerate(spline_terms(values, knots), 1)}
+    return terms
+
+
+class BinnedMean(NamedTuple):
+    """A bin.
+
+    Attributes:
+        x: mean of its x values.
+        mean: mean of its y values.
+        low: lower end of the interval of the mean.
+        high: upper end of the interval of the mean.
+        size: number of values.
+    """
+
+    x: float
+    mean: float
+    low: float
+    high: float
+    size: int
+
+
+def binned_means(x: Numbers, y: Numbers, bins: int = BINS) -> Iterator[BinnedMean]:
+    """Yield means of y in bins of x with nearly equal numbers of values, with 95% intervals."""
+    order = np.argsort(x, kind="stable")
+    for rows in np.array_split(order, min(bins, max(1, len(x) // 2))):
+        yield BinnedMean(float(x[rows].mean()), *mean_interval(y[rows]), len(rows))
+
+
+@dataclass(frozen=True)
+class ModelResult:
+    """The result of one model.
+
+    Attributes:
+        scores: the scores of all displayed words.
+        mean_surprisal: bits, over the analysed words.
+        delta: held-out delta log-likelihood in nats per word, with its 95% interval over sentences.
+        deltas: (r,) of each analysed word.
+        fold_deltas: the means of the folds.
+        split_words: number of analysed words that the model reads as several tokens.
+        token_gain: held-out gain of the baseline from the numbers of tokens.
+        baseline: the baseline regression of all analysed words.
+        regression: the regression with the measures of all analysed words.
+        gains: with several measures, the held-out gain of each over the regression with all others.
+        bins: reading time by surprisal.
+    """
+
+    name: str
+    model_type: str
+    scores: WordScores
+    mean_surprisal: float
+    delta: Interval
+    deltas: Numbers
+    fold_deltas: tuple[float, ...]
+    split_words: int
+    token_gain: Interval
+    baseline: Regression
+    regression: Regression
+    gains: Mapping[str, Interval]
+    bins: tuple[BinnedMean, ...]
+
+    @property
+    def context(self) -> Context:
+        return self.scores.context
+
+    @property
+    def label(self) -> str:
+        return f"{self.name}, {self.context}"
+
+    @property
+    def unknown_words(self) -> int:
+        """Number of displayed words that the model reads but does not know."""
+        return int((self.scores.is_read & ~self.scores.known).sum())
+
+    def to_dict(self) -> dict[str, Any]:
+        gain = self.regression.log_likelihood - self.baseline.log_likelihood
+        return {
+            "model": self.name,
+            "model_type": self.model_type,
+            "context": self.context,
+            "unknown_words": self.unknown_words,
+            "words_not_read": int((~self.scores.is_read).sum()),
+            "long_sentences": self.scores.long_sentences,
+            "mean_surprisal": self.mean_surprisal,
+            "delta_log_likelihood": self.delta,
+            "fold_delta_log_likelihoods": self.fold_deltas,
+            "words_of_several_tokens": self.split_words,
+            "measure_delta_log_likelihoods": self.gains,
+            "token_count_delta_log_likelihood": self.token_gain,
+            "in_sample_delta_log_likelihood": gain / len(self.deltas),
+            "baseline": self.baseline,
+            "regression": self.regression,
+            "binned_means": self.bins,
+        }
+
+
+def baseline_predictors(
+    words: DisplayedWords, frequencies: Frequencies, settings: RegressionSettings
+) -> dict[str, Numbers]:
+    """Return the predictors of the baseline, (n,) each. Raises InputError for two predictors of the same name."""
+    predictors = with_previous(word_properties(words, frequencies), words, settings.spillover)
+    predictors["word_in_sentence"] = words.position_in(words.sentences).astype(float)
+    predictors["word_in_group"] = words.position_in(words.groups).astype(float)
+    for name in settings.predictors:
+        if name in predictors or name == TOKENS:
+            raise InputError(
+                f"{option_name('--predictor', name)}: the baseline has a predictor of this name; rename the column"
+            )
+        predictors[name] = words.table.numbers(name, "--predictor")[words.rows]
+    return predictors
+
+
+def analysed_words(
+    words: DisplayedWords, times: Times, predictors: Predictors, scores: Sequence[WordScores],
+    settings: RegressionSettings,
+) -> tuple[Flags, dict[str, int]]:  # fmt: skip
+    """Return which words are in the regressions, and the numbers of the others by reason; the first reason counts."""
+    known = np.logical_and.reduce([of_model.known for of_model in scores])
+    is_read = np.logical_and.reduce([of_model.is_read for of_model in scores])
+    values = [score_columns(of_model)[name] for of_model in scores for name in settings.measures]
+    has_measures = np.logical_and.reduce([~np.isnan(of_measure) for of_measure in values])
+
+    def window(flags: Flags) -> Flags:
+        """Return whether all words of the spill-over window have a property."""
+        columns = with_previous({"flag": flags.astype(float)}, words, settings.spillover).values()
+        return np.logical_and.reduce([column == 1 for column in columns])
+
+    missing = np.zeros(len(words), bool)
+    for name in settings.predictors:
+        missing |= np.isnan(predictors[name])
+    reasons = {
+        "without time": np.isnan(times.values),
+        "at the start of a passage": words.position_in(words.groups) <= settings.spillover,
+        "at the end of a passage": np.diff(words.groups, append=-1) != 0,
+        "without predictor": missing,
+        "not read": ~is_read,
+        "after a word not read": ~window(is_read),
+        "without a measure": ~window(has_measures),
+    }
+    if settings.keep_last:
+        del reasons["at the end of a passage"]
+    if settings.unknown == "exclude":
+        reasons |= {"unknown": ~known, "after an unknown word": ~window(known)}
+    left = np.ones(len(words), bool)
+    excluded = {}
+    for reason, flags in reasons.items():
+        excluded[reason] = int((left & flags).sum())
+        left &= ~flags
+    if left.any() and np.ptp(times.values[left]) == 0:
+        raise InputError(
+            f"{times.source}: all analysed times of column {times.column} are {times.values[left][0]:g}; a regression"
+            " needs times that differ"
+        )
+    return left, excluded
+
+
+def regression_data(
+    words: DisplayedWords,
+    times: Times,
+    settings: RegressionSettings,
+    predictors: Mapping[str, Numbers],
+    scores: Sequence[WordScores],
+) -> RegressionData:
+    """Return the words that all models can be compared on, their predictors and folds.
+
+    Args:
+        predictors: see `baseline_predictors`.
+        scores: the scores of each model.
+
+    Raises:
+        InputError: if there are too few words, or all of them are in one fold.
+    """
+    analysed, excluded = analysed_words(words, times, predictors, scores, settings)
+    predictors = {**predictors, **smooth_terms(predictors, analysed, settings.spillover, settings.smooth)}
+    units = (words.sentences if settings.fold_unit == "sentence" else words.groups)[analysed]
+    vary = any(len(np.unique(of_model.token_counts[analysed])) > 1 for of_model in scores)
+    count = len(predictors) + (settings.spillover + 1) * (len(settings.measures) + vary)
+    fewest = 5 * (count + 1)
+    if len(units) < fewest:
+        raise InputError(
+            f"found {len(units):,} words for the regression with {count} predictors; expected at least {fewest}."
+            " Words are left out if they have no time, follow too few words, or if a model does not know them or a"
+            " previous word"
+        )
+
+    # Cross-validation over sentences or groups, the same folds for all models.
+    fold = np.full(len(words), -1, np.int64)
+    fold[analysed] = assigned_folds(units, settings.folds, settings.seed)
+    if not fold.max():
+        raise InputError(
+            "too few words for cross-validation: found one fold; expected at least 2 sentences, or 2 groups with"
+            f" {option_name('--fold-unit', 'group')}"
+        )
+    return RegressionData(words, times, settings, predictors, analysed, excluded, fold)
+
+
+def _refuse_dependent(predictors: Predictors, settings: RegressionSettings, model: str) -> None:
+    """Raise InputError for a chosen measure or column that the other predictors determine.
+
+    The predictors that the program adds by itself, such as the position in a passage of one sentence, may depend on
+    others: without them the regression is the same.
+
+    Args:
+        predictors: of the analysed words, the measures last.
+        model: the name of the model.
+    """
+    lags = range(settings.spillover + 1)
+    options = {previous_name(name, lag): ("--measure", name) for name in settings.measures for lag in lags}
+    options |= {name: ("--predictor", name) for name in settings.predictors}
+    for name, others in dependences(predictors).items():
+        if name not in options:
+            continue
+        option, chosen = options[name]
+        of_model = f" of {model}" if option == "--measure" else ""
+        found = f"{option_name(option, chosen)}: in the analysed words, {name}{of_model} is"
+        if not others:
+            raise InputError(f"{found} {predictors[name][0]:g} everywhere; expected values that differ. Omit it")
+        raise InputError(
+            f"{found} a linear combination of {listed(others)}; expected values that add to the others. Omit one of"
+            " them"
+        )
+
+
+def model_result(data: RegressionData, name: str, model_type: str, scores: WordScores) -> ModelResult:
+    """Fit the regressions of one model."""
+    words = data.words
+    analysed = data.analysed
+    settings = data.settings
+    observed, folds = data.times.values[analysed], data.fold[analysed]
+
+    def of_analysed(columns: Predictors) -> dict[str, Numbers]:
+        """Return predictors and those of previous words, of the analysed words."""
+        previous = with_previous(columns, words, settings.spillover)
+        return {key: values[analysed] for key, values in previous.items()}
+
+    before = {key: values[analysed] for key, values in data.predictors.items()}
+    if settings.unknown == "keep":
+        before |= of_analysed({_UNKNOWN: (~scores.known).astype(float)})
+    counts = scores.token_counts[analysed]
+    measures: dict[str, Numbers] = {name: score_columns(scores)[name] for name in settings.measures}
+    of_measures = of_analysed(measures)
+    of_tokens = of_analysed({TOKENS: scores.token_counts.astype(float)}) if np.ptp(counts) else {}
+    _refuse_dependent(before | of_tokens | of_measures, settings, name)
+
+    without_tokens = of_baseline = held_out_log_likelihood(observed, before, folds)
+    if of_tokens:
+        before |= of_tokens
+        of_baseline = held_out_log_likelihood(observed, before, folds)
+    after = before | of_measures
+    of_all = held_out_log_likelihood(observed, after, folds)
+    deltas = of_all - of_baseline
+    gains: dict[str, Interval] = {}
+    for left_out in measures if len(measures) > 1 else ():
+        others = before | of_analysed({name: values for name, values in measures.items() if name != left_out})
+        gain = of_all - held_out_log_likelihood(observed, others, folds)
+        gains[left_out] = mean_interval(gain, words.sentences[analysed])
+    bits = scores.surprisal[analysed]
+    return ModelResult(
+        name,
+        model_type,
+        scores,
+        float(bits.mean()),
+        mean_interval(deltas, words.sentences[analysed]),
+        deltas,
+        tuple(float(deltas[folds == fold].mean()) for fold in np.unique(folds)),
+        int((counts > 1).sum()),
+        mean_interval(of_baseline - without_tokens, words.sentences[analysed]),
+        fit(observed, before),
+        fit(observed, after),
+        gains,
+        tuple(binned_means(bits, observed)),
+    )
