@@ -120,7 +120,7 @@ def _of_model(data: Exported, label: str) -> dict[str, Numbers]:
     scores = data.scores[label]
     values = score_columns(scores)
     own = {f"tokens{suffix}": scores.token_counts.astype(float)}
-    own |= {f"{name}{suffix}": values[name] for name in dict.fromkeys(data.settings.measures)}
+    own |= {f"{name}{suffix}": values[name] for name in data.settings.measures}
     return with_previous(own, data.words, data.settings.spillover)
 
 
