@@ -322,7 +322,7 @@ def evaluate_items(
     critical: str | None = None,
     baseline: str | None = None,
     contrast: str | Sequence[str] = (),
-    measures: Measure | Sequence[Measure] = (),
+    measures: Sequence[Measure] = (),
     frequencies: FrequencySource | None = None,
     spillover: int = 0,
     punctuation: Punctuation = "auto",

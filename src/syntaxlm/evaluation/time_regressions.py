@@ -277,7 +277,8 @@ def _refuse_dependent(predictors: Predictors, settings: RegressionSettings, mode
         model: the name of the model.
     """
     lags = range(settings.spillover + 1)
-    options = {previous_name(name, lag): ("--measure", name) for name in settings.measures for lag in lags}
+    options: dict[str, tuple[str, str]] = {}
+    options |= {previous_name(name, lag): ("--measure", name) for name in settings.measures for lag in lags}
     options |= {name: ("--predictor", name) for name in settings.predictors}
     for name, others in dependences(predictors).items():
         if name not in options:

@@ -101,7 +101,7 @@ class ScoreKeywords(TypedDict, total=False):
 
     context: Context | None
     given: str | None
-    measures: Measure | Sequence[Measure]
+    measures: Sequence[Measure]
     next_words: int
     punctuation: Punctuation
     contractions: Contractions

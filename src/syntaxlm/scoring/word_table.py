@@ -364,7 +364,7 @@ def word_table(
     is_text: bool = False,
     frequencies: FrequencySource | None = None,
     context: Context | None = None,
-    measures: Measure | Sequence[Measure] = (),
+    measures: Sequence[Measure] = (),
     spillover: int = 1,
     punctuation: Punctuation = "auto",
     contractions: Contractions = "auto",

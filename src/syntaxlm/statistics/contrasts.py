@@ -134,15 +134,16 @@ def t_test(*groups: Numbers, largest: float = 0.0) -> TTest:
         largest: the largest absolute value from which the values were computed. Values whose standard deviation is
             less than `ROUNDING` of it do not vary.
     """
+    nan = math.nan
     count = sum(map(len, groups))
     estimate = math.fsum(float(values.mean()) for values in groups)
     if min(map(len, groups)) < 2:
-        return TTest(estimate, *[math.nan] * 5, count, "too few items")
+        return TTest(estimate, nan, nan, nan, nan, nan, count, "too few items")
 
     spreads = [float(values.std(ddof=1)) for values in groups]
     largest = max(largest, *(float(np.abs(values).max()) for values in groups))
     if max(spreads) <= ROUNDING * largest:
-        return TTest(estimate, estimate, estimate, *[math.nan] * 3, count, "no variation")
+        return TTest(estimate, estimate, estimate, nan, nan, nan, count, "no variation")
 
     variances = [spread**2 / len(values) for spread, values in zip(spreads, groups, strict=True)]
     of_groups = [variance**2 / (len(values) - 1) for variance, values in zip(variances, groups, strict=True)]

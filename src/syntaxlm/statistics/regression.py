@@ -92,7 +92,7 @@ def dependences(predictors: Predictors) -> dict[str, list[str]]:
     kept, left_out = independent(predictors)
     names = list(predictors)
     scaled = {name: _scaled(predictors[name]) for name in predictors}
-    found = {}
+    found = dict[str, list[str]]()
     for name in left_out:
         earlier = [one for one in names[: names.index(name)] if one in kept]
         if not scaled[name].any() or not earlier:
