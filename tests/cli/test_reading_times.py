@@ -64,7 +64,8 @@ def test_json_has_the_figures_and_options_reach_the_evaluation(run, trained, exp
     code, out, _ = run(
         "evaluate", "reading-times", trained.lstm, *experiment, "--json", "-o", path, "--log-times", "--spillover", 2,
         "--smooth", 4,
-        "--unknown", "keep", "--keep-last", "--predictor", "sentence", "--seed", 3, "--context", "reset", "--min-time", 301,
+        "--unknown", "keep", "--keep-last", "--predictor", "sentence", "--seed", 3, "--context", "reset",
+        "--min-time", 301,
     )  # fmt: skip
     assert (code, out) == (0, "")
     figures = json.loads(path.read_text())
