@@ -90,7 +90,7 @@ class LSTMBackbone(Backbone):
     def forward(self, embedded: Tensor, batch: TokenBatch, state: State) -> BackboneOutput:
         rate = self.config.dropout
         inputs = dropout(embedded, rate, self.training)
-        rows = Rows(*inputs.shape[:2], batch.lengths, inputs.device)
+        rows = Rows(len(inputs), inputs.shape[1], batch.lengths, inputs.device)
         if self.config.cell == "lstm" and inputs.device.type == "cpu" and torch.is_autocast_enabled("cpu"):
             tokens, after = self._read_rows(rows.of(inputs), rows, state)
             hidden = rows.padded(tokens)
