@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from syntaxlm.scoring.cache import CacheSettings as CacheSettings
     from syntaxlm.scoring.word_table import word_table as word_table
     from syntaxlm.text.treebank_style import TreebankStyle as TreebankStyle
+    from syntaxlm.training.loggers import ExperimentLogger as ExperimentLogger
     from syntaxlm.training.recipe import read_recipe as read_recipe
     from syntaxlm.training.recipe_files import find_recipe as find_recipe
     from syntaxlm.trees.f1 import PROTOCOLS as PROTOCOLS
@@ -54,6 +55,7 @@ __version__ = VERSION
 
 _MODULES = {
     "CacheSettings": "scoring.cache",
+    "ExperimentLogger": "training.loggers",
     "Frequencies": "data.frequencies",
     "InputError": "core.errors",
     "InputWarning": "core.errors",

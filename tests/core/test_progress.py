@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 import time
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -114,10 +115,10 @@ def test_training_shows_a_bar_on_a_terminal_and_validation_lines_everywhere(toy,
             place = TrainerState(
                 batch=batch, steps=batch, seconds=float(batch), loss_sum=70.0 * batch, loss_count=10 * batch
             )
-            display(Event("step", place, 10, {}))
+            display(Event("step", place, 10, {}, Path("run")))
         time.sleep(0.3)
         values = {"train_loss": 3.5, "valid_loss": 3.25, "valid_perplexity": 25.8, "best": True, "rate_fell": True}
-        display(Event("valid", place, 10, values))
+        display(Event("valid", place, 10, values, Path("run")))
     shown = console.file.getvalue()
     assert "epoch 0.30  train loss 3.5000  valid loss 3.2500  valid perplexity 25.80" in shown
     assert "best so far  learning rate reduced" in shown
@@ -129,7 +130,7 @@ def test_training_shows_a_bar_on_a_terminal_and_validation_lines_everywhere(toy,
 
 def test_counting_rounds_are_shown_as_lines_and_by_the_bar(toy, console, impatient):
     with ProgressDisplay(toy.recipe("lstm"), console) as display:
-        display(Event("round", TrainerState(epoch=2, seconds=3.0), 5, {"valid_loss": 3.25, "best": True}))
+        display(Event("round", TrainerState(epoch=2, seconds=3.0), 5, {"valid_loss": 3.25, "best": True}, Path("run")))
         time.sleep(0.3)
     assert "round 2  valid loss 3.2500  0:03  best so far" in console.file.getvalue()
     assert ("2/5" in console.file.getvalue()) == console.is_terminal

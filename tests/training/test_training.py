@@ -448,7 +448,7 @@ def test_a_run_that_diverged_resumes_from_its_checkpoint_with_a_lower_rate(toy, 
 def test_the_bar_of_a_run_with_a_time_limit_shows_the_batches_that_fit_into_it(toy):
     recipe = toy.recipe("lstm", schedule={"minutes": 1.0})
     with ProgressDisplay(recipe, Console(quiet=True)) as display:
-        display(Event("step", TrainerState(batch=3, seconds=30.0), 10, {}))
+        display(Event("step", TrainerState(batch=3, seconds=30.0), 10, {}, Path("run")))
         assert (display._work.done, display._work.total) == (3, 6)
-        display(Event("step", TrainerState(batch=3, seconds=1.0), 10, {}))
+        display(Event("step", TrainerState(batch=3, seconds=1.0), 10, {}, Path("run")))
         assert display._work.total == 20, "no more than all epochs"

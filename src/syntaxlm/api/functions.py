@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from pathlib import Path
 from typing import TypeVar
 
@@ -23,8 +22,8 @@ from syntaxlm.evaluation.trees import find_protocol
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.training import run
 from syntaxlm.training.processes import received_signal
-from syntaxlm.training.progress import ProgressCallback
-from syntaxlm.training.recipe import Recipe, read_recipe, with_overrides
+from syntaxlm.training.progress import ProgressCallback, calling
+from syntaxlm.training.recipe import Recipe, read_recipe, with_overrides, with_text_files
 from syntaxlm.training.result import TrainingResult
 from syntaxlm.trees.f1 import PROTOCOLS, Protocol
 from syntaxlm.trees.preprocessing import GoldPreprocessing
@@ -38,7 +37,7 @@ def train(
     overrides: Overrides | None = None,
     *,
     resume: bool = False,
-    callback: ProgressCallback | None = None,
+    callbacks: ProgressCallback | Sequence[ProgressCallback] = (),
 ) -> TrainingResult:
     """Train a model into a new folder.
 
@@ -46,12 +45,17 @@ def train(
     it at once. SIGTERM saves, too, before it has its usual effect. After each validation, the logger `syntaxlm` of the
     standard library gets a line at the level INFO.
 
+    The texts text.train, text.valid and text.test are names or addresses of files, or objects: a list or another
+    iterable of sentences, a column, or a data set or data frame (datasets, pyarrow, pandas, polars) with the column
+    `text` or only one column. Objects are written to files in the cache, whose names are in recipe.yaml.
+
     Args:
         recipe: a recipe, the name of a bundled recipe, or a YAML file.
         overrides: settings to replace, see `read_recipe`.
         resume: whether to continue a run of the same settings that is in the folder. If it is finished, its result is
             returned, so the same call serves before and after an interruption.
-        callback: called with each event of the run, see `syntaxlm.training.progress.Event`.
+        callbacks: called with each event of the run, see `syntaxlm.training.progress.Event`. One that is a context
+            manager, such as `syntaxlm.ExperimentLogger("tensorboard")`, is entered before training.
 
     Raises:
         InputError: for wrong settings, before anything is read, and if the folder already contains a run: with
@@ -64,23 +68,28 @@ def train(
         False
     """
     name = None if isinstance(recipe, Recipe) else str(recipe)
+    overrides = with_text_files(overrides)
     with training_recipe(name, flat_overrides(overrides or {}).items()):
         complete = _recipe(recipe, overrides)
         if not resume:
-            return _unless_stopped(run.train(complete, folder, callback))
+            with calling(callbacks) as callback:
+                result = run.train(complete, folder, callback)
+            return _unless_stopped(result)
         path = named_path(folder)
         runs.check_settings(path, complete)
-        return _unless_stopped(runs.train_or_resume(path, complete, lambda _: nullcontext(callback)))
+        return _unless_stopped(runs.train_or_resume(path, complete, lambda _: calling(callbacks)))
 
 
 @suggests_parameters
-def resume(folder: str | Path, callback: ProgressCallback | None = None) -> TrainingResult:
+def resume(
+    folder: str | Path, callbacks: ProgressCallback | Sequence[ProgressCallback] = ()
+) -> TrainingResult:
     """Resume a run from its last checkpoint, or from its start if it has none.
 
     Ctrl-C saves a checkpoint and raises KeyboardInterrupt, as in `train`.
 
     Args:
-        callback: called with each event of the run, see `train`.
+        callbacks: called with each event of the run, see `train`.
 
     Raises:
         InputError: if the folder holds no run, or if its files have changed.
@@ -88,7 +97,9 @@ def resume(folder: str | Path, callback: ProgressCallback | None = None) -> Trai
     Examples:
         >>> result = syntaxlm.resume("my-run")
     """
-    return _unless_stopped(run.resume(folder, callback))
+    with calling(callbacks) as callback:
+        result = run.resume(folder, callback)
+    return _unless_stopped(result)
 
 
 Stoppable = TypeVar("Stoppable", TrainingResult, Comparison)
@@ -113,7 +124,7 @@ def compare(
     overrides: Overrides | None = None,
     minutes: float | None = None,
     *,
-    callback: ProgressCallback | None = None,
+    callbacks: ProgressCallback | Sequence[ProgressCallback] = (),
     treebank: str | Path | None = None,
     protocol: str | Protocol = PROTOCOLS["wsj-test"],
     preprocessing: GoldPreprocessing | str | Path = "ptb-keep",
@@ -132,7 +143,7 @@ def compare(
         seeds: number of runs per recipe.
         overrides: settings to replace in all recipes, see `read_recipe`.
         minutes: training time per run.
-        callback: called with each event of every run.
+        callbacks: called with each event of every run, see `train`.
         treebank: gold trees, a file, folder or pattern, on which models that parse are evaluated by their default
             decoders; None: no F1.
         protocol: the protocol of this evaluation.
@@ -150,16 +161,16 @@ def compare(
     """
     if isinstance(recipes, str | Path) or not isinstance(recipes, Sequence | Mapping) or not recipes:
         raise InputError(f"recipes: found {str(recipes)!r}; expected a list of names of recipes, or a dict")
+    overrides = with_text_files(overrides)
     if isinstance(recipes, Mapping):
         limit = {} if minutes is None else {"schedule.minutes": minutes}
         complete = {name: _recipe(_recipe(recipe, overrides), limit) for name, recipe in recipes.items()}
         read = {name: with_tagged_text(recipe, tagged) for name, recipe in complete.items()}
     else:
         read = read_recipes(list(map(str, recipes)), overrides or (), minutes, tagged)
-    watch: ProgressCallback = callback or (lambda event: None)
     evaluation = None if treebank is None else TreebankEvaluation(treebank, find_protocol(protocol), preprocessing)
     return _unless_stopped(
-        runs.compare(read, named_path(folder), seeds, lambda recipe: nullcontext(watch), trees=evaluation)
+        runs.compare(read, named_path(folder), seeds, lambda recipe: calling(callbacks), trees=evaluation)
     )
 
 

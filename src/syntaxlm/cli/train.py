@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -31,9 +31,10 @@ from syntaxlm.core.errors import InputError, escaped
 from syntaxlm.core.progress import error_console, status
 from syntaxlm.core.run_head import run_head, training_recipe
 from syntaxlm.scoring.options import PerplexityOptions
+from syntaxlm.training.loggers import LoggerName
 
 if TYPE_CHECKING:
-    from syntaxlm.training.progress import ProgressDisplay
+    from syntaxlm.training.progress import ProgressCallback, ProgressDisplay
 
 Recipe = Annotated[str, Argument("RECIPE")]
 RunFolder = Annotated[Path, Folder(may_hold="run")]
@@ -59,6 +60,15 @@ class RecipeSettings:
         return training_recipe(recipe, flat_overrides(self.pairs()).items())
 
 
+def _watching(loggers: Sequence[LoggerName]) -> Callable[[Any], AbstractContextManager[ProgressCallback]]:
+    """Return what shows the training of a recipe, and writes it to loggers. Raises InputError for missing packages."""
+    from syntaxlm.training.loggers import ExperimentLogger
+    from syntaxlm.training.progress import calling
+
+    several = [ExperimentLogger(name) for name in dict.fromkeys(loggers)]
+    return lambda recipe: calling([_display(recipe), *several])
+
+
 def _display(recipe: Any) -> ProgressDisplay:
     """Return the display of a training run."""
     from syntaxlm.training.progress import ProgressDisplay
@@ -73,6 +83,7 @@ def train(
     output: RunFolder | None = None,
     resume: Annotated[Path, Folder(flags=())] | None = None,
     seeds: Count = 1,
+    logger: Annotated[Sequence[LoggerName], Shown()] = (),
     format: SummaryFormat = "text",
 ) -> int:
     """Train a model from a recipe.
@@ -91,6 +102,8 @@ def train(
         seeds: train N times, with seeds run.seed, run.seed + 1 and so on
         picture: draw the learning curves, the losses of training and validation over epochs: .svg, .pdf, .png or .html
             (requires the extra plot)
+        logger: also write losses, scores and learning rate to this logger, whose package must be installed; may be
+            repeated
 
     Examples:
         syntaxlm train prpn-toy -o runs/toy --schedule.epochs 3
@@ -102,14 +115,15 @@ def train(
     drawn.check()
     if drawn.picture and seeds != 1:
         raise InputError("--picture: found --seeds; expected one run. For several seeds, use compare --picture")
+    watching = _watching(logger)
     if resume:
         if recipe or output or seeds != 1 or settings.pairs():
             raise InputError(
                 "--resume uses the recipe and settings of the run's folder; omit RECIPE, --output, --seeds, --device"
                 " and settings"
             )
-        with _display(run.read_run_recipe(resume)) as display:
-            result = run.resume(resume, display)
+        with watching(run.read_run_recipe(resume)) as callback:
+            result = run.resume(resume, callback)
         drawn.write(result.plot)
         return _ended(result, result.stopped, format)
     if not recipe or not output:
@@ -117,10 +131,10 @@ def train(
     complete = read_recipe(recipe, settings.pairs())
     if seeds > 1:
         with settings.used_with(recipe):
-            results = train_seeds(complete, output, seeds, _display)
+            results = train_seeds(complete, output, seeds, watching)
             return _ended(results, any(each.stopped for each in results.runs), format)
-    with settings.used_with(recipe), _display(complete) as display:
-        result = run.train(complete, output, display)
+    with settings.used_with(recipe), watching(complete) as callback:
+        result = run.train(complete, output, callback)
     drawn.write(result.plot)
     return _ended(result, result.stopped, format)
 

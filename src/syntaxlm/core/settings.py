@@ -20,7 +20,9 @@ Limits are `Annotated` types of pydantic, such as those below. All errors of a f
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import json
+import os
 import types
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -52,6 +54,7 @@ from syntaxlm.core.errors import InputError, closest_match, shortened
 from syntaxlm.core.yaml_files import MOST_VALUES, parse_yaml
 
 T = TypeVar("T")
+_PLAIN = (str, int, float, type(None), datetime.date, os.PathLike)  # dates and paths become text
 Overrides: TypeAlias = Mapping[str, Any] | Sequence[tuple[str, str]]
 """Settings that override those of a file: dicts, or pairs such as ("model.layers", "3") with values in YAML."""
 
@@ -206,10 +209,17 @@ def read_settings(
         InputError: with one line per fault: the dotted key, the value found, and the value expected or, for an unknown
             key, the closest match.
     """
-    count, waiting = 0, [data]
+    count, waiting = 0, [("", data)]
     while waiting:
-        value = waiting.pop()
-        inner = list(value.values()) if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ()
+        key, value = waiting.pop()
+        inner = []
+        if isinstance(value, Mapping):
+            inner = [(_dotted(key, str(name)), one) for name, one in value.items()]
+        elif isinstance(value, list | tuple):
+            inner = [(key, one) for one in value]
+        elif not isinstance(value, _PLAIN):
+            found = f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
+            raise InputError(f"{source}: {key}: found an object of type {found}; expected text, a number or a list")
         waiting += inner
         count += len(inner)
         if count > MOST_VALUES:

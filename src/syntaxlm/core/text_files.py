@@ -31,10 +31,11 @@ from syntaxlm.core.errors import InputError, warn_caller
 from syntaxlm.core.files import decode_text, memory_size, system_error
 from syntaxlm.core.foreign_files import ARCHIVE, foreign_format
 from syntaxlm.core.reading import ReadingReport, Remarks, announce
-from syntaxlm.core.remote_files import address_of, open_remote
+from syntaxlm.core.remote_files import address_of, local_copy
 from syntaxlm.core.threads import publishing
 
 STANDARD_INPUT = "-"
+PARQUET = ".parquet"
 MAXIMUM_TEXT = 2**30  # bytes after decompression of a text that is read as a whole
 MAXIMUM_LINE = 2**29  # bytes; text8, one line, has 10^8
 LINES_TOGETHER = (
@@ -128,13 +129,14 @@ def is_compressed(path: str | Path) -> bool:
 
 
 def plain_size(path: str | Path) -> int | None:
-    """Return the bytes of an uncompressed file; None if the length is unknown (standard input, a pipe, or a compressed
-    file).
+    """Return the bytes of an uncompressed text file; None if the length is unknown (standard input, a pipe, or a
+    compressed, Parquet or remote file).
 
     Raises:
         InputError: as `open_bytes` does.
     """
-    if str(path) == STANDARD_INPUT or not os.path.isfile(path) or is_compressed(path):
+    is_other = str(path) == STANDARD_INPUT or Path(path).suffix.lower() == PARQUET
+    if is_other or not os.path.isfile(path) or is_compressed(path):
         return None
     return os.path.getsize(path)
 
@@ -183,12 +185,16 @@ def open_bytes(path: str | Path) -> io.BufferedReader:
         raise
 
 
+def local_file(path: str | Path) -> Path:
+    """Return the copy of a remote file, see `local_copy`, or the path of a local one. Raises InputError."""
+    address = address_of(path)
+    return Path(path) if address is None else local_copy(address)
+
+
 def open_raw(path: str | Path) -> io.BufferedReader:
     """Open a local or remote file, which is not decompressed. Raises InputError."""
-    if address := address_of(path):
-        return open_remote(address)
     try:
-        return open(path, "rb")
+        return open(local_file(path), "rb")
     except OSError as error:
         beside = [f"{path}{suffix}" for suffix in COMPRESSED_SUFFIXES if os.path.exists(f"{path}{suffix}")]
         hint = f". Did you mean {beside[0]}?" if isinstance(error, FileNotFoundError) and beside else ""

@@ -30,22 +30,24 @@ _FEWEST_WORDS = 3  # texts of one word that are likely to be the words of one se
 _LIST = "a text or several: str or a list of str"
 
 
-def texts_of(text: str | Iterable[str], method: str) -> Iterator[str]:
+def texts_of(text: str | Iterable[str], method: str, expected: str = _LIST) -> Iterator[str]:
     """Return one text, or several.
 
     Gives an InputWarning for a text that is the name of a file.
 
     Args:
         method: its name, for messages.
+        expected: what the method takes, for messages.
 
     Raises:
         TypeError: for anything but strings.
         InputError: for one that is not Unicode text.
     """
     if remedy := _remedy(text):
-        raise TypeError(f"{method}: found {_type(text)}; expected {_LIST}. {remedy}".removesuffix(". "))
+        raise TypeError(f"{method}: found {_type(text)}; expected {expected}. {remedy}".removesuffix(". "))
 
-    def checked(number: int, one: str) -> str:
+    def checked(number: int, one: Any) -> str:
+        one = one.as_py() if hasattr(one, "as_py") else one  # a scalar of pyarrow
         if not isinstance(one, str):
             raise TypeError(f"{method}, text {number}: found {_type(one)}; expected str. {_remedy_of_item(one)}")
         check_encodable(one, f"text {number}")
@@ -261,7 +263,7 @@ def model_names(models: Sequence[ModelBundle]) -> list[str]:
     return [model.name if folder is None else str(folder) for model, folder in zip(models, folders, strict=True)]
 
 
-_OF_SEVERAL = {"condition", "frequencies", "group", "measures", "regions"}  # parameters of one name or several
+_OF_SEVERAL = {"callbacks", "condition", "frequencies", "group", "measures", "regions"}  # parameters of one name or several
 
 
 def suggests_parameters(function: Callable[Parameters, Chosen]) -> Callable[Parameters, Chosen]:

@@ -25,7 +25,8 @@ from syntaxlm.core import text_files
 from syntaxlm.core.errors import InputError, warn_caller
 from syntaxlm.core.files import system_error
 from syntaxlm.core.progress import progress_bar
-from syntaxlm.core.text_files import content_suffix, is_compressed, no_sentence, source_name, uncompressed_name
+from syntaxlm.core.text_files import content_suffix, no_sentence, source_name, uncompressed_name
+from syntaxlm.data.parquet import is_parquet, parquet_lines
 from syntaxlm.data.plain_text import CHARACTERS, PLAIN, TAGGED, TextForm, examined
 from syntaxlm.text.normaliser import Normaliser, UntaggedTokenError, has_tag, split_words, without_tags
 from syntaxlm.text.options import TextOptions
@@ -114,7 +115,8 @@ def read_lines(path: str | Path, form: TextForm = PLAIN, warn: bool = True) -> I
             f"{path}: found a name that ends in {suffix}, a treebank; expected {text}, one sentence per line."
             f" Extract its {extracted} with: syntaxlm {command}"
         )
-    return examined(text_files.read_lines(path), source_name(path), form, warn)
+    lines = parquet_lines(path) if is_parquet(path) else text_files.read_lines(path)
+    return examined(lines, source_name(path), form, warn)
 
 
 @dataclass(frozen=True)
@@ -239,8 +241,9 @@ class EncodedCorpus:
         reader = TextReader.of(normaliser, vocabulary, style)
         lines = _shown(path, "reading", read_sentences(path, normaliser))
         source = source_name(path)
-        # A pipe, whose size is unknown, can be opened only once.
-        if os.path.isfile(path) and os.path.getsize(path) < IN_MEMORY and not is_compressed(path):
+        # A pipe, whose size is unknown, can be opened only once. Compressed text may be of any length.
+        size = text_files.plain_size(path)
+        if size is not None and size < IN_MEMORY:
             return cls._of_numbered(lines, reader, source, marks=marks)
         folder = Path(tempfile.gettempdir())
         try:

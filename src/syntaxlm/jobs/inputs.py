@@ -5,23 +5,22 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Literal, NamedTuple
 
 from syntaxlm.core.errors import LONGEST_NAME, InputError, listed, shortened
-from syntaxlm.core.files import check_name, system_error
+from syntaxlm.core.files import check_name
 from syntaxlm.core.remote_files import address_of
-from syntaxlm.core.text_files import STANDARD_INPUT, has_cr_line_ends, is_compressed, open_bytes
+from syntaxlm.core.text_files import PARQUET, STANDARD_INPUT, has_cr_line_ends, is_compressed, open_bytes
 from syntaxlm.core.work import Progress
+from syntaxlm.data.parquet import TEXT_COLUMN, check_column, is_parquet, parquet_types, reading_parquet
 
 if TYPE_CHECKING:
     import polars
 
 SHARD_BYTES = 1 << 26  # maximum size of a shard of several lines
-PARQUET = ".parquet"
 _EXAMINED = 2**20  # bytes at the start of a text whose form is checked before the job
 IdType = Literal["integer", "text"]
 
@@ -236,7 +235,7 @@ class ParquetColumn(Source):
     id_column: str | None
 
     def scan(self, longest: int) -> Iterator[tuple[int, str | None]]:
-        with _reading(self.name):
+        with reading_parquet(self.name):
             for batch in self._texts().collect_batches(chunk_size=_ROWS, maintain_order=True):
                 for text in batch[self.column].to_list():
                     raw = None if text is None else text.encode()
@@ -244,7 +243,7 @@ class ParquetColumn(Source):
 
     def lines(self, task: ShardTask, longest: int) -> Iterator[Line]:
         shard = task.shard
-        with _reading(self.name):
+        with reading_parquet(self.name):
             rows = self._texts().slice(shard.first - 1, shard.lines).collect()
         if len(rows) < shard.lines:
             raise self._changed()
@@ -320,12 +319,12 @@ def open_source(name: str, column: str | None, id_column: str | None) -> Source:
     path = os.path.abspath(name)
     if os.path.exists(path) and not os.path.isfile(path):
         raise InputError(f"{name}: not a regular file; expected text or Parquet")
-    if Path(name).suffix.lower() != PARQUET:
+    if not is_parquet(name):
         open_bytes(name).close()  # raises InputError
     status = os.stat(path)
     facts = (name, path, status.st_size, status.st_mtime_ns)
-    if Path(name).suffix.lower() == PARQUET:
-        column = "text" if column is None else column
+    if is_parquet(name):
+        column = TEXT_COLUMN if column is None else column
         return ParquetColumn(*facts, _checked_columns(name, column, id_column), column, id_column)
     for option, value in (("--column", column), ("--id-column", id_column)):
         if value is not None:
@@ -350,38 +349,14 @@ def _checked_columns(name: str, column: str, id_column: str | None) -> IdType | 
     """Check the columns of a Parquet file and return the type of its ids. Raises InputError."""
     import polars
 
-    with _reading(name, "not a Parquet file, or damaged"):
-        types = polars.read_parquet_schema(name)
-    for wanted in (column, id_column):
-        if wanted is not None and wanted not in types:
-            raise InputError(f"{name}: no column {shortened(wanted, LONGEST_NAME)!r}; found {listed(types)}")
-
-    if not isinstance(types[column], polars.String | polars.Categorical | polars.Enum):
-        raise InputError(f"{name}: column {column!r} has the type {types[column]}; expected text")
-
+    types = parquet_types(name)
+    check_column(name, column, types)
     if id_column is None:
         return None
+    if id_column not in types:
+        raise InputError(f"{name}: no column {shortened(id_column, LONGEST_NAME)!r}; found {listed(types)}")
     if types[id_column].is_integer():
         return "integer"
     if isinstance(types[id_column], polars.String):
         return "text"
     raise InputError(f"{name}: column {id_column!r} has the type {types[id_column]}; expected integers or text as ids")
-
-
-@contextmanager
-def _reading(name: str, problem: str = "damaged") -> Iterator[None]:
-    """Raise InputError for errors of polars in the block, which reads a Parquet file.
-
-    Args:
-        name: the name of the file, for messages.
-        problem: what is wrong with the file if it cannot be read.
-    """
-    from polars.exceptions import PanicException, PolarsError
-
-    try:
-        yield
-    except OSError as error:
-        raise system_error(name, "read", error) from error
-    except (PolarsError, PanicException) as error:
-        reason = "".join(sign if sign.isprintable() else "?" for sign in str(error).split("\n")[0])
-        raise InputError(f"{name}: {problem}: {reason}") from error

@@ -508,7 +508,7 @@ class GradientLoop(Loop):
 
     def _log(self, kind: str, **values: Any) -> None:
         place = {"step": self.log.trainer.steps, "epoch": round(self.epochs, 4)}
-        rate = {"learning_rate": self.optimisers[0].param_groups[0]["lr"]}
+        rate = {"learning_rate": self.optimisers[0].param_groups[0]["lr"], "gradient_norm": float(self.gradient_norm)}
         self.log.write(kind, self.epoch_batches, place | values | rate)
 
     def _save(self) -> None:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
+from syntaxlm.core.files import parse_json, read_stored_text
 from syntaxlm.core.progress import working
 from syntaxlm.core.work import Progress
+from syntaxlm.drawing.learning_curve import WIDTH, draw_curves
 from syntaxlm.evaluation.perplexity import perplexity_text
 from syntaxlm.training.checkpoint import TrainerState
+from syntaxlm.training.result import METRICS
 
 if TYPE_CHECKING:
     from syntaxlm.training.recipe import TrainingSettings
@@ -27,20 +30,45 @@ class Event:
     Attributes:
         kind: "building": building the weights takes long. "trees": before training, for each source of gold trees.
             "slow": the first step takes long. "plan": after the first seconds, how long training will take. "step":
-            some steps were taken. "valid": the model was measured on the validation data, at least once per epoch.
-            "round": a round of a model that is trained by counting ended.
+            some steps were taken; it has values every `run.log_steps` steps. "valid": the model was measured on the
+            validation data, at least once per epoch. "round": a round of a model that is trained by counting ended.
+            "end": training ended, with the scores on the test data, or was stopped.
         trainer: the progress of the run, such as its `epoch`, `batch`, `steps` and `seconds`.
         batches: number of batches of the epoch; of "round", the number of rounds.
         values: the values of the event, as in metrics.jsonl.
+        folder: the folder of the run.
     """
 
     kind: str
     trainer: TrainerState
     batches: int
     values: dict[str, Any]
+    folder: Path
 
 
-ProgressCallback = Callable[[Event], None]
+ProgressCallback = Callable[[Event], object]
+
+
+@contextmanager
+def calling(callbacks: ProgressCallback | Sequence[ProgressCallback]) -> Iterator[ProgressCallback]:
+    """Return a callback that calls one or several, in order. Those that are context managers are entered.
+
+    Raises:
+        TypeError: for anything else.
+    """
+    several = [callbacks] if callable(callbacks) else callbacks
+    if isinstance(several, str) or not isinstance(several, Sequence) or not all(map(callable, several)):
+        raise TypeError(f"callbacks: found {callbacks!r}; expected a function of an event, or a list of functions")
+
+    def call(event: Event) -> None:
+        for callback in several:
+            callback(event)
+
+    with ExitStack() as stack:
+        for callback in several:
+            if isinstance(callback, AbstractContextManager):
+                stack.enter_context(callback)
+        yield call
 
 _log = logging.getLogger("syntaxlm")
 
@@ -83,10 +111,33 @@ def validation_line(event: Event) -> str:
     return "  ".join(parts)
 
 
+_CURVES = {  # names of curves that are drawn together, by the value of a validation that they need
+    "valid_accuracy": {"valid_accuracy": "validation accuracy"},
+    "valid_loss": {"valid_loss": "validation loss", "train_loss": "training loss"},
+}
+
+
+def learning_curve(metrics: Sequence[Mapping[str, Any]], width: int) -> str:
+    """Return the curves of a training in characters; "" if it had too few validations.
+
+    Args:
+        metrics: the lines of metrics.jsonl.
+        width: columns of the terminal.
+    """
+    last = metrics[-1] if metrics else {}
+    names = next((curves for needed, curves in _CURVES.items() if needed in last), {})
+    curves = {
+        title: [(line["epoch"], line[name]) for line in metrics if line.get(name) is not None]
+        for name, title in names.items()
+    }
+    horizontal = "round" if last.get("event") == "round" else "epoch"
+    return draw_curves({title: curve for title, curve in curves.items() if curve}, horizontal, min(WIDTH, width - 12))
+
+
 class ProgressDisplay(ExitStack):
     """Shows a progress bar with the remaining time, and prints a line after each validation.
 
-    Without a terminal, only the lines are printed.
+    At the end, the curves of the losses are drawn. Without a terminal, only the lines are printed.
 
     Args:
         recipe: the recipe of the run.
@@ -118,6 +169,11 @@ class ProgressDisplay(ExitStack):
             self.console.print(validation_line(event), soft_wrap=True)
         if event.kind in ("step", "round"):
             self._move(event)
+        if event.kind == "end" and self.console.is_terminal and not self.console.quiet:
+            self.close()
+            lines = read_stored_text(event.folder / METRICS).splitlines()
+            curve = learning_curve([parse_json(line, METRICS) for line in lines], self.console.width)
+            self.console.print(curve, end="\n" if curve else "", soft_wrap=True, markup=False, highlight=False)
 
     def _move(self, event: Event) -> None:
         """Update the progress bar, which counts batches or rounds."""

@@ -13,7 +13,7 @@ import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Protocol
+from typing import Annotated, Any, ClassVar, Literal, Protocol, TypeVar
 
 from pydantic import BeforeValidator
 
@@ -33,6 +33,7 @@ from syntaxlm.core.settings import (
     read_settings,
 )
 from syntaxlm.core.yaml_files import read_yaml, yaml_text
+from syntaxlm.data.given_texts import SPLITS, text_file
 from syntaxlm.data.labelled_pairs import TRAINED_OPERATORS
 from syntaxlm.models.abilities import HasLoss, LearnsFromTrees, TrainsByCounting
 from syntaxlm.models.batches import TextMode
@@ -565,8 +566,9 @@ def read_recipe(path: str | Path, overrides: Overrides | None = None) -> Recipe:
     Args:
         path: the file, or the name.
         overrides: settings that replace those of the recipe, nested or with dotted names or both: {"text.train":
-            "train.txt", "schedule": {"epochs": 3}}. All other settings are unchanged. In a list of pairs, as the
-            command line passes it, the values are YAML: ("model.layers", "3").
+            "train.txt", "schedule": {"epochs": 3}}. All other settings are unchanged. Texts may also be objects of
+            Python, see `syntaxlm.train`. In a list of pairs, as the command line passes it, the values are YAML:
+            ("model.layers", "3").
 
     Raises:
         InputError: with all errors of the recipe.
@@ -576,6 +578,7 @@ def read_recipe(path: str | Path, overrides: Overrides | None = None) -> Recipe:
         3
     """
     path = find_recipe(path)
+    overrides = with_text_files(overrides)
     by_dict = isinstance(overrides, Mapping)
     source = f"{path} and {'overrides' if by_dict else 'the settings of the command line'}" if overrides else str(path)
     data = read_yaml(path)
@@ -584,14 +587,36 @@ def read_recipe(path: str | Path, overrides: Overrides | None = None) -> Recipe:
         raise InputError(f"{path}: found {found}; expected the sections model, text, batches, ...")
     override(data, overrides or {})
     data.pop("about", None)  # for readers of the list of recipes
-    return recipe_from(data, source)
+    return recipe_from(with_text_files(data), source)
 
 
 def with_overrides(recipe: Recipe, overrides: Overrides) -> Recipe:
     """Return the recipe with other settings, see `read_recipe`. Raises InputError with all errors."""
     data = recipe.to_dict()
-    override(data, overrides)
-    return recipe_from(data, "the recipe and its overrides")
+    override(data, with_text_files(overrides))
+    return recipe_from(with_text_files(data), "the recipe and its overrides")
+
+
+AnyOverrides = TypeVar("AnyOverrides", bound=Overrides | None)
+
+
+def with_text_files(overrides: AnyOverrides) -> AnyOverrides:
+    """Return settings whose texts (text.train, text.valid and text.test) are names of files, see `data.given_texts`.
+
+    Args:
+        overrides: nested dicts, with dotted names or both. Others are returned unchanged.
+    """
+
+    def named(key: str, value: Any) -> Any:
+        section, _, split = key.partition(".")
+        if section == "text" and split in SPLITS:
+            return text_file(value, split)
+        if isinstance(value, Mapping):
+            return {inner: named(f"{key}.{inner}", values) for inner, values in value.items()}
+        return value
+
+    is_dict = isinstance(overrides, Mapping)
+    return {key: named(str(key), value) for key, value in overrides.items()} if is_dict else overrides
 
 
 def recipe_from(data: dict[str, Any], source: str) -> Recipe:

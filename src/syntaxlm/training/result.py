@@ -134,6 +134,13 @@ class TrainingResult:
             raise InputError(f"{self.folder}: the run has no validation perplexity")
         return self.valid.perplexity
 
+    @property
+    def test_figures(self) -> dict[str, float]:
+        """The scores on the test data, named as those on the validation data in metrics.jsonl."""
+        if self.answers is not None:
+            return {"test_accuracy": self.answers.score().to_dict()["accuracy"]}
+        return {} if self.test is None else {"test_loss": self.test.loss, "test_perplexity": self.test.perplexity}
+
     def to_dict(self) -> dict[str, Any]:
         test = self.test or self.answers
         return {

@@ -187,7 +187,8 @@ class Run:
     def train(self) -> TrainingResult:
         """Train until the run is finished or interrupted. Of a finished run, evaluate the kept weights."""
         loop = self.loop
-        if not self.log.trainer.finished:
+        trained = not self.log.trainer.finished
+        if trained:
             for supervision in self.task.supervision:
                 self.log.report("trees", 1, {"supervision": supervision})
             with on_stop_signals(loop.request_stop):
@@ -196,6 +197,7 @@ class Run:
         trainer = self.log.trainer
         result = TrainingResult(self.folder, trainer.steps, loop.epochs, trainer.seconds, stopped=not trainer.finished)
         if result.stopped:
+            self._report_end(result)
             return result
         result = self.task.evaluated(
             dataclasses.replace(
@@ -207,7 +209,14 @@ class Run:
         if self.processes.is_first:
             result = dataclasses.replace(result, run=self._head(result.seconds).to_dict())
             write_text(to_json(result.to_dict(), indent=2) + "\n", self.folder / RESULT, stored=True)
+        if trained:
+            self._report_end(result)
         return result
+
+    def _report_end(self, result: TrainingResult) -> None:
+        """Report the end of training, with the scores on the test data."""
+        place = {"step": result.steps or self.log.trainer.epoch, "epoch": result.epochs, "stopped": result.stopped}
+        self.log.report("end", 1, place | result.test_figures)
 
     def _head(self, seconds: float) -> RunHead:
         """Return the head of result.json.

@@ -111,7 +111,7 @@ class RunLog:
     def report(self, kind: str, batches: int, values: dict[str, Any]) -> None:
         """Call the progress display, and write to the log."""
         if self.active:
-            event = Event(kind, self.trainer, batches, values)
+            event = Event(kind, self.trainer, batches, values, self.folder)
             log_event(event, self.folder)
             if self._callback is not None:
                 self._callback(event)
