@@ -18,7 +18,7 @@ from backports import zstd
 from hypothesis import given
 from hypothesis import strategies as st
 
-from syntaxlm.core import text_files
+from syntaxlm.core import remote_files, text_files
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.text_files import (
     COMPRESSED_SUFFIXES,
@@ -229,7 +229,8 @@ def test_decompression_restores_any_content(content, suffix, piece):
     assert b"".join(text_files._decompressed(pieces, text_files._COMPRESSIONS[suffix].open, "text")) == content
 
 
-def test_remote_files_are_read_through_the_file_system_of_their_protocol(tmp_path):
+def test_remote_files_are_read_through_the_file_system_of_their_protocol(tmp_path, monkeypatch):
+    monkeypatch.setattr(remote_files, "cache_folder", lambda name: tmp_path)
     memory = fsspec.filesystem("memory")
     memory.pipe("/texts/a.txt.zip", zipped(b"a b\nc\n"))
     memory.pipe("/texts/a.mrg", b"(S (A a) (B b))\n")
@@ -245,6 +246,7 @@ def test_remote_files_are_read_through_the_file_system_of_their_protocol(tmp_pat
         "memory://texts/cut.gz": "truncated",
         "s3://bucket/a.txt": "cannot be read without another package: Install s3fs",
         "nowhere://a.txt": "no file system is known for nowhere://",
+        "memory://texts": "found a folder; expected one of its files: memory:///texts/a.mrg, ",
     }.items():
         with pytest.raises(InputError, match=f"^{name}: {message}"):
             list(read_lines(name))
