@@ -11,6 +11,7 @@ import subprocess
 import sys
 from importlib.resources import files
 from pathlib import Path
+from unittest.mock import MagicMock, patch
 
 import pytest
 
@@ -70,7 +71,8 @@ def example_names(tmp_path_factory):
         syntaxlm.train("lstm-toy", "my-run", settings)
         models = {"nlp": syntaxlm.load("en-fast"), "trained": language_model(fresh("lstm")), "tree_model": tree_model()}
         models["dependency_parser"] = language_model(fresh("structformer"))
-        yield {"syntaxlm": syntaxlm, "settings": settings} | models
+        with patch.dict(sys.modules, {"torch.utils.tensorboard": MagicMock()}):  # tensorboard may not be installed
+            yield {"syntaxlm": syntaxlm, "settings": settings} | models
 
 
 @pytest.mark.parametrize("name", [name for name in syntaxlm.__all__ if name != "PROTOCOLS"])

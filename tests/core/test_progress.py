@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 import time
 from pathlib import Path
@@ -15,6 +16,7 @@ from syntaxlm.core import display, progress
 from syntaxlm.core.progress import progress_bar, status
 from syntaxlm.training.checkpoint import TrainerState
 from syntaxlm.training.progress import ProgressDisplay
+from syntaxlm.training.result import METRICS
 from syntaxlm.training.run import Event
 
 
@@ -134,3 +136,15 @@ def test_counting_rounds_are_shown_as_lines_and_by_the_bar(toy, console, impatie
         time.sleep(0.3)
     assert "round 2  valid loss 3.2500  0:03  best so far" in console.file.getvalue()
     assert ("2/5" in console.file.getvalue()) == console.is_terminal
+
+
+def test_the_learning_curve_is_drawn_at_the_end_on_a_terminal(toy, console, tmp_path):
+    lines = [
+        {"event": "valid", "epoch": epoch, "step": epoch, "train_loss": loss, "valid_loss": loss + 1}
+        for epoch, loss in ((1, 3.0), (2, 2.0), (3, 1.5))
+    ]
+    (tmp_path / METRICS).write_text("".join(json.dumps(line) + "\n" for line in lines))
+    with ProgressDisplay(toy.recipe("lstm"), console) as display:
+        display(Event("end", TrainerState(epoch=3), 1, {"step": 3, "stopped": False}, tmp_path))
+    assert ("● validation loss   · training loss" in console.file.getvalue()) == console.is_terminal
+    assert ("4.00 │●" in console.file.getvalue()) == console.is_terminal

@@ -87,7 +87,11 @@ WRONG = {
     "object": ({"text.train": object()}, TypeError, "text.train: found object; expected a file, an iterable"),
     "bytes": ({"text.train": b"a b"}, TypeError, "text.train: found bytes; .* Decode it"),
     "list of bytes": ({"text.valid": [b"a b"]}, TypeError, "text.valid, text 1: found bytes; expected str"),
-    "files": ({"text.train": [__file__]}, InputError, "text.train: found a list with the name of a file, .*given_texts"),
+    "files": (
+        {"text.train": [__file__]},
+        InputError,
+        "text.train: found a list with the name of a file, .*given_texts",
+    ),
     "splits": (
         {"text.train": DatasetDict(train=Dataset(text=["a"]))},
         InputError,
@@ -132,10 +136,10 @@ def test_a_parquet_file_is_read_as_the_lines_of_its_rows(tmp_path):
     polars.DataFrame({"id": [1, 2], "sentence": ["a b\nc d\n", "e"]}).write_parquet(path)
     assert list(read_lines(path)) == [(1, "a b"), (1, "c d"), (2, "e")]
     polars.DataFrame({"text": ["a", None]}).write_parquet(path)
-    with pytest.raises(InputError, match="row 2: column 'text' is empty; expected text"):
+    with pytest.raises(InputError, match=r"row 2: column 'text' is empty; expected text"):
         list(read_lines(path))
     polars.DataFrame({"one": ["a"], "two": ["b"]}).write_parquet(path)
-    with pytest.raises(InputError, match="no column 'text'; found one, two"):
+    with pytest.raises(InputError, match=r"no column 'text'; found one, two"):
         list(read_lines(path))
 
 
@@ -166,15 +170,15 @@ def test_a_remote_text_is_downloaded_once_and_read_without_a_connection(tmp_path
 
         (folder / "a.txt").write_text("a new text\n")
         assert list(read_lines(address)) == [(1, "a new text")]
-        with pytest.raises(InputError, match="b.txt: cannot be read: no such file"):
+        with pytest.raises(InputError, match=r"b.txt: cannot be read: no such file"):
             local_copy(address.replace("a.txt", "b.txt"))
     finally:
         server.shutdown()
         server.server_close()
 
-    with pytest.warns(InputWarning, match="cannot be reached .* The copy of an earlier download is read"):
+    with pytest.warns(InputWarning, match=r"cannot be reached .* The copy of an earlier download is read"):
         assert list(read_lines(address)) == [(1, "a new text")]
-    with pytest.raises(InputError, match="b.txt: cannot be read: .*refused.* download the file elsewhere"):
+    with pytest.raises(InputError, match=r"b.txt: cannot be read: .*refused.* download the file elsewhere"):
         local_copy(address.replace("a.txt", "b.txt"))
 
 
@@ -190,19 +194,25 @@ def test_a_run_on_remote_texts_records_their_hashes_and_notices_a_change(few, tm
     assert result.run["sha256"]["memory://runs/train.txt"] in local
     assert syntaxlm.resume(tmp_path / "run").valid == result.valid
     memory.pipe("/runs/train.txt", b"other words\n")
-    with pytest.raises(InputError, match="memory://runs/train.txt: changed since the run started"):
+    with pytest.raises(InputError, match=r"memory://runs/train.txt: changed since the run started"):
         syntaxlm.resume(tmp_path / "run")
 
 
 def test_the_file_of_a_split_is_chosen_in_a_data_set_of_the_hub(monkeypatch):
     address = "hf://datasets/owner/training-texts"
-    files = [f"{address}/data/train-00000-of-00001.parquet", f"{address}/data/validation.txt.gz", f"{address}/README.md"]
+    files = [
+        f"{address}/data/train-00000-of-00001.parquet",
+        f"{address}/data/validation.txt.gz",
+        f"{address}/README.md",
+    ]
     monkeypatch.setattr(given_texts, "files_below", lambda _: files)
     recipe = read_recipe("prpn-toy", [("text.train", address), ("text.valid", f"{address}/"), ("text.test", "null")])
     assert (recipe.text.train, recipe.text.valid) == (files[0], files[1])
-    with pytest.raises(InputError, match="text.test: .* expected one text or Parquet file with test in its name; found"):
+    with pytest.raises(
+        InputError, match=r"text.test: .* expected one text or Parquet file with test in its name; found"
+    ):
         text_file(address, "test")
     files.append(f"{address}/data/train-00001-of-00001.parquet")
-    with pytest.raises(InputError, match="text.train: .*found 2: hf://"):
+    with pytest.raises(InputError, match=r"text.train: .*found 2: hf://"):
         text_file(address, "train")
     assert text_file(files[0], "train") == files[0]

@@ -11,6 +11,7 @@ import threading
 import time
 from contextlib import nullcontext, suppress
 from io import StringIO
+from pathlib import Path
 
 import pytest
 import torch

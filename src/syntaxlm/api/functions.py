@@ -81,9 +81,7 @@ def train(
 
 
 @suggests_parameters
-def resume(
-    folder: str | Path, callbacks: ProgressCallback | Sequence[ProgressCallback] = ()
-) -> TrainingResult:
+def resume(folder: str | Path, callbacks: ProgressCallback | Sequence[ProgressCallback] = ()) -> TrainingResult:
     """Resume a run from its last checkpoint, or from its start if it has none.
 
     Ctrl-C saves a checkpoint and raises KeyboardInterrupt, as in `train`.

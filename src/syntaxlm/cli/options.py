@@ -175,9 +175,9 @@ class TextSource:
     """A text: files or a sentence.
 
     Attributes:
-        text: UTF-8 text file, also .gz, .bz2, .xz, .zst or .zip, or a sentence: an argument that contains white space
-            and does not name a file is read as a sentence. - or no argument: standard input. A job (--workers) reads
-            one file or more, which may also be Parquet files
+        text: UTF-8 text file, also .gz, .bz2, .xz, .zst, .zip or .parquet, or the address of one, or a sentence: an
+            argument that contains white space and does not name a file is read as a sentence. - or no argument:
+            standard input. A job (--workers) reads one file or more
         sentence: read this sentence, even if a file has this name
     """
 

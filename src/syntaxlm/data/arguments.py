@@ -263,7 +263,14 @@ def model_names(models: Sequence[ModelBundle]) -> list[str]:
     return [model.name if folder is None else str(folder) for model, folder in zip(models, folders, strict=True)]
 
 
-_OF_SEVERAL = {"callbacks", "condition", "frequencies", "group", "measures", "regions"}  # parameters of one name or several
+_OF_SEVERAL = {
+    "callbacks",
+    "condition",
+    "frequencies",
+    "group",
+    "measures",
+    "regions",
+}  # parameters of one name or several
 
 
 def suggests_parameters(function: Callable[Parameters, Chosen]) -> Callable[Parameters, Chosen]:

@@ -7,7 +7,6 @@ tagged (`word_TAG` tokens) if the file name says so or the model reads tags.
 from __future__ import annotations
 
 import io
-import os
 import shutil
 import tempfile
 import weakref

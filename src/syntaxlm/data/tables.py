@@ -27,6 +27,7 @@ from syntaxlm.core.errors import (
 )
 from syntaxlm.core.reading import LINES_NAMED, ReadingReport, Remarks, announce
 from syntaxlm.core.text_files import LINES_TOGETHER, content_suffix, read_lines, source_name
+from syntaxlm.data.parquet import is_parquet
 from syntaxlm.data.table_form import (
     ESCAPE,
     MISSING,
@@ -367,7 +368,8 @@ def refuse_table(path: str | Path, advice: str) -> None:
     Args:
         advice: what to do, about the column {}.
     """
-    if not Path(path).is_file() or content_suffix(path) in DEPENDENCY_FORMATS:  # readers of text name these trees
+    is_text = is_parquet(path) or content_suffix(path) in DEPENDENCY_FORMATS  # readers of text name these trees
+    if is_text or not Path(path).is_file():
         return
     suffixes = Path(path).suffixes
     lines = list(islice((line for _, line in read_lines(path) if line.strip()), _LINES_COMPARED))

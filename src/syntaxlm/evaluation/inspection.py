@@ -26,6 +26,7 @@ from syntaxlm.data.displayed_words import displayed_words
 from syntaxlm.data.frequencies import Frequencies, is_frequency_list
 from syntaxlm.data.input_table import InputTable
 from syntaxlm.data.pairs import read_pairs
+from syntaxlm.data.parquet import is_parquet
 from syntaxlm.data.region_rows import RegionColumns, find_region_columns
 from syntaxlm.data.stimuli import Stimuli
 from syntaxlm.data.suites import read_suites
@@ -205,6 +206,9 @@ def _readers(file: str | Path) -> Iterable[_Reader]:
         return
     if suffix in known:
         yield _UD_TREEBANK if suffix == ".conllu" else _TREEBANK
+        return
+    if is_parquet(file):
+        yield _TEXT
         return
     start = list(islice((line for _, line in read_lines(file) if line.strip()), _LINES_COMPARED))
     if suffix == ".arpa" or (start and start[0].strip() == DATA):

@@ -7,11 +7,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Literal, NamedTuple
 
 from syntaxlm.core.errors import LONGEST_NAME, InputError, listed, shortened
-from syntaxlm.core.files import check_name
+from syntaxlm.core.files import check_name, system_error
 from syntaxlm.core.remote_files import address_of
 from syntaxlm.core.text_files import PARQUET, STANDARD_INPUT, has_cr_line_ends, is_compressed, open_bytes
 from syntaxlm.core.work import Progress

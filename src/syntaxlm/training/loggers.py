@@ -1,8 +1,8 @@
 """Experiment loggers: TensorBoard, trackio, Weights & Biases and MLflow, as callbacks of a training.
 
-All get the numbers of metrics.jsonl, under the same names and at the same steps. loggers.json in the folder of a run has
-the name or number of its run in each logger, which a resumed training continues. The package of a logger is imported
-only if the logger is asked for. Errors of a logger are warnings: training continues without it.
+All get the numbers of metrics.jsonl, under the same names and at the same steps. loggers.json in the folder of a run
+has the name or number of its run in each logger, which a resumed training continues. The package of a logger is
+imported only if the logger is asked for. Errors of a logger are warnings: training continues without it.
 """
 
 from __future__ import annotations
@@ -151,9 +151,7 @@ class _WandbRun(_LoggedRun):
         self.logged_as = start.logged_as or start.new_name
         project = os.environ.get("WANDB_PROJECT", PROJECT)
         name = start.folder.resolve().name
-        self._run = wandb.init(
-            project=project, id=self.logged_as, name=name, config=start.settings, resume="allow"
-        )
+        self._run = wandb.init(project=project, id=self.logged_as, name=name, config=start.settings, resume="allow")
         self._run.define_metric("*", step_metric="step")
 
     def log(self, numbers: Mapping[str, float], step: int) -> None:
@@ -208,8 +206,8 @@ class ExperimentLogger:
     """A callback that writes the losses, scores, learning rate and gradient norm of a training to a logger.
 
     The names of the numbers are those of metrics.jsonl, such as `train_loss` and `valid_perplexity`. It is a context
-    manager, which `syntaxlm.train` enters: its end marks a run that was not completed. Several runs, one after the other,
-    are runs of their own in the logger.
+    manager, which `syntaxlm.train` enters: its end marks a run that was not completed. Several trainings, one after the
+    other, are runs of their own in the logger.
 
     Args:
         name: "tensorboard", "trackio", "wandb" or "mlflow".
@@ -218,8 +216,9 @@ class ExperimentLogger:
         InputError: for another name, and if the package of the logger is not installed.
 
     Examples:
-        >>> logger = syntaxlm.ExperimentLogger("tensorboard")
-        >>> result = syntaxlm.train("lstm-toy", "my-model", settings, callbacks=[logger])
+        >>> logger = syntaxlm.ExperimentLogger("tensorboard")  # for syntaxlm.train(..., callbacks=[logger])
+        >>> logger.name
+        'tensorboard'
     """
 
     def __init__(self, name: LoggerName) -> None:
@@ -229,12 +228,15 @@ class ExperimentLogger:
         self._type = _RUNS[name]
         self._run: _LoggedRun | None = None
         self._folder: Path | None = None
+        self._last: dict[str, tuple[int, float]] = {}  # steps and values: a validation repeats some of its step
         self._has_failed = False
         try:
             importlib.import_module(self._type.module)
         except ImportError as error:
             package = self._type.package
-            raise InputError(f"the logger {name} needs the package {package} ({error}): pip install {package}") from error
+            raise InputError(
+                f"the logger {name} needs the package {package} ({error}): pip install {package}"
+            ) from error
 
     def __call__(self, event: Event) -> None:
         """Log the numbers of an event. Gives an InputWarning if the logger fails, and logs nothing more."""
@@ -256,11 +258,14 @@ class ExperimentLogger:
         if self._run is None or event.folder != self._folder:
             self._finish(completed=False)
             self._folder = event.folder
+            self._last = {}
             # The end of a run that is resumed after its last step repeats no step.
             self._run = self._started(event.folder, step + (event.kind == "end"))
         numbers = {name: float(value) for name, value in event.values.items() if _is_number(name, value)}
-        if numbers:
-            self._run.log(numbers, step)
+        new = {name: value for name, value in numbers.items() if self._last.get(name) != (step, value)}
+        if new:
+            self._run.log(new, step)
+        self._last |= {name: (step, value) for name, value in new.items()}
         if event.kind == "end":
             self._finish(completed=not event.values["stopped"])
 

@@ -70,6 +70,7 @@ def calling(callbacks: ProgressCallback | Sequence[ProgressCallback]) -> Iterato
                 stack.enter_context(callback)
         yield call
 
+
 _log = logging.getLogger("syntaxlm")
 
 _FORMATS: dict[str, Callable[[float], str]] = {

@@ -96,7 +96,7 @@ class DataSettings(Settings):
 
 @dataclass(frozen=True)
 class TextSettings(DataSettings, section="text"):
-    """Text: UTF-8 files with one sentence per line. Paths are relative to the working directory.
+    """Text: UTF-8 files with one sentence per line, Parquet files, or addresses such as hf://datasets/OWNER/NAME.
 
     Attributes:
         valid: file; the weights with the lowest loss on it are kept; null: none, for n-gram models

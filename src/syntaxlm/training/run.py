@@ -215,7 +215,7 @@ class Run:
 
     def _report_end(self, result: TrainingResult) -> None:
         """Report the end of training, with the scores on the test data."""
-        place = {"step": result.steps or self.log.trainer.epoch, "epoch": result.epochs, "stopped": result.stopped}
+        place = {"step": result.steps or self.log.trainer.epoch, "stopped": result.stopped}
         self.log.report("end", 1, place | result.test_figures)
 
     def _head(self, seconds: float) -> RunHead:
