@@ -28,8 +28,8 @@ def draw_curves(curves: Mapping[str, Sequence[Point]], horizontal: str, width: i
     low, high = min(ys), max(ys)
     grid = [[" "] * width for _ in range(HEIGHT)]
     signs = dict(zip(curves, "●·", strict=False))
-    for name, curve in reversed(curves.items()):
-        for x, y in curve:
+    for name in reversed(list(curves)):
+        for x, y in curves[name]:
             column = round((width - 1) * (x - left) / ((right - left) or 1))
             line = round((HEIGHT - 1) * (high - y) / ((high - low) or 1))
             grid[line][column] = signs[name]

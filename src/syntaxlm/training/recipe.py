@@ -615,8 +615,10 @@ def with_text_files(overrides: AnyOverrides) -> AnyOverrides:
             return {inner: named(f"{key}.{inner}", values) for inner, values in value.items()}
         return value
 
-    is_dict = isinstance(overrides, Mapping)
-    return {key: named(str(key), value) for key, value in overrides.items()} if is_dict else overrides
+    if not isinstance(overrides, Mapping):
+        return overrides
+    settings: Any = {key: named(str(key), value) for key, value in overrides.items()}
+    return settings  # type: ignore[no-any-return]
 
 
 def recipe_from(data: dict[str, Any], source: str) -> Recipe:
