@@ -38,8 +38,8 @@ def draw_curves(curves: Mapping[str, Sequence[Point]], horizontal: str, width: i
     labels = [f"{high:.2f}", *[""] * (HEIGHT - 2), f"{low:.2f}"]
     margin = max(map(len, labels))
     lines = [f"{label:>{margin}} │{''.join(row).rstrip()}" for label, row in zip(labels, grid, strict=True)]
-    ends = f"{horizontal} {left:g}"
+    ends = f"{horizontal} {round(left, 1):g}"
     lines.append(f"{'':{margin}} └{'─' * width}")
-    lines.append(f"{'':{margin}}  {ends}{f'{right:g}':>{max(1, width - len(ends))}}")
+    lines.append(f"{'':{margin}}  {ends}{f'{round(right, 1):g}':>{max(1, width - len(ends))}}")
     legend = "   ".join(f"{sign} {name}" for name, sign in signs.items())
     return "\n".join([*lines, f"{'':{margin}}  {legend}"])

@@ -618,7 +618,7 @@ def with_text_files(overrides: AnyOverrides) -> AnyOverrides:
     if not isinstance(overrides, Mapping):
         return overrides
     settings: Any = {key: named(str(key), value) for key, value in overrides.items()}
-    return settings  # type: ignore[no-any-return]
+    return settings
 
 
 def recipe_from(data: dict[str, Any], source: str) -> Recipe:
