@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import os
 import re
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from syntaxlm.core.errors import InputError, InputWarning, listed
+from syntaxlm.core.errors import InputError, listed, warn_caller
 from syntaxlm.core.files import make_folder, replaced, sha256, write_text
 from syntaxlm.core.progress import status
 
@@ -102,7 +101,7 @@ def _reaching(address: str, copy: Path | None = None) -> Iterator[None]:
             advice = "Without a connection, download the file elsewhere, and give the name of the local file."
             raise InputError(f"{address}: cannot be read: {reason}. {advice}") from error
         message = f"{address}: cannot be reached ({reason}). The copy of an earlier download is read: {copy}"
-        warnings.warn(InputWarning(message), stacklevel=4)
+        warn_caller(message)
 
 
 class _Remote(NamedTuple):

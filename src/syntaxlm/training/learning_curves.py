@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import parse_json, read_stored_text
+from syntaxlm.drawing.learning_curve import WIDTH, draw_curves
 from syntaxlm.drawing.plots import EDGE, INK, Plot, Point, draw_lines, first_digits, label_axes, new_plot
 
 if TYPE_CHECKING:
@@ -17,6 +18,10 @@ if TYPE_CHECKING:
 LARGEST_FIGURE = 1e15  # largest value of a curve: charts cannot show larger ones
 LARGEST_LOSS = 100.0  # whose perplexity is named
 POINTS = 1000  # per curve; longer curves are thinned evenly
+_IN_TERMINAL = {  # names of curves that are drawn together, by the value of a validation that they need
+    "valid_accuracy": {"valid_accuracy": "validation accuracy"},
+    "valid_loss": {"valid_loss": "validation loss", "train_loss": "training loss"},
+}
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
@@ -54,6 +59,23 @@ def thinned(line: Sequence[Point]) -> list[Point]:
     """Return at most about POINTS points of a line, evenly chosen; the last point is included."""
     step = -(-len(line) // POINTS) or 1
     return [*line[:-1:step], *line[-1:]]
+
+
+def terminal_curves(metrics: Sequence[Mapping[str, Any]], width: int) -> str:
+    """Return the curves of a training in characters; "" if it had too few validations.
+
+    Args:
+        metrics: the lines of metrics.jsonl.
+        width: columns of the terminal.
+    """
+    measured = set().union(*metrics)
+    names = next((curves for needed, curves in _IN_TERMINAL.items() if needed in measured), {})
+    curves = {
+        title: [(line["epoch"], line[name]) for line in metrics if line.get(name) is not None]
+        for name, title in names.items()
+    }
+    horizontal = "round" if any(line["event"] == "round" for line in metrics) else "epoch"
+    return draw_curves({title: curve for title, curve in curves.items() if curve}, horizontal, min(WIDTH, width - 12))
 
 
 def plot_learning_curves(metrics: Sequence[dict[str, Any]], ax: Axes | None = None) -> Plot:

@@ -12,14 +12,13 @@ import math
 import os
 import secrets
 import time
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
-from syntaxlm.core.errors import InputError, InputWarning
+from syntaxlm.core.errors import InputError, warn_caller
 from syntaxlm.core.files import parse_json, read_stored, read_stored_text, to_json, write_text
 from syntaxlm.core.iteration import batched
 from syntaxlm.core.yaml_files import parse_yaml
@@ -291,8 +290,7 @@ class ExperimentLogger:
         """Warn of the first error."""
         if not self._has_failed:
             reason = str(error) or type(error).__name__
-            message = f"the logger {self.name} failed: {reason}. Training continues without it"
-            warnings.warn(InputWarning(message), stacklevel=4)
+            warn_caller(f"the logger {self.name} failed: {reason}. Training continues without it")
         self._has_failed = True
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,9 +14,9 @@ from rich.console import Console
 from syntaxlm.core.files import parse_json, read_stored_text
 from syntaxlm.core.progress import working
 from syntaxlm.core.work import Progress
-from syntaxlm.drawing.learning_curve import WIDTH, draw_curves
 from syntaxlm.evaluation.perplexity import perplexity_text
 from syntaxlm.training.checkpoint import TrainerState
+from syntaxlm.training.learning_curves import terminal_curves
 from syntaxlm.training.result import METRICS
 
 if TYPE_CHECKING:
@@ -112,29 +112,6 @@ def validation_line(event: Event) -> str:
     return "  ".join(parts)
 
 
-_CURVES = {  # names of curves that are drawn together, by the value of a validation that they need
-    "valid_accuracy": {"valid_accuracy": "validation accuracy"},
-    "valid_loss": {"valid_loss": "validation loss", "train_loss": "training loss"},
-}
-
-
-def learning_curve(metrics: Sequence[Mapping[str, Any]], width: int) -> str:
-    """Return the curves of a training in characters; "" if it had too few validations.
-
-    Args:
-        metrics: the lines of metrics.jsonl.
-        width: columns of the terminal.
-    """
-    last = metrics[-1] if metrics else {}
-    names = next((curves for needed, curves in _CURVES.items() if needed in last), {})
-    curves = {
-        title: [(line["epoch"], line[name]) for line in metrics if line.get(name) is not None]
-        for name, title in names.items()
-    }
-    horizontal = "round" if last.get("event") == "round" else "epoch"
-    return draw_curves({title: curve for title, curve in curves.items() if curve}, horizontal, min(WIDTH, width - 12))
-
-
 class ProgressDisplay(ExitStack):
     """Shows a progress bar with the remaining time, and prints a line after each validation.
 
@@ -173,7 +150,7 @@ class ProgressDisplay(ExitStack):
         if event.kind == "end" and self.console.is_terminal and not self.console.quiet:
             self.close()
             lines = read_stored_text(event.folder / METRICS).splitlines()
-            curve = learning_curve([parse_json(line, METRICS) for line in lines], self.console.width)
+            curve = terminal_curves([parse_json(line, METRICS) for line in lines], self.console.width)
             self.console.print(curve, end="\n" if curve else "", soft_wrap=True, markup=False, highlight=False)
 
     def _move(self, event: Event) -> None:
