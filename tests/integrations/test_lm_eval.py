@@ -9,9 +9,11 @@ import sys
 from types import ModuleType, SimpleNamespace
 
 import pytest
+import torch
 
 import syntaxlm
 from syntaxlm.core.errors import InputError, InputWarning
+from tests.storage.small_transformers import write_transformer
 
 
 class LM:
@@ -71,24 +73,25 @@ def test_a_continuation_has_the_probability_of_its_words_alone(harness, trained,
     assert [value for value, _ in answers] == pytest.approx([of_words, of_sentence])
 
 
-def test_the_most_probable_words_are_greedy(harness, trained, toy):
-    model = syntaxlm.load(trained.lstm)
-    (sentence,) = model.generate(1, temperature=0, keep_unknown=True)
-    assert sentence.ended
+def test_texts_of_the_most_probable_tokens_are_greedy(harness, trained):
+    adapter = harness(str(trained.lstm))
+    model, vocabulary = adapter.language_model.model, adapter.language_model.vocabulary
 
-    # A context after which the most probable token is a word, and not the end.
-    contexts = (line.split()[:length] for line in (toy / "test.txt").read_text().splitlines() for length in (1, 3, 5))
-    for context in contexts:
-        (continued,) = model.generate(1, " ".join(context), temperature=0, keep_unknown=True, max_words=3)
-        if words := continued.tokens[len(context) :]:
-            break
-    other = next(word for word in ("the", "a") if word not in (words[0], sentence.tokens[0]))
-    texts = [
-        ("", sentence.text), (" ".join(context), " ".join(words)),
-        ("", f"{sentence.text} {other}"), ("", other), (" ".join(context), " ".join([other, *words[1:]])),
-    ]  # fmt: skip
-    answers = harness(str(trained.lstm)).loglikelihood(requests(*texts))
-    assert [is_greedy for _, is_greedy in answers] == [True, True, False, False, False]
+    def greedy(*texts):
+        return [is_greedy for _, is_greedy in adapter.loglikelihood(requests(*texts))]
+
+    # EOS becomes less probable, until "the" and then EOS are the most probable tokens.
+    with torch.no_grad():
+        for _ in range(30):
+            model.decoder.bias[vocabulary.end_id] -= 0.1
+            if [row.measures["rank"] for row in adapter.language_model.surprisal("the", measures=["rank"])] == [1, 1]:
+                break
+    assert greedy(("", "the"), ("", "the cat"), ("", "a"), ("the", "the")) == [True, False, False, False]
+
+    # And then "the" at every place.
+    with torch.no_grad():
+        model.decoder.bias[vocabulary.id("the")] += 100
+    assert greedy(("", "the"), ("the", "the the"), ("the", "the a")) == [False, True, False]
 
 
 def test_a_rolling_text_has_the_probability_that_perplexity_measures(harness, trained, toy):
@@ -105,8 +108,13 @@ def test_what_the_models_cannot_do_is_refused(harness, trained):
         adapter.loglikelihood(requests(("", " ")))
     with pytest.raises(InputError, match="expected tasks of the types multiple_choice, loglikelihood"):
         adapter.generate_until(requests(("the", {})))
-    with pytest.warns(InputWarning, match="simple-pcfg model does not predict the next token, so is_greedy is false"):
-        grammar = harness("en-fast")
-    ((value, is_greedy),) = grammar.loglikelihood(requests(("", "The cat sleeps.")))
-    assert value == syntaxlm.load("en-fast").log_prob("The cat sleeps.")
-    assert is_greedy is False
+
+
+def test_models_without_a_next_token_are_reported_and_nothing_is_greedy_for_them(harness, tmp_path):
+    write_transformer("bytes", tmp_path)
+    with pytest.warns(InputWarning, match="a transformers model does not predict the next token, so is_greedy is"):
+        adapter = harness(f"hf:{tmp_path}")
+    answers = adapter.loglikelihood(requests(("", "the cat"), ("the", " cat")))
+    alone, whole = syntaxlm.load(f"hf:{tmp_path}").log_prob(["the", "the cat"])
+    assert [is_greedy for _, is_greedy in answers] == [False, False]
+    assert [value for value, _ in answers] == pytest.approx([whole, whole - alone])
