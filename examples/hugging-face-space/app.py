@@ -5,6 +5,7 @@ Make a Space with the SDK Gradio, upload this file, and a file requirements.txt 
 """
 
 import gradio as gr
+
 import syntaxlm
 
 MODEL = "en"  # or user/name: your own model on the hub

@@ -22,7 +22,8 @@ def test_the_space_shows_the_tree_and_a_surprisal_for_each_word(monkeypatch):
     (read,), options = runpy.run_path(str(APP))["app"]
     assert len(options["outputs"]) == 2
     picture, words = read("The old man the boats.")
-    assert picture.startswith("<svg") and "boats" in picture
+    assert picture.startswith("<svg")
+    assert "boats" in picture
     assert words["word"].tolist() == ["The", "old", "man", "the", "boats."]
     assert (words["surprisal_word"] > 0).all()
     with pytest.raises(Error, match="no words"):

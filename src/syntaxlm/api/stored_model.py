@@ -12,7 +12,6 @@ from syntaxlm.core.files import named_path
 from syntaxlm.generation.stops import read_stops, write_stops
 from syntaxlm.storage.folder import STOPS, ModelBundle, write_model
 from syntaxlm.storage.hub import CardFacts, check_repository_name, has_card, upload, write_card
-from syntaxlm.storage.transformers_export import write_transformers
 
 
 @dataclass(frozen=True, repr=False)
@@ -107,6 +106,8 @@ class StoredModel(ModelBundle):
             InputError: for other model types, for a mixture of softmaxes, and if the folder is not empty or cannot be
                 written.
         """
+        from syntaxlm.storage.transformers_export import write_transformers  # which imports several model types
+
         path = named_path(folder).expanduser()
         if path.is_dir() and any(path.iterdir()):
             raise InputError(f"{folder}: the folder is not empty; expected a new or empty folder")
