@@ -14,6 +14,8 @@ nlp = syntaxlm.load(MODEL)
 
 def read(sentence):
     """Return the picture of the tree as SVG, and a table of surprisals."""
+    if not sentence.strip():
+        raise gr.Error("Write a sentence.")
     try:
         picture = nlp.parse(sentence).draw()
         words = nlp.surprisal(sentence).to_dataframe()

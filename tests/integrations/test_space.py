@@ -26,5 +26,5 @@ def test_the_space_shows_the_tree_and_a_surprisal_for_each_word(monkeypatch):
     assert "boats" in picture
     assert words["word"].tolist() == ["The", "old", "man", "the", "boats."]
     assert (words["surprisal_word"] > 0).all()
-    with pytest.raises(Error, match="no words"):
+    with pytest.raises(Error, match="Write a sentence"):
         read(" ")

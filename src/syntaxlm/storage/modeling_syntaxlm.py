@@ -3,7 +3,7 @@
 Load them with `trust_remote_code=True`. This file needs torch and transformers only.
 """
 
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -71,6 +71,9 @@ class Decoder(nn.Module):
         embedding: the embeddings, whose weight is shared if the decoder is tied.
     """
 
+    embedding: nn.Embedding
+    weight: nn.Parameter | None
+
     def __init__(self, config: Any, size: int, embedding: nn.Embedding) -> None:
         super().__init__()
         object.__setattr__(self, "embedding", embedding)  # not a submodule, so that its weight is stored once
@@ -97,7 +100,7 @@ class SyntaxLMLSTM(PreTrainedModel, GenerationMixin):
     """An LSTM or simple recurrent network. It reads every text from its beginning, without a cache."""
 
     config_class = SyntaxLMLSTMConfig
-    _tied_weights_keys = {}  # noqa: RUF012  # as in the library
+    _tied_weights_keys: ClassVar[dict[str, str]] = {}
 
     def __init__(self, config: SyntaxLMLSTMConfig) -> None:
         super().__init__(config)
@@ -151,7 +154,7 @@ class SyntaxLMTransformer(MistralForCausalLM):
     """Mistral's blocks, with the decoder's bias that no model of the library has."""
 
     config_class = SyntaxLMTransformerConfig
-    _tied_weights_keys = {}  # noqa: RUF012  # as in the library
+    _tied_weights_keys: ClassVar[dict[str, str]] = {}
 
     def __init__(self, config: SyntaxLMTransformerConfig) -> None:
         super().__init__(config)
