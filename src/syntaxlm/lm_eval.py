@@ -76,7 +76,8 @@ class SyntaxLM(LM):
             requests: with `args`: a context, which may be empty, and its continuation.
             disable_tqdm: ignored.
         """
-        read = [tuple(map(self._reader.tokens, request.args)) for request in requests]
+        tokens = self._reader.tokens
+        read = [(tokens(context), tokens(continuation)) for context, continuation in (one.args for one in requests)]
         for request, (_, words) in zip(requests, read, strict=True):
             if not words:
                 raise InputError(f"continuation: {request.args[1]!r} has no words that the model reads")

@@ -61,7 +61,7 @@ def write_transformers(bundle: ModelBundle, folder: Path) -> None:
         InputError: for other models, for a mixture of softmaxes, and if the folder cannot be written.
     """
     model = bundle.model.scorer if isinstance(bundle.model, Combination) else bundle.model
-    settings = getattr(bundle.settings.model, "scorer", bundle.settings.model)
+    settings: Any = getattr(bundle.settings.model, "scorer", bundle.settings.model)
     class_name, config, tensors = _exported(model, settings)
     special = {
         "bos_token_id": bundle.vocabulary.begin_id,
