@@ -61,7 +61,7 @@ def test_every_command_is_quiet_on_request_and_has_an_output_a_help_and_an_examp
     assert {"-q", "--quiet"} <= known
     without_output = {"tune stops", "serve", "models push"}  # the model's folder; a page; the hub
     assert ({"-o", "--output"} <= known) == (name not in without_output)
-    without_results = {"draw", "recipes show", "completion", "serve", "models download", "models push"}
+    without_results = {"draw", "recipes show", "completion", "serve", "models download", "models push", "models export"}
     assert ("--json" in known) == (name not in without_results)
     assert command.docstring.description[0].isupper()
     assert command.example.startswith(f"syntaxlm {name}")
@@ -76,7 +76,7 @@ def test_a_command_that_runs_a_model_has_a_device_and_its_model_is_called_model(
     models = [command.options[key] for key in ("model", "models", "also", "like") if key in command.options]
     assert all(option.shown.metavar == "MODEL" for option in models)
     # Commands without a device: tables, formats, and classifiers of fixed states, which are trained on the CPU.
-    without = {"models info", "ngram to-arpa", "ngram from-arpa", "tune stops"}
+    without = {"models info", "models export", "ngram to-arpa", "ngram from-arpa", "tune stops"}
     has_device = "device" in command.options
     assert has_device == ((bool(models or command.takes_overrides) and name not in without) or name == "quickstart")
 

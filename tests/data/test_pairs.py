@@ -117,6 +117,32 @@ def test_a_table_and_json_lines_of_the_same_items_are_the_same_pairs(written):
     assert replace(from_table, source="", line=0) == replace(from_json, source="", line=0)
 
 
+def test_multiblimp_is_read_by_language_and_phenomenon(written):
+    names = ["", "sen", "metadata", "wrong_sen", "num_attractors", "phenomenon", "lang"]
+    row = ["0", "Is n't she?", '"{\'text\': ""Isn\'t she?""}"', "Am n't she?", "0", "SV-P", "eng"]
+    path = written("\t".join(names), "\t".join(row), name="data.tsv")
+    groups = {"language": "eng", "phenomenon": "SV-P"}
+    assert read_pairs([path]) == [MinimalPair("Is n't she?", "Am n't she?", "eng SV-P", groups, str(path), 2)]
+    without_language = written("sen\twrong_sen\tphenomenon", "she is\tshe am\tSV-P", name="eng.tsv")
+    assert read_pairs([without_language])[0].case == "SV-P"
+
+
+def test_ewok_compares_two_targets_after_the_first_context(written):
+    texts = {
+        "Context1": "Ali turns left.",
+        "Context2": "Ali turns right.",
+        "Target1": "A sees B.",
+        "Target2": "A sees C.",
+    }
+    kinds = {"Domain": "spatial-relations", "ContextType": "direct", "ContextDiff": "antonym", "TargetDiff": "swap"}
+    (pair,) = read_pairs([written(texts | kinds)])
+    assert (pair.better, pair.worse) == ("Ali turns left. A sees B.", "Ali turns left. A sees C.")
+    assert pair.case == "spatial-relations"
+    assert pair.groups == {"context_type": "direct", "context_contrast": "antonym", "target_contrast": "swap"}
+    with pytest.raises(InputError, match="line 1: Target2 missing; found the entries Context1, Target1"):
+        read_pairs([written({"Context1": "a", "Target1": "b"})])
+
+
 @pytest.mark.parametrize(
     ("lines", "said"),
     [
@@ -148,6 +174,10 @@ def test_tables_of_another_form_are_reported_by_file_and_line(written, lines, sa
         ('{"sentence_good": "a", "sentence_bad": " "}', 'found " " in'),
         ('{"sentences": ["a"]}', 'sentences is ["a"]; expected a list of two or more'),
         ('{"sentences": "ab"}', 'sentences is "ab"; expected a list'),
+        (
+            '{"Context1": "a", "Target1": "b", "Target2": 3}',
+            "found 3 in Context1, Target1, Target2; expected a sentence",
+        ),
         ('{"sentences": ["a", null]}', "found null in sentences"),
         ('{"sentences": ["a", "b"], "case": [7]}', "case is [7]; expected text"),
         ('{"sentences": ["a", "b"], "case": true}', "case is true; expected text"),

@@ -12,11 +12,12 @@ import torch
 from syntaxlm.core.errors import InputError
 from syntaxlm.generation import sentences as generation
 from syntaxlm.generation.options import SamplingOptions, TreeSamplingOptions
-from syntaxlm.generation.sentences import as_text, choose, generate
+from syntaxlm.generation.sentences import choose, generate
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.registry import build_model
 from syntaxlm.scoring.options import ScoreOptions
 from syntaxlm.scoring.surprisal import surprisals
+from syntaxlm.text.normaliser import as_text
 from tests.fresh_models import OPEN, SENTENCES, STREAM, every_model, fresh
 from tests.models.mixture import MixtureOfUnigrams
 from tests.models.variants import WORDS, log_probs

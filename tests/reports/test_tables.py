@@ -206,7 +206,8 @@ def test_all_formats_of_a_report_have_its_figures(tmp_path, capsys):
     written = {path.name: path.read_text("utf-8") for path in tmp_path.iterdir() if path.name != "parquet"}
     assert "| 61.6 | 1,234 | a\\|b |" in written["markdown"]
     assert ">&lt;gold&gt;</td>" in written["html"]
-    assert r"61.6 & 1,234 & a|b \\" in written["latex"]
+    assert r"61.6 & 1,234 & a\textbar{}b \\" in written["latex"]
+    assert r"- & 5 & \textless{}gold\textgreater{} \\" in written["latex"]
     assert json.loads(written["json"]) == {"schema_version": 1, "interval": {"low": 0.5, "values": [1, 2]}}
     assert written["tsv"].splitlines()[:2] == ["trees\tf1\tsize", "a|b\t0.616490\t1234"]
     assert written["csv"].replace(",", "\t") == written["tsv"]

@@ -92,6 +92,27 @@ class StoredModel(ModelBundle):
                 keep_card=not facts and not has_card(self.folder),
             )  # fmt: skip
 
+    def to_transformers(self, folder: str | Path) -> None:
+        """Write an LSTM or a Transformer as a model folder of the library transformers.
+
+        `AutoModelForCausalLM.from_pretrained(folder, trust_remote_code=True)` has the same probabilities. The
+        tokenizer of the folder reads text by means of syntaxlm. A combination, such as "en", is written as its language
+        model.
+
+        Args:
+            folder: a new or empty folder.
+
+        Raises:
+            InputError: for other model types, for a mixture of softmaxes, and if the folder is not empty or cannot be
+                written.
+        """
+        from syntaxlm.storage.transformers_export import write_transformers  # which imports several model types
+
+        path = named_path(folder).expanduser()
+        if path.is_dir() and any(path.iterdir()):
+            raise InputError(f"{folder}: the folder is not empty; expected a new or empty folder")
+        write_transformers(self, path)
+
     def _save(self, folder: Path, repository: str | None, facts: CardFacts) -> None:
         if (folder / "recipe.yaml").exists():
             raise InputError(f"{folder}: is the folder of a training run; expected another folder")

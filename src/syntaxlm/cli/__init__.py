@@ -63,9 +63,13 @@ COMMANDS: Mapping[str, Run | Group] = {  # in the order of the help
     ),
     **named(models.average, models.combine, models.rerank, draw.grammar),
     "models": Group(
-        "List or describe model folders; download and upload models of the Hugging Face hub.",
+        "List or describe model folders; exchange models with the Hugging Face hub and the library transformers.",
         "syntaxlm models list runs",
-        {"list": models.list_models, "info": models.describe_model, **named(models.download, models.push)},
+        {
+            "list": models.list_models,
+            "info": models.describe_model,
+            **named(models.download, models.push, models.export),
+        },
     ),
     "recipes": Group(
         "List the bundled recipes, or print one.",

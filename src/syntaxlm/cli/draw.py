@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 from syntaxlm.cli.command import Folder
 from syntaxlm.cli.options import (
@@ -18,7 +18,7 @@ from syntaxlm.cli.options import (
     has_labels,
 )
 from syntaxlm.cli.output import OutputFile, ReportOutput, SummaryFormat, formatted, output_path
-from syntaxlm.core.declarations import Argument, Count, Needs, Only, Shown
+from syntaxlm.core.declarations import Argument, Count, Needs, Only, ReportFormat, Shown
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.progress import status
 from syntaxlm.parsing.options import DecodingOptions, ParseOptions
@@ -220,7 +220,7 @@ def grammar(
     rule: Annotated[str, Shown("SYMBOLS", use="value")] | None = None,
     member: Count | None = None,
     output: OutputFile | None = None,
-    format: Annotated[Literal["text", "json", "html", "tsv", "csv", "parquet"], Shown(use="format")] = "text",
+    format: Annotated[ReportFormat, Shown(use="format")] = "text",
 ) -> None:
     """List the most frequent symbols of a PCFG, with rules, words and examples.
 

@@ -244,6 +244,7 @@ def pairs(
 
     - Files are JSON lines or tables (.tsv, .csv), one item per line, with sentence_good and sentence_bad, with better
       and worse, or, in JSON, with sentences, best first.
+    - Files of BLiMP, MultiBLiMP, EWoK and the BabyLM supplement are read as they are.
     - Accuracy is printed by group and case, beside the share of pairs with an unknown differing word.
     - Several models appear in adjacent columns and are compared with the first.
 

@@ -22,6 +22,7 @@ from syntaxlm.cli.options import (
 from syntaxlm.cli.output import (
     ROW_FORMATS,
     OutputFile,
+    PrintedFormat,
     ReportOutput,
     SummaryFormat,
     formatted,
@@ -151,6 +152,25 @@ def push(
         revision=revision, message=message,
     )  # fmt: skip
     print(address)
+
+
+def export(model: ModelFolder, output: NewModel) -> None:
+    """Write a model for the library transformers.
+
+    Write an LSTM or a Transformer as a model folder of the library transformers, with the same probabilities. A
+    combination, such as en, is written as its language model. The folder has its own code, so
+    AutoModelForCausalLM.from_pretrained and AutoTokenizer.from_pretrained need trust_remote_code=True.
+
+    Args:
+        output: new or empty folder
+
+    Examples:
+        syntaxlm models export en -o en-transformers
+    """
+    from syntaxlm.api.model import load
+
+    load(model).to_transformers(output)
+    print(escaped(f"{output}: written for AutoModelForCausalLM and AutoTokenizer, with trust_remote_code=True"))
 
 
 def _lines(values: dict[str, Any], indent: str = "") -> list[str]:
@@ -354,7 +374,7 @@ def rerank(
     tune: Annotated[tuple[Path, Path], Shown("CANDIDATES GOLD", use="input")] | None = None,
     score: Name = "score",
     output: Annotated[Path, Shown("FILE", ("-o", "--output"), "output")] | None = None,
-    format: Annotated[Literal["text", "json", "tsv", "csv"], Shown(help="output format")] = "text",
+    format: Annotated[PrintedFormat, Shown(help="output format")] = "text",
 ) -> None:
     """Select among a parser's candidate trees with a dependency-tree model.
 

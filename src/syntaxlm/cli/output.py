@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 WRONG_INPUT = 2  # exit code
 ROW_FORMATS = ("tsv", "csv", "parquet")  # without JSON, of which some results have more than their rows
 OutputFile = Annotated[Path, Shown("FILE", ("-o", "--output"), "output")]
+PrintedFormat = Literal["text", "json", "tsv", "csv", "markdown", "latex", "html"]  # of reports beside other files
 SummaryFormat = Annotated[Literal["text", "json"], Shown(help="output format")]
 
 

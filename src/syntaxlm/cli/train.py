@@ -25,7 +25,7 @@ from syntaxlm.cli.options import (
     TrainingDevice,
     training_device,
 )
-from syntaxlm.cli.output import ReportOutput, SummaryFormat, formatted, print_note
+from syntaxlm.cli.output import PrintedFormat, ReportOutput, SummaryFormat, formatted, print_note
 from syntaxlm.core.declarations import Argument, Bounds, Count, InputFile, Name, Needs, Seed, Shown
 from syntaxlm.core.errors import InputError, escaped
 from syntaxlm.core.progress import error_console, status
@@ -165,7 +165,7 @@ def compare(
     tagged_train: InputFile | None = None,
     tagged_valid: InputFile | None = None,
     tagged_test: InputFile | None = None,
-    format: Annotated[Literal["text", "json", "tsv", "csv"], Shown(help="output format")] = "text",
+    format: Annotated[PrintedFormat, Shown(help="output format")] = "text",
 ) -> int:
     """Train several recipes under one budget and print a table.
 

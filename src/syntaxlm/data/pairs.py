@@ -1,8 +1,8 @@
 """Minimal pairs: two sentences of which one is better, from JSON lines or tables.
 
-Each line or row is one item. It has `sentence_good` and `sentence_bad` (BLiMP, Warstadt et al. 2020), `better` and
-`worse`, or, in JSON, `sentences`, best first (Marvin & Linzen 2018: negative polarity items have three). Each sentence
-and the next one are a pair; other pairs of an item follow from these, so they only count in a group of their own.
+Each line or row is one item. Its entries are those of a `_Layout`, or, in JSON, `sentences`, best first (Marvin &
+Linzen 2018: negative polarity items have three). Each sentence and the next one are a pair; other pairs of an item
+follow from these, so they only count in a group of their own.
 """
 
 from __future__ import annotations
@@ -23,10 +23,51 @@ from syntaxlm.data.table_form import text_of
 from syntaxlm.data.tables import open_table
 
 _GROUPINGS = ("field", "linguistics_term", "group")  # entries that name the group of an item
-_SENTENCES = ("sentence_good", "sentence_bad"), ("better", "worse")  # entries with the two sentences of an item
-_ENTRIES = "sentence_good and sentence_bad, or better and worse"
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """The entries of a file's items.
+
+    Attributes:
+        better: the entries that make up the better text, in order.
+        worse: the entries that make up the worse text.
+        case: the entries that together name the case, in files without `UID` and `case`.
+        groups: the entries that name further groups, by type of grouping.
+    """
+
+    better: tuple[str, ...]
+    worse: tuple[str, ...]
+    case: tuple[str, ...] = ()
+    groups: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """The entries of both texts."""
+        return tuple(dict.fromkeys((*self.better, *self.worse)))
+
+
+_LAYOUTS = (
+    _Layout(("sentence_good",), ("sentence_bad",)),  # BLiMP, and most suites after it
+    _Layout(("better",), ("worse",)),
+    _Layout(  # MultiBLiMP, Jumelet, Weissweiler, Bisazza 2025
+        ("sen",), ("wrong_sen",), ("lang", "phenomenon"), {"language": "lang", "phenomenon": "phenomenon"}
+    ),
+    _Layout(  # EWoK, Ivanova et al. 2024, as the BabyLM evaluation of 2025 compares it: two targets after one context
+        ("Context1", "Target1"),
+        ("Context1", "Target2"),
+        ("Domain",),
+        {"context_type": "ContextType", "context_contrast": "ContextDiff", "target_contrast": "TargetDiff"},
+    ),
+)
+_ENTRIES = (
+    "sentence_good and sentence_bad, better and worse, those of MultiBLiMP (sen, wrong_sen) or EWoK (Context1, Target1,"
+    " Target2)"
+)
 _ENTRIES_CHARACTERS = 200  # characters of entries in a message
-_OPTIONAL = ("UID", "case", *_GROUPINGS)
+_OPTIONAL = (
+    "UID", "case", *_GROUPINGS, *(name for layout in _LAYOUTS for name in (*layout.case, *layout.groups.values()))
+)  # fmt: skip
 _BLANK = re.compile(r"\s*")
 _TABLES = (".tsv", ".csv")
 _SAMPLE_CHARACTERS = 300  # characters
@@ -122,7 +163,7 @@ def _items(file: str | Path, source: str) -> Iterator[tuple[int, dict[str, Any]]
     """Yield the items of a file with their lines: the rows of a table, or JSON lines."""
     if content_suffix(file) in _TABLES:
         table = open_table(file)
-        _check_entries(table.names, f"{source}, line 1", "columns", _ENTRIES)
+        _layout_of(table.names, f"{source}, line 1", "columns", _ENTRIES)
         for number, cells in table.rows:
             if cells:
                 yield number, dict(zip(table.names, map(text_of, cells), strict=True))
@@ -208,9 +249,12 @@ def _next_place(text: str, position: int) -> int:
 
 def _pairs_of_item(item: dict[str, Any], source: str, number: int) -> Iterator[MinimalPair]:
     place = f"{source}, line {number}"
-    sentences = _sentences(item, place)
-    case = _text(item, "UID" if "UID" in item else "case", place) or uncompressed_name(source).stem
-    groups = {name: group for name in _GROUPINGS if (group := _text(item, name, place))}
+    sentences, layout = _sentences(item, place)
+    case = _text(item, "UID" if "UID" in item else "case", place)
+    case = case or " ".join(filter(None, (_text(item, name, place) for name in layout.case)))
+    case = case or uncompressed_name(source).stem
+    entries = {**{name: name for name in _GROUPINGS}, **layout.groups}
+    groups = {name: group for name, entry in entries.items() if (group := _text(item, entry, place))}
     if "field" in groups:  # BLiMP spells one of them both syntax/semantics and syntax_semantics
         groups["field"] = groups["field"].replace("/", "_")
     known = _MARVIN_LINZEN.get(case.removesuffix("_anim").removesuffix("_inanim")) if "field" not in groups else None
@@ -229,18 +273,29 @@ def _pairs_of_item(item: dict[str, Any], source: str, number: int) -> Iterator[M
         yield MinimalPair(sentences[better], sentences[worse], case, pair_groups, source, number, adjacent)
 
 
-def _sentences(item: dict[str, Any], place: str) -> list[str]:
-    """Return the sentences of an item, best first."""
-    if "sentences" in item and not any(names <= item.keys() for names in map(set, _SENTENCES)):
-        sentences, shown = item["sentences"], "sentences"
+def _sentences(item: dict[str, Any], place: str) -> tuple[list[str], _Layout]:
+    """Return the sentences of an item, best first, and its layout."""
+    given = [name for name, value in item.items() if value is not None]
+    complete = [layout for layout in _LAYOUTS if set(layout.sentences) <= set(given)]
+    if "sentences" in item and not any(set(layout.sentences) <= item.keys() for layout in _LAYOUTS):
+        sentences = item["sentences"]
         if not isinstance(sentences, list) or len(sentences) < 2:
             raise InputError(f"{place}: sentences is {_short(sentences)}; expected a list of two or more, best first")
-    else:
-        given = [name for name, value in item.items() if value is not None]
-        complete = [names for names in _SENTENCES if set(names) <= set(given)]
-        names = complete[0] if complete else _check_entries(item, place, "entries", f"{_ENTRIES}, or sentences")
-        sentences = [item[name] for name in names]
-        shown = ", ".join(names)
+        _check_sentences(sentences, "sentences", place)
+        return sentences, _LAYOUTS[0]
+    layout = complete[0] if complete else _layout_of(item, place, "entries", f"{_ENTRIES}, or sentences")
+    _check_sentences([item[name] for name in layout.sentences], ", ".join(layout.sentences), place)
+    return [" ".join(item[name] for name in names) for names in (layout.better, layout.worse)], layout
+
+
+def _check_sentences(sentences: Sequence[Any], shown: str, place: str) -> None:
+    """Raise InputError for what is not a sentence.
+
+    Args:
+        sentences: the values of the entries.
+        shown: the names of the entries.
+        place: the place of the item.
+    """
     for sentence in sentences:
         if not isinstance(sentence, str) or not sentence.strip():
             raise InputError(f"{place}: found {_short(sentence)} in {shown}; expected a sentence")
@@ -248,16 +303,20 @@ def _sentences(item: dict[str, Any], place: str) -> list[str]:
             raise InputError(
                 f"{place}: found {json.dumps(sentence)} in {shown}; expected text without zero bytes or surrogates"
             )
-    return sentences
 
 
-def _check_entries(found: Collection[str], place: str, what: str, expected: str) -> tuple[str, str]:
-    """Return the names of the entries with the two sentences. Raises InputError if one is missing."""
-    names = max(_SENTENCES, key=lambda names: sum(name in found for name in names))
-    if missing := [name for name in names if name not in found]:
+def has_pairs(names: Collection[str]) -> bool:
+    """Return whether a table with columns of these names has minimal pairs."""
+    return any(set(layout.sentences) <= set(names) for layout in _LAYOUTS)
+
+
+def _layout_of(found: Collection[str], place: str, what: str, expected: str) -> _Layout:
+    """Return the layout of which most entries are there. Raises InputError if one of its sentences is missing."""
+    layout = max(_LAYOUTS, key=lambda layout: sum(name in found for name in layout.sentences))
+    if missing := [name for name in layout.sentences if name not in found]:
         shown = shortened(", ".join(map(str, found)), _ENTRIES_CHARACTERS) or "none"
         raise InputError(f"{place}: {' and '.join(missing)} missing; found the {what} {shown}; expected {expected}")
-    return names
+    return layout
 
 
 def _text(item: dict[str, Any], name: str, place: str) -> str:

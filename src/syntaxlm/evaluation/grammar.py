@@ -19,13 +19,13 @@ from syntaxlm.core.text_files import LINES_TOGETHER, source_name
 from syntaxlm.data.corpora import read_sentences
 from syntaxlm.drawing.svg import shortened
 from syntaxlm.evaluation.phrases import phrase_names
-from syntaxlm.generation.sentences import MAXIMUM, as_text
+from syntaxlm.generation.sentences import MAXIMUM
 from syntaxlm.models.abilities import HasGrammar
 from syntaxlm.parsing.structure import structure_of
 from syntaxlm.reports.report import HasReport, Report
 from syntaxlm.reports.tables import RIGHT, Column, Columns, ReportTable
 from syntaxlm.storage.folder import ModelBundle
-from syntaxlm.text.normaliser import UntaggedTokenError
+from syntaxlm.text.normaliser import UntaggedTokenError, as_text
 
 MAX_EXAMPLES = 1 << 18  # most distinct constituents counted as examples, over all symbols
 SYMBOLS = 10  # default number of nonterminals and of preterminals listed

@@ -25,7 +25,7 @@ from syntaxlm.data.corpora import TREEBANK_SUFFIXES, read_sentences, treebank_su
 from syntaxlm.data.displayed_words import displayed_words
 from syntaxlm.data.frequencies import Frequencies, is_frequency_list
 from syntaxlm.data.input_table import InputTable
-from syntaxlm.data.pairs import read_pairs
+from syntaxlm.data.pairs import has_pairs, read_pairs
 from syntaxlm.data.parquet import is_parquet
 from syntaxlm.data.region_rows import RegionColumns, find_region_columns
 from syntaxlm.data.stimuli import Stimuli
@@ -249,7 +249,7 @@ def _is_table(file: str | Path) -> bool:
 def _table_readers(file: str | Path) -> Iterator[_Reader]:
     """Yield the readers of a table, by the usual names of its columns."""
     names = set(open_table(file).names)
-    if {"sentence_good", "sentence_bad"} <= names:
+    if has_pairs(names):
         yield _PAIRS
         return
     by_region = find_region_columns(InputTable.unannounced(file))

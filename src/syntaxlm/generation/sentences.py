@@ -22,7 +22,7 @@ from syntaxlm.models.batches import TokenBatch
 from syntaxlm.reports.report import HasRows
 from syntaxlm.reports.tables import Column, Columns
 from syntaxlm.storage.folder import ModelBundle
-from syntaxlm.text.normaliser import Normaliser, UntaggedTokenError
+from syntaxlm.text.normaliser import UntaggedTokenError, as_text
 from syntaxlm.text.options import TextOptions
 from syntaxlm.text.reader import TextReader
 from syntaxlm.text.vocabulary import Vocabulary
@@ -32,18 +32,6 @@ MAXIMUM = {"words": 100, "characters": 500, "tags": 100}  # default limits of th
 SAMPLED_TOGETHER = 64  # sentences sampled in one batch
 
 Numbers = npt.NDArray[np.float64]
-
-
-def as_text(normaliser: Normaliser, tokens: list[str]) -> str:
-    """Return tokens as a line of text: words separated by spaces; characters without separators, white space as a
-    space.
-    """
-    if normaliser.units != "characters":
-        return " ".join(tokens)
-    if normaliser.space is None:
-        return "".join(tokens)
-    written = {normaliser.space: " ", f"\\{normaliser.space}": normaliser.space}
-    return "".join(written.get(token, token) for token in tokens)
 
 
 SAMPLED_TREES = Columns(

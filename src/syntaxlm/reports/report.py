@@ -217,7 +217,8 @@ class Report:
     def latex(self) -> str:
         """Return the tables for the LaTeX package booktabs; everything else is in comments."""
         head = latex_comment([r"\usepackage{booktabs}", self.title, *self._head])
-        tables = [table.latex() for table in self._filled_tables]
+        titled = [(table, table.title.replace("\n", "; ")) for table in self._filled_tables]
+        tables = [replace(table, title=_running_text(title)).latex() for table, title in titled]
         return "\n\n".join(filter(None, [head, *tables, latex_comment([*self.notes, *self._readings])]))
 
     def html(self) -> str:

@@ -460,3 +460,15 @@ def _parts_of_line(line: str) -> Iterator[str]:
         yield line[begin : space.start()]
         begin = space.end()
     yield line[begin:] if begin else line
+
+
+def as_text(normaliser: Normaliser, tokens: list[str]) -> str:
+    """Return tokens as a line of text: words separated by spaces; characters without separators, white space as a
+    space.
+    """
+    if normaliser.units != "characters":
+        return " ".join(tokens)
+    if normaliser.space is None:
+        return "".join(tokens)
+    written = {normaliser.space: " ", f"\\{normaliser.space}": normaliser.space}
+    return "".join(written.get(token, token) for token in tokens)
