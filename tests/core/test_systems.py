@@ -77,7 +77,9 @@ def test_a_file_that_a_program_has_open_is_replaced_once_it_is_closed(
     assert len(list(tmp_path.iterdir())) == 1
 
 
-@pytest.mark.parametrize("name", [r"C:\runs\con", r"C:\runs\Aux.txt", "runs/COM1/model", "net:2", r"C:\a\report.html:x"])
+@pytest.mark.parametrize(
+    "name", [r"C:\runs\con", r"C:\runs\Aux.txt", "runs/COM1/model", "net:2", r"C:\a\report.html:x"]
+)
 def test_names_that_windows_redirects_are_refused_there(tmp_path, monkeypatch, name):
     monkeypatch.setattr(sys, "platform", "win32")
     with pytest.raises(InputError, match="is not the name of a file on Windows"):
@@ -127,3 +129,34 @@ def test_the_processor_of_a_mac_is_named_by_sysctl(monkeypatch, output, expected
     monkeypatch.setattr(subprocess, "run", run)
     monkeypatch.setattr("platform.processor", lambda: "arm")
     assert systems.processor_lines.__wrapped__() == (f"model name: {expected}",)
+
+
+def test_commands_work_without_what_only_posix_systems_have_and_in_other_encodings(tmp_path):
+    """No fcntl, forks, signals and limits of POSIX; arguments in the locale C, standard streams in cp1252."""
+    (tmp_path / "text.txt").write_text("very old café\nthe cat sleeps\nthe café sleeps\n", encoding="utf-8")
+    (tmp_path / "café.txt").write_bytes("the café sleeps\r\n".encode())
+    text = "--text.train text.txt --text.valid text.txt --text.test text.txt"
+    commands = [
+        ["parse", "en-fast", "le café est là", "--format=brackets"],
+        ["parse", "en-fast", "café.txt", "--format=brackets", "-o", "ä.mrg"],
+        ["score", "en-fast", "text.txt", "-o", "con.tsv"],
+        ["train", "kn5-toy", "-o", "run", *text.split()],
+        ["score", "run", "café.txt", "-o", "scores.tsv"],
+    ]
+    settings = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONIOENCODING": "cp1252"}
+    done = subprocess.run(
+        [sys.executable, "-X", "warn_default_encoding", Path(__file__).with_name("without_posix.py")],
+        input="\n".join("\t".join(words) for words in commands).encode(),
+        capture_output=True,
+        cwd=tmp_path,
+        env=os.environ | settings,
+    )
+    errors = [line for line in done.stderr.decode("cp1252").splitlines() if "syntaxlm: error" in line]
+    assert len(errors) == 1, done.stderr.decode()
+    assert "con.tsv is not the name of a file on Windows" in errors[0]
+    assert "(X le (X café (X est là)))\n" in done.stdout.decode("utf-8")
+    assert b"\r" not in done.stdout
+    assert (tmp_path / "ä.mrg").read_bytes() == "(X (X the café) sleeps)\n".encode()
+    assert "café" in (tmp_path / "scores.tsv").read_text(encoding="utf-8")
+    assert (tmp_path / "run" / ".lock").exists(), "where folders cannot be opened"
+    assert not (tmp_path / "con.tsv").exists()

@@ -76,7 +76,7 @@ def read_text(path: str | Path) -> str:
 
 
 def refuse_overwriting(output: str | Path | None, inputs: Iterable[str | Path | None] = ()) -> None:
-    """Raise InputError if an output file is also an input, or belongs to a model or run folder.
+    """Raise InputError if an output file is also an input, belongs to a model or run folder, or has a reserved name.
 
     An output must not replace an existing file below an input folder, or create a file in an input model or run folder.
 
@@ -87,6 +87,7 @@ def refuse_overwriting(output: str | Path | None, inputs: Iterable[str | Path | 
     if output is None or str(output) == "-":
         return
     output = Path(output)
+    check_system_name(output)
     for path in (*inputs, "-"):
         if path is None:
             continue
@@ -435,7 +436,7 @@ def locked(path: Path) -> Iterator[None]:
     if path == folder and not hasattr(os, "O_DIRECTORY"):  # a system that cannot open folders
         path, flags = folder / LOCK, os.O_RDWR | os.O_CREAT
     try:
-        descriptor = os.open(path, flags)
+        descriptor = os.open(path, flags, 0o666)
     except OSError as error:
         raise system_error(path, "opened", error) from error
     try:
