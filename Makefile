@@ -55,6 +55,8 @@ pytest-all: $(VENV)/installed-test
 
 lint: $(VENV)/installed-test
 	$(BIN)/ruff check .
+	@# PLW1514: files are opened with an encoding, because each system has another default.
+	$(BIN)/ruff check --preview --select PLW1514 src laboratory
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports

@@ -6,16 +6,18 @@ The process that only distributes tests to xdist's workers reads this file, too,
 from __future__ import annotations
 
 import dataclasses
-import fcntl
 import gc
 import os
 import shutil
-from collections.abc import Callable
+import signal
+import sys
+from collections.abc import Callable, Generator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from filelock import FileLock
 
 if TYPE_CHECKING:
     from syntaxlm.storage.folder import ModelBundle
@@ -76,6 +78,17 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     torch.set_num_threads(1)  # tiny products: more threads only wait for each other
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """Skip tests that need pipes, forks or signals of POSIX on Windows, which lacks them."""
+    try:
+        return (yield)
+    except AttributeError as error:
+        if sys.platform == "win32" and error.obj in (os, signal):
+            pytest.skip(f"needs {error.name} of POSIX")
+        raise
+
+
 def pytest_collection_finish() -> None:
     gc.freeze()  # what was imported and collected is not searched again
     gc.enable()
@@ -93,8 +106,7 @@ def made_once(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, Callab
 
     def made_once(name: str, make: Callable[[Path], object]) -> Path:
         folder, done = root / name, root / f"{name}.done"
-        with open(root / f"{name}.lock", "w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        with FileLock(root / f"{name}.lock"):
             if not done.exists():
                 make(folder)
                 done.touch()

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from laboratory.benchmarks.timing import Contestant, Row, race, refuse_failing_tests, show
-from syntaxlm.core.files import keep_freed_memory
+from syntaxlm.core.systems import keep_freed_memory
 from syntaxlm.ops import diora
 from syntaxlm.ops.diora import Composition, inside_outside_reference
 

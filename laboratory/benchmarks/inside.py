@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from laboratory.benchmarks.timing import Row, matrix_rate, refuse_failing_tests, show
-from syntaxlm.core.files import keep_freed_memory
+from syntaxlm.core.systems import keep_freed_memory
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.pcfg.grammars import Sentences, SimplePCFGConfig
 from syntaxlm.models.pcfg.model import PCFG

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import torch
 
 from laboratory.benchmarks.timing import PROCESSOR, Contestant
-from syntaxlm.core.files import keep_freed_memory
+from syntaxlm.core.systems import keep_freed_memory
 from syntaxlm.models.abilities import Loss, Model
 from syntaxlm.models.batches import State, TokenBatch
 from syntaxlm.ops.backend import Backend, using

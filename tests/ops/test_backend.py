@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import shutil
 import subprocess
@@ -62,16 +63,52 @@ def test_a_failed_compilation_is_reported_once_and_no_library_is_used(source):
         assert backend.library(source) is None
 
 
-@pytest.mark.parametrize("how", ["switch", "no compiler"])
-def test_without_a_compiler_or_switched_off_there_is_no_library(source, monkeypatch, how):
-    if how == "switch":
-        monkeypatch.setenv(backend.SWITCH, "0")
-    else:
-        monkeypatch.setenv("PATH", str(source.parent))
-        monkeypatch.delenv("CC", raising=False)
+def test_switched_off_there_is_no_library(source, monkeypatch):
+    monkeypatch.setenv(backend.SWITCH, "0")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert backend.library(source) is None
+
+
+@pytest.mark.parametrize("is_worker", [False, True])
+def test_a_missing_compiler_is_reported_once_and_not_by_workers(source, monkeypatch, is_worker):
+    monkeypatch.delenv(backend.SWITCH, raising=False)
+    monkeypatch.delenv("CC", raising=False)
+    monkeypatch.setenv("PATH", str(source.parent))
+    monkeypatch.setattr(multiprocessing, "parent_process", lambda: "the parent" if is_worker else None)
+    backend._report_no_compiler.cache_clear()
+    other = source.with_name("other.c")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        assert backend.library(source) is backend.library(other) is None
+    messages = [str(one.message) for one in caught]
+    assert len(messages) == (0 if is_worker else 1)
+    assert all(one.startswith("no C compiler was found, so training and parsing use PyTorch") for one in messages)
+
+
+def wrapper(path: Path, comment: str) -> Path:
+    path.write_text(f'#!/bin/sh\n# {comment}\nexec cc "$@"\n')
+    path.chmod(0o755)
+    return path
+
+
+def test_each_compiler_has_its_own_library_and_may_have_arguments(source, tmp_path, monkeypatch):
+    compiler_or_skip()
+    source.write_text("int answer(void) { return ANSWER; }\n")
+    for command, expected in ((f"{wrapper(tmp_path / 'c1', 'one')} -DANSWER=42", 42), ("cc -DANSWER=43", 43)):
+        monkeypatch.setenv("CC", command)
+        backend.library.cache_clear()
+        assert backend.library(source).answer() == expected
+    before = backend._key(source, [str(tmp_path / "c1")])
+    wrapper(tmp_path / "c1", "a newer version of the compiler")
+    assert backend._key(source, [str(tmp_path / "c1")]) != before
+
+
+def test_a_library_that_cannot_be_loaded_is_compiled_again(source, tmp_path):
+    compiler_or_skip()
+    path = backend._folder() / f"answer-{backend._key(source, backend._compiler())}.so"
+    path.write_bytes(b"of another machine")
+    assert backend.library(source).answer() == 42
 
 
 def test_an_unwritable_cache_is_replaced_by_a_temporary_folder(source, tmp_path, monkeypatch):
@@ -104,10 +141,11 @@ def test_a_backend_is_used_within_its_block_only():
 
 
 @pytest.mark.parametrize("system", ["win32", "darwin"])
-def test_on_other_systems_ops_run_with_the_same_results(monkeypatch, system):
+def test_on_other_systems_ops_run_with_the_same_results(monkeypatch, tmp_path, system):
     """On Windows nothing is compiled; on macOS the processor is not described in /proc."""
     torch.manual_seed(0)
     expected = dropout_mask((4, 7), 0.5, torch.zeros(()))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(sys, "platform", system)
     monkeypatch.setattr(Path, "read_text", lambda path, **_: (_ for _ in ()).throw(FileNotFoundError(path)))
     backend.library.cache_clear()

@@ -21,7 +21,7 @@ SOURCES = ROOT / "src" / "syntaxlm"
 BUNDLED = SOURCES / "storage" / "bundled" / "en"
 LARGEST_SDIST = 30 << 20  # bytes
 LARGEST_BUNDLED = 24_000_000  # bytes of the bundled models in the wheel
-LARGEST_WHEEL = 18 << 20  # bytes
+LARGEST_WHEEL = 24 << 20  # bytes
 SENTENCE = "the old cat sleeps on a red chair"
 TINY = ["--schedule.epochs", "1", "--model.nonterminals", "6", "--model.preterminals", "10", "--run.accelerator", "cpu"]
 

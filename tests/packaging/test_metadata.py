@@ -6,6 +6,8 @@ import re
 import tomllib
 from pathlib import Path
 
+import pytest
+
 import syntaxlm
 from syntaxlm.core.yaml_files import read_yaml
 
@@ -20,8 +22,47 @@ def test_version_is_the_same_everywhere():
     assert re.search(r"^## \[(.+)\]", changelog, re.MULTILINE)[1] == syntaxlm.__version__
 
 
-def test_only_tested_versions_of_python_are_declared():
-    """The oldest declared version is the first classifier; mypy checks it, too."""
+WORKFLOW = read_yaml(ROOT / ".github" / "workflows" / "tests.yml")
+SYSTEMS = {"ubuntu": "POSIX :: Linux", "macos": "MacOS", "windows": "Microsoft :: Windows"}  # of runners: classifiers
+
+
+@pytest.mark.parametrize("job", ["tests", "installed"])
+def test_the_declared_versions_and_systems_are_those_that_the_workflow_tests(job):
+    matrix = WORKFLOW["jobs"][job]["strategy"]["matrix"]
+    declared = [line.rpartition(" ")[2] for line in PROJECT["classifiers"] if re.search(r":: 3\.\d+$", line)]
+    assert matrix["python"] == declared
+    systems = {f"Operating System :: {SYSTEMS[name.partition('-')[0]]}" for name in matrix["system"]}
+    assert systems == {line for line in PROJECT["classifiers"] if line.startswith("Operating System")}
+
+
+def test_every_action_of_the_workflow_is_pinned_to_a_commit():
+    text = (ROOT / ".github" / "workflows" / "tests.yml").read_text(encoding="utf-8")
+    uses = [line for line in text.splitlines() if "uses:" in line]
+    assert uses
+    assert all(re.fullmatch(r"      - uses: [\w-]+/[\w-]+@[0-9a-f]{40}  # v\d+\.\d+\.\d+", line) for line in uses)
+
+
+def test_the_conda_package_needs_what_the_wheel_needs():
+    recipe = read_yaml(ROOT / "conda" / "recipe.yaml")
+    assert recipe["context"] == {"version": PROJECT["version"], "python_min": PROJECT["requires-python"][2:]}
+    wheel = {re.sub(r"^torch>", "pytorch>", line.partition(";")[0].strip()) for line in PROJECT["dependencies"]}
+    conda = {line.replace(" ", "") for line in recipe["requirements"]["run"] if not line.startswith("python ")}
+    assert conda == wheel
+
+
+def test_the_container_is_built_from_files_and_extras_that_exist_and_runs_without_root():
+    text = (ROOT / "Dockerfile").read_text(encoding="utf-8")
+    copied = [name for words in re.findall(r"^COPY (?!--)(.+) \S+$", text, re.MULTILINE) for name in words.split()]
+    assert set(copied) == set(
+        re.findall(r"^!(.+)$", (ROOT / ".dockerignore").read_text(encoding="utf-8"), re.MULTILINE)
+    )
+    assert all((ROOT / name).exists() for name in copied)
+    (extras,) = re.findall(r'"\.\[(.+)\]"', text)
+    assert set(extras.split(",")) <= set(PROJECT["optional-dependencies"])
+    assert text.index("\nUSER syntaxlm\n") < text.index("\nENTRYPOINT ")
+
+
+def test_the_oldest_declared_version_of_python_is_required_and_checked():
     declared = [line.rpartition(" ")[2] for line in PROJECT["classifiers"] if re.search(r":: 3\.\d+$", line)]
     assert PROJECT["requires-python"] == f">={declared[0]}"
     tools = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]

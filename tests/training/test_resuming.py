@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-import resource
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -256,6 +255,7 @@ def test_a_refused_run_removes_the_folders_that_it_made_and_no_other(toy, tmp_pa
 def test_a_file_size_limit_is_reported_with_exit_code_2_and_no_traceback(toy, tmp_path, capsys):
     data = toy.recipe_data("lstm", run={"checkpoint_seconds": 0.0})
     (tmp_path / "lstm.yaml").write_text(yaml_text(data))
+    resource = pytest.importorskip("resource")
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, before[1]))
     try:

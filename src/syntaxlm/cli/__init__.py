@@ -33,6 +33,7 @@ from syntaxlm.core.option_names import command_line
 from syntaxlm.core.progress import set_quiet
 from syntaxlm.core.reading import collected
 from syntaxlm.core.run_head import running_command
+from syntaxlm.core.systems import is_closed_pipe
 from syntaxlm.core.version import VERSION
 
 
@@ -99,8 +100,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     0: success; 1: the input is correct, but runs of a comparison or shards of a job failed; 2: wrong input; 128 + the
     number of the signal that ended the command, including a training run that saved and stopped.
     """
-    if isinstance(sys.stdout, io.TextIOWrapper):  # the output is UTF-8 on every system
-        sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
+    if isinstance(sys.stdout, io.TextIOWrapper):  # the same bytes on every system
+        sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace", newline="\n")
     words = sys.argv[1:] if arguments is None else arguments
     try:
         with command_line(), _warnings_printed("-q" in words or "--quiet" in words), _exiting_on_signals():
@@ -121,7 +122,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if error.filename is not None:  # for instance, a folder above it may not be entered
             print(f"syntaxlm: error: {system_error(error.filename, 'opened', error)}", file=sys.stderr)
             return WRONG_INPUT
-        if not isinstance(error, BrokenPipeError):  # all other writing raises InputError
+        if not is_closed_pipe(error):  # all other writing raises InputError
             print(f"syntaxlm: error: standard output: {error.strerror or error}", file=sys.stderr)
             sys.stdout = None  # otherwise the interpreter tries again when it exits
             return WRONG_INPUT

@@ -186,6 +186,7 @@ class TextSource:
 
     def read(self) -> str | GivenText:
         """Return a file, or sentences from the command line, one per line. Raises InputError for several."""
+        from syntaxlm.core.systems import argument_text
         from syntaxlm.core.text_files import check_encodable
         from syntaxlm.data.corpora import GivenText
 
@@ -209,6 +210,7 @@ class TextSource:
             raise InputError(f"found both {self.text[0]} and --text; expected either a file or a sentence")
         if not sentence.strip():
             raise InputError("the sentence is empty; expected words, or the name of a file")
+        sentence = argument_text(sentence)
         check_encodable(sentence, "the sentence")
         return GivenText(tuple(sentence.splitlines()))
 

@@ -17,59 +17,11 @@ import stat
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from functools import cache
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO, cast
 
 from syntaxlm.core.errors import InputError
-
-_TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD = -1, -2, -3  # of glibc's mallopt
-_LARGEST_MMAP_THRESHOLD = 32 << 20  # glibc takes no more
-
-
-def keep_freed_memory() -> None:
-    """Keep large blocks that are freed in the process, where the C library is glibc; else does nothing.
-
-    A step of training, or a batch that is read, frees and takes the same blocks as the one before. Given back to the
-    system, each must be mapped and cleared anew, page by page.
-    """
-    import ctypes
-
-    try:
-        mallopt = ctypes.CDLL(None).mallopt
-    except (OSError, AttributeError, TypeError):
-        return
-    mallopt(_MMAP_THRESHOLD, _LARGEST_MMAP_THRESHOLD)
-    mallopt(_TRIM_THRESHOLD, 2**31 - 1)
-    mallopt(_TOP_PAD, 64 << 20)
-
-
-def available_memory() -> int:
-    """Return the bytes of memory that a process can take without swapping: on Linux; elsewhere as `memory_size`."""
-    with suppress(OSError, ValueError, IndexError):
-        lines = Path("/proc/meminfo").read_text().splitlines()
-        (free,) = (int(line.split()[1]) << 10 for line in lines if line.startswith("MemAvailable:"))
-        return min(memory_size(), free)
-    return memory_size()
-
-
-@cache
-def memory_size() -> int:
-    """Return the bytes of memory that this process may have: the machine's, or fewer where a container or `ulimit -v`
-    has a limit.
-    """
-    limits = [sys.maxsize]
-    with suppress(ImportError, OSError):  # not Unix
-        import resource
-
-        limits.append(resource.getrlimit(resource.RLIMIT_AS)[0])  # negative: no limit
-    with suppress(AttributeError, OSError, ValueError):  # not all systems have these names
-        limits.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-    for path in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
-        with suppress(OSError, ValueError):  # not Linux, or "max"
-            limits.append(int(Path(path).read_text()))
-    return min(limit for limit in limits if limit > 0)
-
+from syntaxlm.core.systems import check_system_name, flush_to_disk, replace_file
 
 _ONLY_REGULAR = "A model or run folder may contain only regular files."
 LARGEST_JSON = 1 << 30  # bytes of a stored JSON or text file; a vocabulary of millions of words has a few dozen MiB
@@ -124,7 +76,7 @@ def read_text(path: str | Path) -> str:
 
 
 def refuse_overwriting(output: str | Path | None, inputs: Iterable[str | Path | None] = ()) -> None:
-    """Raise InputError if an output file is also an input, or belongs to a model or run folder.
+    """Raise InputError if an output file is also an input, belongs to a model or run folder, or has a reserved name.
 
     An output must not replace an existing file below an input folder, or create a file in an input model or run folder.
 
@@ -135,6 +87,7 @@ def refuse_overwriting(output: str | Path | None, inputs: Iterable[str | Path | 
     if output is None or str(output) == "-":
         return
     output = Path(output)
+    check_system_name(output)
     for path in (*inputs, "-"):
         if path is None:
             continue
@@ -382,8 +335,9 @@ def make_folder(path: Path) -> list[Path]:
     """Make a folder and its missing parents. Returns the folders that were made, the innermost first.
 
     Raises:
-        InputError: if it fails, after removing the folders that it made.
+        InputError: if it fails, after removing the folders that it made, and for a name that the system reserves.
     """
+    check_system_name(path)
     missing = [folder for folder in (path, *path.parents) if not os.path.exists(folder)]
     try:
         path.mkdir(parents=True, exist_ok=True)
@@ -419,6 +373,7 @@ def replaced(path: Path, stored: bool = False) -> Iterator[Path]:
     Args:
         stored: whether `path` is a file of a model or run folder, where links are an error instead of being followed.
     """
+    check_system_name(path)
     if stored:
         check_stored(path)
     if os.path.isdir(path):
@@ -431,13 +386,13 @@ def replaced(path: Path, stored: bool = False) -> Iterator[Path]:
         return
     if not stored:
         path = path.resolve()  # a link is kept; its target is replaced
-    # Not tempfile: its files are readable only by their owner, and would keep these permissions.
-    temporary = path.with_name(f".{path.name}.{os.urandom(16).hex()}{UNFINISHED}")
+    # Not tempfile: its files are readable only by their owner, and would keep these permissions. The name is short,
+    # because the length of names, and on Windows of whole paths, is limited.
+    temporary = path.with_name(f".{os.urandom(8).hex()}{UNFINISHED}")
     try:
         yield temporary
-        with open(temporary, "rb") as written:
-            os.fsync(written.fileno())
-        os.replace(temporary, path)
+        flush_to_disk(temporary)
+        replace_file(temporary, path)
     except BaseException as error:
         with suppress(OSError):  # if nothing could be written, there is nothing to remove; `error` is reported
             temporary.unlink()
@@ -481,7 +436,7 @@ def locked(path: Path) -> Iterator[None]:
     if path == folder and not hasattr(os, "O_DIRECTORY"):  # a system that cannot open folders
         path, flags = folder / LOCK, os.O_RDWR | os.O_CREAT
     try:
-        descriptor = os.open(path, flags)
+        descriptor = os.open(path, flags, 0o666)
     except OSError as error:
         raise system_error(path, "opened", error) from error
     try:

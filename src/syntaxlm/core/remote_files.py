@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from syntaxlm.core.errors import InputError, listed, warn_caller
 from syntaxlm.core.files import make_folder, replaced, sha256, write_text
 from syntaxlm.core.progress import status
+from syntaxlm.core.systems import cache_folder
 
 # Two letters or more, unlike a drive of Windows; one slash only where the name became a path.
 _ADDRESS = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]+):/{1,2}(?=[^/])")
@@ -32,13 +33,13 @@ def address_of(path: str | Path) -> str | None:
     return f"{scheme[1].lower()}://{str(path)[scheme.end() :]}"
 
 
-def cache_folder(name: str) -> Path:
-    """Return a folder for files that can be made or downloaded again: NAME in $XDG_CACHE_HOME/syntaxlm.
+def folder_in_cache(name: str) -> Path:
+    """Return a folder for files that can be made or downloaded again, in the folder of syntaxlm in the user's caches.
 
     Raises:
         InputError: if it cannot be made.
     """
-    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "syntaxlm" / name
+    folder = cache_folder() / name
     make_folder(folder)
     return folder
 
@@ -52,7 +53,7 @@ def local_copy(address: str) -> Path:
         InputError: if no file system is known for the protocol, if its package is not installed, for a folder, and if
             the file cannot be downloaded.
     """
-    path = cache_folder("remote") / sha256([address.encode()])[:32]
+    path = folder_in_cache("remote") / sha256([address.encode()])[:32]
     version_file = path.with_suffix(".version")
     opened = _opened_by_http if address.startswith(("http://", "https://")) else _opened_by_fsspec
     with _reaching(address, path), opened(address) as remote:

@@ -20,6 +20,7 @@ from typing import Any
 
 from syntaxlm.core.files import to_json
 from syntaxlm.core.reading import readings
+from syntaxlm.core.systems import processor_lines
 from syntaxlm.core.version import VERSION
 
 LARGEST_HASHED = 1 << 28  # bytes of a file; larger ones have no hash, because reading them again takes long
@@ -191,7 +192,7 @@ def _commit() -> str | None:
 
     def git(*words: str) -> str:
         command = ["git", "-C", str(_ROOT), *words]
-        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
+        return subprocess.run(command, capture_output=True, encoding="utf-8", check=True, timeout=10).stdout.strip()
 
     # Stored results change with every run of an experiment, and no figure depends on them.
     try:
@@ -210,12 +211,7 @@ def _machine() -> Machine:
 @cache
 def _processor() -> tuple[str | None, tuple[str, ...] | None]:
     """Return the name of the processor and those of its instructions that matter."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:  # other systems than Linux
-        import platform
-
-        return platform.processor() or platform.machine() or None, None
-    values = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in reversed(lines))}
+    values = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in processor_lines())}
     flags = (values.get("flags") or values.get("Features") or "").split()
-    return values.get("model name"), tuple(name for name in _INSTRUCTIONS if name in flags)
+    instructions = tuple(name for name in _INSTRUCTIONS if name in flags)
+    return values.get("model name"), instructions if flags else None

@@ -18,7 +18,8 @@ import safetensors.torch
 from torch import Tensor
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.files import memory_size, open_stored, parse_json, read_stored, replaced
+from syntaxlm.core.files import open_stored, parse_json, read_stored, replaced
+from syntaxlm.core.systems import memory_size
 
 _LARGEST_HEADER = 100_000_000  # bytes; the limit of the safetensors library
 _FAULTS_PRINTED = 3

@@ -28,10 +28,11 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from syntaxlm.core.errors import InputError, warn_caller
-from syntaxlm.core.files import decode_text, memory_size, system_error
+from syntaxlm.core.files import decode_text, system_error
 from syntaxlm.core.foreign_files import ARCHIVE, foreign_format
 from syntaxlm.core.reading import ReadingReport, Remarks, announce
 from syntaxlm.core.remote_files import address_of, local_copy
+from syntaxlm.core.systems import memory_size
 from syntaxlm.core.threads import publishing
 
 STANDARD_INPUT = "-"

@@ -15,7 +15,7 @@ from typing import Any
 
 from syntaxlm.core.errors import InputError, listed
 from syntaxlm.core.files import UNENCODABLE, replaced
-from syntaxlm.core.remote_files import address_of, cache_folder, files_below
+from syntaxlm.core.remote_files import address_of, files_below, folder_in_cache
 from syntaxlm.core.text_files import PARQUET, content_suffix
 from syntaxlm.data.arguments import texts_of
 from syntaxlm.data.input_table import frame_columns, is_frame
@@ -79,7 +79,7 @@ def _column(frame: Any, name: str) -> Iterable[Any]:
 
 def _written(lines: Iterable[str]) -> Path:
     """Write lines to a file in the cache, and return its path."""
-    folder = cache_folder("texts")
+    folder = folder_in_cache("texts")
     digest = hashlib.sha256()
     unnamed = folder / f"{os.getpid()}-{os.urandom(8).hex()}"
     with replaced(unnamed) as temporary, open(temporary, "wb") as file:

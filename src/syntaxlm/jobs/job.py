@@ -16,12 +16,13 @@ from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import remove_unfinished
 from syntaxlm.core.iteration import batched
 from syntaxlm.core.progress import working
+from syntaxlm.core.systems import peak_memory
 from syntaxlm.core.text_files import LINES_TOGETHER, no_sentence
 from syntaxlm.core.version import VERSION
 from syntaxlm.core.work import Progress
 from syntaxlm.jobs.folder import BAD_LINES, ROWS, SCHEMA_VERSION, InputState, JobFolder, JobSettings
 from syntaxlm.jobs.inputs import BadLine, Shard, ShardTask, Source, cut_shards, open_source
-from syntaxlm.jobs.work import Loaded, ShardResult, Work, file_hash, peak_memory, rows_of
+from syntaxlm.jobs.work import Loaded, ShardResult, Work, file_hash, rows_of
 from syntaxlm.jobs.workers import Engine, Pool, ProcessEngine, SetUp
 from syntaxlm.reports.tables import Block, Column, Columns
 from syntaxlm.reports.writers import write_parquet

@@ -7,7 +7,6 @@ what imports slowly.
 from __future__ import annotations
 
 import json
-import sys
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
@@ -193,13 +192,3 @@ def rows_of(
     for warning in caught or ():
         warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
     return results
-
-
-def peak_memory() -> int | None:
-    """Return the largest memory that this process has had, in bytes; None on Windows."""
-    try:
-        import resource
-    except ImportError:
-        return None
-    used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return used if sys.platform == "darwin" else used * 1024

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from syntaxlm.core.errors import InputError
+from syntaxlm.core.threads import core_count
 
 STARTS = 3  # how often a worker may end before it is ready, without another one that is ready
 
@@ -216,14 +217,7 @@ class ProcessEngine(Engine):
         return f"was killed by signal {-code}"
 
     def default_workers(self) -> int:
-        return usable_cores()
-
-
-def usable_cores() -> int:
-    """Return the number of processor cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+        return core_count()
 
 
 _in_process = InWorker()  # used in worker processes
@@ -235,7 +229,7 @@ def _set_up_process(set_up: SetUp, number: int) -> Outcome:
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is imported
     os.environ.setdefault("POLARS_MAX_THREADS", "1")
     with suppress(OSError):  # not Linux
-        Path("/proc/self/oom_score_adj").write_text(_KILLED_FIRST)
+        Path("/proc/self/oom_score_adj").write_text(_KILLED_FIRST, encoding="utf-8")
     if number > 0:  # warnings are those of the first worker
         warnings.simplefilter("ignore")
     warnings.showwarning = lambda message, *_: print(f"syntaxlm: warning: {message}", file=sys.stderr)
@@ -277,7 +271,7 @@ class Ray(Engine):
         settings: dict[str, Any] = {"log_to_driver": False, "logging_level": "warning"}
         settings["runtime_env"] = {"env_vars": {"OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1")}}
         if address is None:
-            cores = workers or usable_cores()
+            cores = workers or core_count()
             settings |= {"num_cpus": cores, "include_dashboard": False, "object_store_memory": _OBJECT_STORE}
         try:
             ray.init(address or "local", **settings)

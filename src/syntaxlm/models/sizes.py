@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.files import available_memory, memory_size
+from syntaxlm.core.systems import available_memory, memory_size
 
 _LARGE_CHART = 1 << 30  # bytes; smaller ones are not compared with the free memory, which takes time
 MOST_TENSORS = 5_000  # in a model; the largest language models have about a thousand

@@ -3,22 +3,25 @@
 An op has a reference, which is its equations differentiated by autograd, and a fast form. The inner steps of the fast
 form are compiled where possible: from C on the CPU (`kernels`), by torch on a GPU (`fused`). Without a C compiler, on
 Windows and with SYNTAXLM_NATIVE=0, they are plain torch.
-The package ships C sources because the best compiler flags depend on the user's processor. Compiled libraries are kept
-in the user's cache folder.
+The package ships C sources because the best compiler flags depend on the user's processor. Each source is compiled at
+its first use and kept in the user's cache folder, under a name with a hash of source, compiler, flags and processor.
 """
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import functools
+import multiprocessing
 import os
 import platform
+import shlex
 import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import accumulate, pairwise
 from pathlib import Path
 from types import FunctionType
@@ -29,6 +32,7 @@ from torch import Tensor
 
 from syntaxlm.core.errors import warn_caller
 from syntaxlm.core.files import sha256
+from syntaxlm.core.systems import cache_folder, processor_lines
 from syntaxlm.core.threads import share_cores
 
 Backend = Literal["compiled", "torch", "reference"]
@@ -102,36 +106,72 @@ def library(source: Path) -> ctypes.CDLL | None:
 
     It is compiled into the user's cache, or into a new temporary folder if that is not writable.
     """
-    compiler = os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
-    if os.environ.get(SWITCH) == "0" or compiler is None or sys.platform == "win32":
+    if os.environ.get(SWITCH) == "0" or sys.platform == "win32":
+        return None
+    compiler = _compiler()
+    if not compiler:
+        _report_no_compiler()
         return None
 
-    # The name of the library has a hash of all that it depends on.
-    headers = [header.read_bytes() for header in sorted(KERNELS.glob("*.h"))]
-    try:  # the processor type: machines with different processors may share a home folder
-        lines = set(Path("/proc/cpuinfo").read_text().splitlines())
-        processor = "".join(sorted(line for line in lines if line.startswith(("model name", "flags", "Features"))))
-    except OSError:  # other systems than Linux
-        processor = platform.platform() + platform.processor()
-    build = [" ".join((compiler, *_FLAGS)).encode(), processor.encode()]
-    name = f"{source.stem}-{sha256([source.read_bytes(), *headers, *build])[:16]}.so"
-
-    folder: Path | None
     try:
-        folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "syntaxlm"
-        folder.mkdir(parents=True, exist_ok=True)
-    except (OSError, RuntimeError):
-        folder = None
-    try:
-        if folder is None or not os.access(folder, os.W_OK):
-            folder = Path(tempfile.mkdtemp(prefix="syntaxlm-"))
-        if not (folder / name).exists():
-            _compile(compiler, source, folder / name)
-        return ctypes.CDLL(str(folder / name))
+        path = _folder() / f"{source.stem}-{_key(source, compiler)}.so"
+        if not path.exists():
+            _compile(compiler, source, path)
+        try:
+            return ctypes.CDLL(str(path))
+        except OSError:  # compiled on a machine that has the same folder and another C library
+            _compile(compiler, source, path)
+            return ctypes.CDLL(str(path))
     except (OSError, subprocess.SubprocessError) as error:
         reason = getattr(error, "stderr", None) or error
-        warn_caller(f"{source.name} could not be compiled; training is slower without it: {reason}", UserWarning)
+        warn_caller(f"{source.name} could not be compiled; training is slower without it: {reason}")
         return None
+
+
+def _compiler() -> list[str]:
+    """Return the words that call the C compiler, those of the variable CC first; none without a compiler."""
+    found = map(shutil.which, ("cc", "gcc", "clang"))
+    return shlex.split(os.environ.get("CC", "")) or [path for path in found if path][:1]
+
+
+@functools.cache
+def _report_no_compiler() -> None:
+    """Warn once, and not in each worker."""
+    if multiprocessing.parent_process() is None:
+        warn_caller(
+            "no C compiler was found, so training and parsing use PyTorch alone: the same results, more slowly. Install"
+            f" gcc or clang, or set {SWITCH}=0 to hide this message"
+        )
+
+
+def _key(source: Path, compiler: list[str]) -> str:
+    """Return a hash of all that a library depends on: machines with different processors may share a home folder."""
+    headers = [header.read_bytes() for header in sorted(KERNELS.glob("*.h"))]
+    program = os.path.realpath(shutil.which(compiler[0]) or compiler[0])
+    with suppress(OSError):  # there is no such compiler, which is reported when it is called
+        status = os.stat(program)
+        program += f" {status.st_size} {status.st_mtime_ns}"
+    machine = [sys.platform, platform.machine(), *processor_lines()]
+    settings = "\n".join([*compiler, program, *_FLAGS, *machine])
+    return sha256([source.read_bytes(), *headers, settings.encode("utf-8", "surrogateescape")])[:16]
+
+
+def _folder() -> Path:
+    """Return the folder of libraries, made if necessary."""
+    try:
+        folder = cache_folder()
+        folder.mkdir(parents=True, exist_ok=True)
+    except (OSError, RuntimeError):
+        return _temporary_folder()
+    return folder if os.access(folder, os.W_OK) else _temporary_folder()
+
+
+@functools.cache
+def _temporary_folder() -> Path:
+    """Return a folder that is removed when this process ends."""
+    folder = tempfile.mkdtemp(prefix="syntaxlm-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return Path(folder)
 
 
 def c_struct(integers: str, pointers: str, flags: str = "half threads") -> type[ctypes.Structure]:
@@ -194,18 +234,20 @@ def parts(total: int, size: int) -> Iterator[slice]:
     return (slice(start, min(start + size, total)) for start in range(0, total, size))
 
 
-def _compile(compiler: str, source: Path, target: Path) -> None:
+def _compile(compiler: list[str], source: Path, target: Path) -> None:
     """Compile into a temporary folder, then move the library: other processes may be compiling it too."""
     with tempfile.TemporaryDirectory(dir=target.parent) as folder:
         result = Path(folder) / "library.so"
         objects = Path(folder) / "objects.o"
         for machine_flags in _MACHINE_FLAGS:
-            compile_ = [compiler, *_FLAGS, *machine_flags, f"-I{KERNELS}", "-c", str(source), "-o", str(objects)]
+            compile_ = [*compiler, *_FLAGS, *machine_flags, f"-I{KERNELS}", "-c", str(source), "-o", str(objects)]
             # Linked without OpenMP: torch has already loaded its own, and two runtimes would compete for the cores.
-            link = [compiler, "-shared", str(objects), "-o", str(result), "-lm"]
+            link = [*compiler, "-shared", str(objects), "-o", str(result), "-lm"]
             try:
                 for command in (compile_, link):
-                    subprocess.run(command, check=True, capture_output=True, text=True, timeout=120)
+                    subprocess.run(
+                        command, check=True, capture_output=True, encoding="utf-8", errors="replace", timeout=120
+                    )
                 ctypes.CDLL(str(result))
                 break
             except (OSError, subprocess.CalledProcessError):

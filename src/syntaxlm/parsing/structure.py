@@ -12,8 +12,8 @@ import torch
 
 from syntaxlm.batches import SentenceBatches
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.files import keep_freed_memory
 from syntaxlm.core.progress import progress_bar
+from syntaxlm.core.systems import keep_freed_memory
 from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.models.abilities import FindsBestTrees, LabelsSpans, ParsesSentences
 from syntaxlm.models.batches import TokenBatch

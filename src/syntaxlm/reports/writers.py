@@ -188,7 +188,8 @@ def write_parquet(
     stored: list[polars.LazyFrame] = []
     count = 0
 
-    with replaced(Path(path)) as temporary, TemporaryDirectory() as folder:
+    # Windows cannot remove a part that polars has still mapped.
+    with replaced(Path(path)) as temporary, TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         for block in blocks:
             waiting.append(polars.DataFrame(block, schema))
             count += len(waiting[-1])

@@ -37,7 +37,9 @@ def listen(host: str, port: int) -> socket.socket:
     try:
         family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         bound = socket.socket(family, kind)
-        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        # A port is free again as soon as a server ends. On Windows this option would share the port with a running one.
+        reuse = getattr(socket, "SO_EXCLUSIVEADDRUSE", socket.SO_REUSEADDR)
+        bound.setsockopt(socket.SOL_SOCKET, reuse, 1)
         bound.bind(address)
         bound.listen()  # now, because several sockets may be bound to a port until one of them listens
     except (OSError, UnicodeError) as error:

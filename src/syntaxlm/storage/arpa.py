@@ -23,8 +23,9 @@ import torch
 from torch import Tensor, nn
 
 from syntaxlm.core.errors import InputError, amount, shortened, warn_caller
-from syntaxlm.core.files import decode_text, memory_size, replaced
+from syntaxlm.core.files import decode_text, replaced
 from syntaxlm.core.reading import ReadingReport, Remarks, announce
+from syntaxlm.core.systems import memory_size
 from syntaxlm.core.text_files import open_bytes, source_name
 from syntaxlm.core.threads import no_collection
 from syntaxlm.models.batches import TextMode

@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from torch.optim import swa_utils
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.files import keep_freed_memory
 from syntaxlm.core.progress import progress_bar, status
+from syntaxlm.core.systems import keep_freed_memory
 from syntaxlm.models.abilities import ConstrainsWeights, Loss, TrainsByCounting, TrainsByGradient
 from syntaxlm.models.batches import Batch, State
 from syntaxlm.training.checkpoint import (

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.files import available_memory
+from syntaxlm.core.systems import available_memory
 from syntaxlm.models.abilities import TrainsByGradient
 from syntaxlm.models.registry import model_shapes
 

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.files import memory_size
+from syntaxlm.core.systems import memory_size
 from syntaxlm.models.abilities import (
     AnnealsLoss,
     EmittedWord,
