@@ -230,7 +230,7 @@ def test_decompression_restores_any_content(content, suffix, piece):
 
 
 def test_remote_files_are_read_through_the_file_system_of_their_protocol(tmp_path, monkeypatch):
-    monkeypatch.setattr(remote_files, "cache_folder", lambda name: tmp_path)
+    monkeypatch.setattr(remote_files, "folder_in_cache", lambda name: tmp_path)
     memory = fsspec.filesystem("memory")
     memory.pipe("/texts/a.txt.zip", zipped(b"a b\nc\n"))
     memory.pipe("/texts/a.mrg", b"(S (A a) (B b))\n")

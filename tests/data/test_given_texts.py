@@ -50,12 +50,12 @@ class DatasetDict(dict):
 def cache(monkeypatch, tmp_path) -> Path:
     """An empty cache, in which compiled operations are not looked for."""
 
-    def cache_folder(name: str) -> Path:
+    def folder_in_cache(name: str) -> Path:
         (tmp_path / "cache" / name).mkdir(parents=True, exist_ok=True)
         return tmp_path / "cache" / name
 
     for module in (remote_files, given_texts):
-        monkeypatch.setattr(module, "cache_folder", cache_folder)
+        monkeypatch.setattr(module, "folder_in_cache", folder_in_cache)
     return tmp_path / "cache"
 
 
