@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABCMeta, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, ClassVar, NamedTuple
@@ -62,6 +63,10 @@ class Model(nn.Module, Ability):
         """Number of parameters, tied weights counted once; without parameters, of floating-point values in buffers."""
         weights: list[Tensor] = list(self.parameters())
         return sum(weight.numel() for weight in weights or self.buffers() if weight.is_floating_point())
+
+    def validating(self) -> AbstractContextManager[None]:
+        """Return a context for validations during training, in which a slow model may compute less exactly."""
+        return nullcontext()
 
     def resize_buffers(self, tensors: Mapping[str, Tensor]) -> list[str]:
         """Resize buffers whose sizes depend on the training text to match stored tensors, before these are loaded.
