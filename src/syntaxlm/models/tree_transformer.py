@@ -1,17 +1,18 @@
 """A Transformer that builds a binary tree while it reads, and sees the stack of its subtrees.
 
-P(words, tree) = prod_t P(word t | words before it, stack) P(decision t | words up to t, stack).  `ops.parse_stack`
-defines the stack and its decisions. In the line of pushdown layers (Murty et al. 2023) and Transformer Grammars (Sartran
-et al. 2022), but the formulation is our own:
+P(words, tree) = prod_t P(word t | words before it, stack) P(decision t | words up to t, stack)
+
+`ops.parse_stack` defines the stack and its decisions. The model is in the line of pushdown layers (Murty et al. 2023)
+and Transformer Grammars (Sartran et al. 2022), but the formulation is our own:
 
 - Keys have embeddings of the index and the depth of their token on the stack of the query. With embeddings of 0 the
   words have the probabilities of the plain Transformer.
 - The lower blocks read a word while it is an item of its own. A pointer over the items of the stack then decides how
   many are merged. The upper blocks see the merged stack, and predict the next word.
 
-Trees of the training text are given, so training is one forward pass. A text without trees is read by a beam: after each
-word, the K most probable sequences of decisions are kept. The log-probability of the words so far is the logarithm of
-the sum over the beam. This is a lower bound of the sum over all trees, and exact if nothing was left out.
+Trees of the training text are given, so training is one forward pass. A text without trees is read by a beam: after
+each word, the K most probable sequences of decisions are kept. The log-probability of the words so far is the logarithm
+of the sum over the beam. This is a lower bound of the sum over all trees, and exact if nothing was left out.
 
 Shapes: T tokens, B sentences, K hypotheses, E embedding size, H heads, D features of a head, V words, S tokens so far.
 """
@@ -90,7 +91,7 @@ class TreeTransformerConfig(CausalTransformerConfig):
     supervision: Positive = 1.0
     closing_layer: Size | None = None
     beam: Size = 8
-    validation_beam: Size = 2
+    validation_beam: Size = 1
 
     @property
     def tree_loss(self) -> TreeLoss:
@@ -295,7 +296,6 @@ class TreeTransformer(Model, TrainsByGradient, PredictsNextToken, FindsBestTrees
             beams.append(beam)
         return TokenScores(torch.cat(log_probs, 1).masked_fill(~batch.mask(), 0), _joined(beams))
 
-    @torch.no_grad()
     def next_log_probs(self, batch: TokenBatch, state: State = None) -> tuple[Tensor, State]:
         lengths = batch.step_counts()
         rows, beams = [], []
@@ -395,9 +395,7 @@ class TreeTransformer(Model, TrainsByGradient, PredictsNextToken, FindsBestTrees
         kept, places = candidates.topk(min(self.beam, candidates.shape[1]))
         return kept, places
 
-    def _blocks(
-        self, numbers: slice, hidden: Tensor, beam: Beam, index: Tensor, depth: Tensor
-    ) -> tuple[Tensor, Beam]:
+    def _blocks(self, numbers: slice, hidden: Tensor, beam: Beam, index: Tensor, depth: Tensor) -> tuple[Tensor, Beam]:
         """Return the output of some blocks for one token of each hypothesis, (B, K, E), and the beam with its keys."""
         shape = hidden.shape
         rows = hidden.reshape(1, -1, shape[-1])
@@ -470,9 +468,13 @@ class TreeTransformer(Model, TrainsByGradient, PredictsNextToken, FindsBestTrees
     def sample_trees(self, batch: TokenBatch, count: int, generator: np.random.Generator) -> list[list[TreeSpans]]:
         found: list[list[TreeSpans]] = [[] for _ in range(batch.sentence_count())]
         for columns, weights, trees in self._trees(batch):
-            for column, own, spans in zip(range(columns.start, columns.stop), weights, spans_of_decisions(trees), strict=True):
+            for column, own, spans in zip(
+                range(columns.start, columns.stop), weights, spans_of_decisions(trees), strict=True
+            ):
                 drawn = [draw(own.cpu().numpy(), generator) for _ in range(count)]
-                found[column] = [[(first, last + 1) for first, last in spans[number].nonzero().tolist()] for number in drawn]
+                found[column] = [
+                    [(first, last + 1) for first, last in spans[number].nonzero().tolist()] for number in drawn
+                ]
         return found
 
     # ---- sentences with their trees

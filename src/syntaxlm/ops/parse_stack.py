@@ -58,7 +58,7 @@ def stack_tables(firsts: Tensor) -> StackTables:
     index = pad(index_after[:, :-1] + 1, (0, 0, 1, 0)).tril(-1)
     begins = pad(begins_after[:, :-1], (0, 0, 1, 0)) & (tokens > 0) | (tokens == tokens[:, None])
 
-    # A decision that merges c items deepens the token's own item and the next one by c, those below by c - 1, c - 2, ...
+    # A decision that merges c items deepens the token itself and the next item by c, those below by c - 1, c - 2, ...
     closed = index.gather(2, firsts[:, :, None])
     deepened = (closed - (index - 1).clamp(min=0)).clamp(min=0) * is_read
     depth_after = deepened.cumsum(1)
