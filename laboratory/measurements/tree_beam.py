@@ -1,9 +1,9 @@
-"""How much probability the beam of a Transformer that builds a tree loses: perplexities with wider and wider beams.
+"""What a Transformer that builds a tree loses by its beam: perplexities with wider and wider beams.
 
     python -m laboratory.measurements.tree_beam MODEL TEXT [--sentences 300] [--beams 2 8 32] [--json]
 
-The probability of a sentence is the sum over a beam of trees, a lower bound. Each perplexity is therefore an upper
-bound, which falls as the beam grows.
+For each beam, two values: the perplexity of the words as the model predicts them with this beam, and an upper bound of
+the perplexity by the sum over all trees, from the sum over the beam.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ import numpy as np
 
 import syntaxlm
 from laboratory.measurements.output import show
+from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.models.tree_transformer import TreeTransformer
+from syntaxlm.parsing.structure import batches_of
 from syntaxlm.scoring.engine import Scorer
 from syntaxlm.storage.folder import ModelBundle
 
@@ -36,15 +38,18 @@ def main() -> None:
 
 
 def perplexities(bundle: ModelBundle, sentences: Sequence[Sequence[str]], beams: Sequence[int]) -> dict[str, float]:
-    """Return the number of sentences and of tokens with ends, and the perplexity with each beam."""
+    """Return the number of sentences and of tokens with ends, and the perplexities with each beam."""
     model = bundle.model
     assert isinstance(model, TreeTransformer), "expected a model of type tree-transformer"
-    tokens = sum(map(len, sentences)) + len(sentences)
+    corpus = EncodedCorpus.from_sentences([bundle.vocabulary.encode(sentence) for sentence in sentences])
+    tokens = corpus.word_count + len(corpus)
     result: dict[str, float] = {"sentences": len(sentences), "tokens": tokens}
     for beam in beams:
         model.beam = beam
-        nats = -Scorer.of(bundle).sentences(sentences).sum()
-        result[f"perplexity, beam {beam}"] = float(np.exp(nats / tokens))
+        log_probs = Scorer.of(bundle).sentences(sentences).sum()
+        bounds = sum(float(model.log_prob_bounds(batch).sum()) for batch, _ in batches_of(bundle, corpus))
+        result[f"perplexity, beam {beam}"] = float(np.exp(-log_probs / tokens))
+        result[f"bound, beam {beam}"] = float(np.exp(-bounds / tokens))
     return result
 
 

@@ -55,6 +55,7 @@ def test_a_wide_beam_equals_the_sum_over_all_trees_in_words_trees_and_spans(leng
     assert len(firsts) == [1, 1, 2, 5, 14, 42, 132][length]
     found = model.sentence_log_probs(sentences((length,)))[0]
     torch.testing.assert_close(found, log_probs.logsumexp(0), rtol=0, atol=1e-11)
+    torch.testing.assert_close(model.log_prob_bounds(closed)[0], found, rtol=0, atol=1e-11)
 
     # Sequences that differ in the last decision have the same tree.
     trees: dict[frozenset[tuple[int, int]], float] = {}
@@ -71,9 +72,9 @@ def test_a_wide_beam_equals_the_sum_over_all_trees_in_words_trees_and_spans(leng
     assert best == max(trees, key=trees.__getitem__)
 
 
-def test_a_narrow_beam_is_a_lower_bound_that_rises_with_its_width():
-    batch = sentences((6, 6, 5, 4))
-    bounds = [built("tree-transformer", beam=beam).sentence_log_probs(batch) for beam in (1, 4, 16, 500)]
+def test_the_sum_over_a_narrow_beam_is_a_lower_bound_that_rises_with_its_width():
+    batch = closed_sentences((6, 6, 5, 4))
+    bounds = [built("tree-transformer", beam=beam).log_prob_bounds(batch) for beam in (1, 4, 16, 500)]
     for narrow, wide in pairwise(bounds):
         assert (narrow < wide + 1e-12).all()
         assert (narrow < wide - 1e-6).any()
@@ -82,7 +83,7 @@ def test_a_narrow_beam_is_a_lower_bound_that_rises_with_its_width():
 def test_without_embeddings_of_places_words_have_the_probabilities_of_the_plain_transformer():
     batch, firsts = sentences((6, 4, 2, 1)), decisions_of_spans(TREES, torch.tensor([7, 5, 3, 2]), 7)
     for window in (256, 3):
-        model = built("tree-transformer", heads=1, window=window, beam=500)
+        model = built("tree-transformer", heads=1, window=window, beam=3)
         plain = build_model(config_of("transformer", heads=1, window=window), WORDS).double().eval()
         weights = {}
         for name, weight in model.state_dict().items():

@@ -23,7 +23,7 @@ SMALL = {
     "embedding_size": 6, "hidden_size": 8, "layers": 2, "memory_slots": 4, "look_back": 3, "init_range": 0.5,
     "layer_sizes": (8, 6), "chunk_size": 2, "attention_after": 1, "span_size": 6, "scorer_size": 5, "maximum_span": 4,
     "nonterminals": 3, "preterminals": 4, "rank": 5, "latent_size": 2, "encoder_size": 3, "heads": 3,
-    "beam": 48,
+    "beam": 5,
 }  # fmt: skip
 
 

@@ -66,7 +66,7 @@ def test_the_perplexity_of_a_text_is_that_of_its_sentences_repeated_ones_include
 def test_an_estimate_of_the_likelihood_is_printed_and_stored_as_one(name, text):
     score = evaluate_text(fresh(name), text)
     of_compound = "ELBO at the mean of q(z|x), approximate" if name.startswith("compound-pcfg") else None
-    estimate = {"tree-transformer": "bound: a sum over a beam of trees"}.get(name, of_compound)
+    estimate = {"tree-transformer": "by a beam of trees"}.get(name, of_compound)
     assert score.likelihood_estimate == score.to_dict()["likelihood_estimate"] == estimate
     label = f"perplexity ({estimate})" if estimate else "perplexity"
     assert str(score).startswith(f"{label} {score.perplexity:.2f} ")

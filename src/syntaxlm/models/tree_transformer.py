@@ -11,8 +11,9 @@ and Transformer Grammars (Sartran et al. 2022), but the formulation is our own:
   many are merged. The upper blocks see the merged stack, and predict the next word.
 
 Trees of the training text are given, so training is one forward pass. A text without trees is read by a beam: after
-each word, the K most probable sequences of decisions are kept. The log-probability of the words so far is the logarithm
-of the sum over the beam. This is a lower bound of the sum over all trees, and exact if nothing was left out.
+each word, the K most probable sequences of decisions are kept. The next word has the mean of its probabilities under
+the kept hypotheses, weighted by theirs. These probabilities add up to 1 with any beam, and are those of the sum over
+all trees if nothing is left out. The sum over the beam alone is a lower bound of that sum.
 
 Shapes: T tokens, B sentences, K hypotheses, E embedding size, H heads, D features of a head, V words, S tokens so far.
 """
@@ -24,7 +25,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from math import sqrt
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -66,11 +67,11 @@ PLACES = 16  # indices and depths that have embeddings; larger ones have that of
 _VALUES_TOGETHER = 1 << 25  # most numbers of keys, values and logits of sentences that a beam reads together
 
 Beam = dict[str, Tensor]
-"""The hypotheses after some tokens; K is the second dimension, if not stated otherwise.
+"""The hypotheses after some tokens.
 
-scores: (B, K) float64, ln P(words, decisions); total: (B,), ln of their sum before the last decisions were pruned;
-hidden: (B, K, E), from which the next word is predicted; index, depth: (B, K, S), the stack; firsts: (B, K, S), the
-decisions; item_keys: (B, K, S, E), what the pointer compares; keys.L, values.L: (B, K, H, S, D), of block L.
+scores: (B, K) float64, ln P(words, decisions); hidden: (B, K, E), from which the next word is predicted; index, depth:
+(B, K, S), the stack; firsts: (B, K, S), the decisions; item_keys: (B, K, S, E), what the pointer compares; keys.L,
+values.L: (B, K, H, S, D), of block L.
 """
 Select = Callable[[Tensor], tuple[Tensor, Tensor]]
 """The log-probabilities of continued hypotheses, (B, N) -> those that are kept, (B, K), and their places among N."""
@@ -205,13 +206,13 @@ class TreeTransformer(Model, TrainsByGradient, PredictsNextToken, FindsBestTrees
 
     reads = "sentences"
     structure_type = SpanMarginals
-    likelihood_estimate = "bound: a sum over a beam of trees"
+    likelihood_estimate = "by a beam of trees"
 
     def __init__(self, config: TreeTransformerConfig, vocabulary_size: int) -> None:
         super().__init__()
         self.config, self.vocabulary_size, self.beam = config, vocabulary_size, config.beam
         self.embedding = new_embedding(config, vocabulary_size)
-        self.blocks = nn.ModuleList(StackBlock(config) for _ in range(config.layers))
+        self.blocks: Any = nn.ModuleList(StackBlock(config) for _ in range(config.layers))
         self.norm = RMSNorm(config.embedding_size)
         self.closing = ClosingHead(config)
         self.decoder = new_decoder(self.embedding, config.embedding_size, config, vocabulary_size)
@@ -268,9 +269,9 @@ class TreeTransformer(Model, TrainsByGradient, PredictsNextToken, FindsBestTrees
         lower = self.config.lower_blocks
         hidden = dropout(self.embedding(batch.tokens), self.config.dropout, self.training)
         for block in self.blocks[:lower]:
-            hidden, _ = block.read(hidden, tables.index, tables.depth)
+            hidden, _ = block.read(hidden, tables.index_before, tables.depth_before)
         queries, keys = self.closing.query_and_key(hidden.transpose(0, 1))
-        decisions = self.closing.log_probs(queries, keys, tables.index, tables.begins_item)
+        decisions = self.closing.log_probs(queries, keys, tables.index_before, tables.begins_item)
         for block in self.blocks[lower:]:
             hidden, _ = block.read(hidden, tables.index_after, tables.depth_after)
 
@@ -291,7 +292,7 @@ class TreeTransformer(Model, TrainsByGradient, PredictsNextToken, FindsBestTrees
                     known = None
                 beam = self._read(beam, tokens[step], known)
                 known = self._word_log_probs(beam, target)
-                values.append((beam["scores"] + known).logsumexp(1) - beam["total"])
+                values.append((beam["scores"] + known).logsumexp(1) - beam["scores"].logsumexp(1))
             log_probs.append(torch.stack(values))
             beams.append(beam)
         return TokenScores(torch.cat(log_probs, 1).masked_fill(~batch.mask(), 0), _joined(beams))
@@ -301,15 +302,15 @@ class TreeTransformer(Model, TrainsByGradient, PredictsNextToken, FindsBestTrees
         rows, beams = [], []
         for columns, beam in self._parts(batch, state, self.vocabulary_size):
             ends = lengths[columns]
-            result = beam["total"].new_zeros(len(ends), self.vocabulary_size)
+            result = beam["scores"].new_zeros(len(ends), self.vocabulary_size)
             for step, tokens in enumerate(batch.tokens[:, columns]):
                 beam = self._read(beam, tokens)
                 (here,) = torch.nonzero(ends == step + 1, as_tuple=True)
                 if len(here):
                     here = here.to(tokens.device)
                     words = self._all_word_log_probs(beam["hidden"][here])
-                    sums = (beam["scores"][here, :, None] + words).logsumexp(1)
-                    result[here] = sums - beam["total"][here, None]
+                    weights = beam["scores"][here].log_softmax(1)
+                    result[here] = (weights[:, :, None] + words).logsumexp(1)
             rows.append(result)
             beams.append(beam)
         return torch.cat(rows), _joined(beams)
@@ -337,7 +338,6 @@ class TreeTransformer(Model, TrainsByGradient, PredictsNextToken, FindsBestTrees
         config, like = self.config, self.norm.gain
         beam = {name: like.new_zeros(count, 1, 0, dtype=torch.int64) for name in ("index", "depth", "firsts")}
         beam["scores"] = like.new_zeros(count, 1, dtype=torch.float64)
-        beam["total"] = like.new_zeros(count, dtype=torch.float64)
         beam["hidden"] = like.new_zeros(count, 1, config.embedding_size)
         beam["item_keys"] = like.new_zeros(count, 1, 0, config.embedding_size)
         for number in range(config.layers):
@@ -381,8 +381,7 @@ class TreeTransformer(Model, TrainsByGradient, PredictsNextToken, FindsBestTrees
         firsts = torch.where(kept > -torch.inf, places % size, size - 1)
         sentences = torch.arange(len(tokens), device=tokens.device)[:, None]
         of_hypotheses = beam | {"index": index, "depth": depth, "item_keys": item_keys, "hidden": hidden}
-        beam = {name: part[sentences, parents] for name, part in of_hypotheses.items() if name != "total"}
-        beam["scores"], beam["total"] = kept, scores.logsumexp(1)
+        beam = {name: part[sentences, parents] for name, part in of_hypotheses.items()} | {"scores": kept}
         beam["firsts"] = torch.cat([beam["firsts"], firsts[..., None]], -1)
         beam["index"], beam["depth"] = merged(beam["index"], beam["depth"], firsts)
 
@@ -422,7 +421,7 @@ class TreeTransformer(Model, TrainsByGradient, PredictsNextToken, FindsBestTrees
 
     @torch.no_grad()
     def _trees(self, batch: TokenBatch) -> Iterator[tuple[slice, Tensor, Tensor]]:
-        """Yield sentences of n words: columns, P(hypothesis | sentence), (b, K), and its tree, (b, K, n).
+        """Yield sentences of n words: columns, ln P(hypothesis, words, end), (b, K), and trees, (b, K, n).
 
         A tree is its decisions: the first word of the item on top after each word, from 0. The end of the sentence
         closes all, so hypotheses that differ in the last decision only have the same tree.
@@ -434,12 +433,23 @@ class TreeTransformer(Model, TrainsByGradient, PredictsNextToken, FindsBestTrees
             ended = beam["scores"] + self._word_log_probs(beam, torch.full_like(words[:, 0], EOS))
             trees = (beam["firsts"] - 1)[..., 1:]
             trees[..., -1] = 0
-            yield columns, ended.softmax(1), trees
+            yield columns, ended, trees
+
+    def log_prob_bounds(self, batch: TokenBatch) -> Tensor:
+        """Return the logarithm of the sum over the beam of each sentence with BOS and EOS, (B,) float64.
+
+        It is a lower bound of ln P(words), the sum over all trees.
+        """
+        result = self.norm.gain.new_zeros(batch.sentence_count(), dtype=torch.float64)
+        for columns, scores, _ in self._trees(batch):
+            result[columns] = scores.logsumexp(1)
+        return result
 
     def structure(self, batch: TokenBatch) -> SpanMarginals:
         longest = max(1, len(batch.tokens) - 2)
         values = self.norm.gain.new_zeros(batch.sentence_count(), longest, longest, dtype=torch.float64)
-        for columns, weights, trees in self._trees(batch):
+        for columns, scores, trees in self._trees(batch):
+            weights = scores.softmax(1)
             length = trees.shape[-1]
             spans = spans_of_decisions(trees).to(weights.dtype)
             values[columns, :length, :length] = torch.einsum("bk,bkij->bij", weights, spans).clamp(0, 1)
@@ -447,7 +457,8 @@ class TreeTransformer(Model, TrainsByGradient, PredictsNextToken, FindsBestTrees
 
     def best_trees(self, batch: TokenBatch) -> list[LabelledSpans]:
         found: list[LabelledSpans] = [[] for _ in range(batch.sentence_count())]
-        for columns, weights, trees in self._trees(batch):
+        for columns, scores, trees in self._trees(batch):
+            weights = scores.softmax(1)
             is_same = (trees[:, :, None] == trees[:, None]).all(-1)
             best = (is_same * weights[:, None]).sum(2).argmax(1)
             spans = spans_of_decisions(trees[torch.arange(len(best)), best])
@@ -458,7 +469,8 @@ class TreeTransformer(Model, TrainsByGradient, PredictsNextToken, FindsBestTrees
 
     def tree_log_probs(self, batch: TokenBatch, spans: Tensor) -> Tensor:
         result = torch.zeros(batch.sentence_count(), dtype=torch.float64, device=spans.device)
-        for columns, weights, trees in self._trees(batch):
+        for columns, scores, trees in self._trees(batch):
+            weights = scores.softmax(1)
             length = trees.shape[-1]
             wanted = spans[columns, None, :length, :length].triu(1)
             is_same = (spans_of_decisions(trees) == wanted).flatten(2).all(2)
@@ -467,7 +479,8 @@ class TreeTransformer(Model, TrainsByGradient, PredictsNextToken, FindsBestTrees
 
     def sample_trees(self, batch: TokenBatch, count: int, generator: np.random.Generator) -> list[list[TreeSpans]]:
         found: list[list[TreeSpans]] = [[] for _ in range(batch.sentence_count())]
-        for columns, weights, trees in self._trees(batch):
+        for columns, scores, trees in self._trees(batch):
+            weights = scores.softmax(1)
             for column, own, spans in zip(
                 range(columns.start, columns.stop), weights, spans_of_decisions(trees), strict=True
             ):

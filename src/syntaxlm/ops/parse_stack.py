@@ -28,15 +28,15 @@ class StackTables(NamedTuple):
     """What each token t sees of the stack, (B, T, T): at [b, t, j] of token j <= t; 0 for later tokens.
 
     Attributes:
-        index: of each token's item, when token t has just been pushed.
-        depth: of each token in its item, then.
+        index_before: of each token's item, when token t has just been pushed.
+        depth_before: of each token in its item, then.
         begins_item: whether the token is the first of its item, then; False for token 0 except at t = 0.
         index_after: index after the decision of token t.
         depth_after: depth after it.
     """
 
-    index: Tensor
-    depth: Tensor
+    index_before: Tensor
+    depth_before: Tensor
     begins_item: Tensor
     index_after: Tensor
     depth_after: Tensor
