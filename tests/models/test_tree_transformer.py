@@ -72,6 +72,24 @@ def test_a_wide_beam_equals_the_sum_over_all_trees_in_words_trees_and_spans(leng
     assert best == max(trees, key=trees.__getitem__)
 
 
+def test_beliefs_after_each_word_are_those_of_all_decisions_so_far():
+    model, words = built("tree-transformer", beam=500), [3, 7, 4, 9, 5]
+    (found,) = model.span_beliefs([words])
+    for count in range(1, 6):
+        firsts = all_decisions(count)
+        tokens = torch.tensor([BOS, *words[:count]])[:, None].repeat(1, len(firsts))
+        scores, decisions = model.joint_log_probs(TokenBatch(tokens, tokens.roll(-1, 0)), firsts)
+        weights = (scores.view(tokens.shape)[:-1].sum(0) + decisions.view(tokens.shape).sum(0)).softmax(0)
+        expected = (weights[:, None, None] * spans_of_decisions(firsts[:, 1:] - 1)).sum(0)
+        torch.testing.assert_close(torch.from_numpy(found[count - 1, :count, :count]), expected, rtol=0, atol=1e-11)
+    closed = torch.tensor([BOS, *words, EOS])[:, None]
+    marginals = model.structure(TokenBatch(closed, closed)).values[0]
+    torch.testing.assert_close(torch.from_numpy(found[5]), marginals, rtol=0, atol=1e-11)
+    alone, together = model.span_beliefs([words[:2]])[0], model.span_beliefs([words, words[:2], words])
+    np.testing.assert_allclose(together[1], alone, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(together[2], found, rtol=0, atol=1e-12)
+
+
 def test_the_sum_over_a_narrow_beam_is_a_lower_bound_that_rises_with_its_width():
     batch = closed_sentences((6, 6, 5, 4))
     bounds = [built("tree-transformer", beam=beam).log_prob_bounds(batch) for beam in (1, 4, 16, 500)]

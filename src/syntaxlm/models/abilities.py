@@ -461,6 +461,21 @@ class HasTreeBeliefs(ScoresTokens):
         """
 
 
+class HasSpanBeliefs(ScoresTokens):
+    """Knows after each word of a sentence how probable the constituents are that have ended, but not of open ones."""
+
+    @abstractmethod
+    def span_beliefs(self, sentences: Sequence[Sequence[int]]) -> list[Numbers]:
+        """Return, after each word and after the end, the probability that a span is a constituent.
+
+        Args:
+            sentences: their tokens, at least one each, without BOS and EOS.
+
+        Returns:
+            (n + 1, n, n) of each sentence, as `TreeBeliefs.spans`.
+        """
+
+
 class ParsesDependencies(ParsesSentences):
     """Gives projective dependency trees: `word_values` of its structure's corpus has "heads".
 
@@ -687,6 +702,7 @@ MISSING_ABILITY: dict[type, str] = {
     LabelsSpans: "does not label spans",
     FindsBestTrees: "does not find the most probable trees (Viterbi)",
     ScoresTrees: "gives no probabilities of trees",
+    HasSpanBeliefs: "gives no probabilities of ended constituents after each word",
     HasTreeBeliefs: "gives no probabilities of constituents after each word",
     HasGrammar: "has no grammar",
     HasMaps: "has no gates or attention",

@@ -22,19 +22,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
-from math import sqrt
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import linear, pad
+from torch.nn.functional import pad
 
-from syntaxlm.core.settings import Positive, Size
+from syntaxlm.core.arrays import Numbers
+from syntaxlm.core.iteration import batched
 from syntaxlm.models.abilities import (
     FindsBestTrees,
+    HasSpanBeliefs,
     LabelledSpans,
     Loss,
     Model,
@@ -47,11 +47,10 @@ from syntaxlm.models.abilities import (
 )
 from syntaxlm.models.backbone import new_decoder, new_embedding
 from syntaxlm.models.batches import State, TokenBatch
-from syntaxlm.models.causal_transformer import Block, CausalTransformerConfig, Reach, rotations
-from syntaxlm.models.config import TreeLoss
 from syntaxlm.models.layers import RMSNorm, dropout
 from syntaxlm.models.registry import model
 from syntaxlm.models.sentences import BOS, EOS, draw_short, token_of
+from syntaxlm.models.stack_blocks import ClosingHead, StackBlock, TreeTransformerConfig
 from syntaxlm.models.structures import SpanMarginals
 from syntaxlm.ops.parse_stack import (
     begins_item,
@@ -63,7 +62,6 @@ from syntaxlm.ops.parse_stack import (
 )
 from syntaxlm.ops.sampling import TreeSpans, draw
 
-PLACES = 16  # indices and depths that have embeddings; larger ones have that of the last
 _VALUES_TOGETHER = 1 << 25  # most numbers of keys, values and logits of sentences that a beam reads together
 
 Beam = dict[str, Tensor]
@@ -77,124 +75,10 @@ Select = Callable[[Tensor], tuple[Tensor, Tensor]]
 """The log-probabilities of continued hypotheses, (B, N) -> those that are kept, (B, K), and their places among N."""
 
 
-@dataclass(frozen=True)
-class TreeTransformerConfig(CausalTransformerConfig):
-    """Settings of the Transformer that builds a tree, besides those of the plain one. It learns from text.trees.
-
-    Attributes:
-        supervision: weight of the loss of closing decisions; 1: the loss is that of words and trees
-        closing_layer: blocks before the closing decision; null: half of them, rounded up
-        beam: hypotheses that are kept after each word of a text without trees
-        validation_beam: the same, in validations during training
-    """
-
-    name: Literal["tree-transformer"] = "tree-transformer"  # type: ignore[assignment]
-    supervision: Positive = 1.0
-    closing_layer: Size | None = None
-    beam: Size = 8
-    validation_beam: Size = 1
-
-    @property
-    def tree_loss(self) -> TreeLoss:
-        return "decisions"
-
-    @property
-    def lower_blocks(self) -> int:
-        """The number of blocks before the closing decision."""
-        return self.closing_layer or -(-self.layers // 2)
-
-    def contradictions(self) -> list[str]:
-        faults = super().contradictions()
-        if self.closing_layer is not None and self.closing_layer > self.layers:
-            expected = f"expected at most layers, {self.layers}"
-            faults.append(f"closing_layer: found {self.closing_layer}; {expected}")
-        return faults
-
-
-class StackBlock(Block):
-    """A block whose keys have embeddings of the place of their token on the stack of the query.
-
-    The score of a key is (rotated q_t . rotated k_j + q_t . (index embedding + depth embedding)) / sqrt(D).
-    """
-
-    def __init__(self, config: TreeTransformerConfig) -> None:
-        super().__init__(config)
-        shape = config.heads, PLACES, config.embedding_size // config.heads
-        self.index_keys, self.depth_keys = nn.Parameter(torch.empty(shape)), nn.Parameter(torch.empty(shape))
-        for weight in (self.index_keys, self.depth_keys):
-            nn.init.uniform_(weight, -config.init_range, config.init_range)
-
-    def read(
-        self, hidden: Tensor, index: Tensor, depth: Tensor, before: tuple[Tensor, Tensor] | None = None
-    ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        """Return the output, (T, B, E), and the keys and values of the text so far, (B, H, S, D) each.
-
-        Args:
-            index: (B, T, S), of the tokens on the stack of each query.
-            depth: (B, T, S).
-            before: keys and values of earlier tokens.
-        """
-        steps, size = index.shape[1:]
-        heads = self.config.heads
-        tokens = torch.arange(size, device=index.device)
-        distances = tokens[size - steps :, None] - tokens
-        hides = (distances < 0) | (distances > self.config.window)
-
-        def bias(queries: Tensor) -> Tensor:
-            scores = _of_places(queries @ self.index_keys.mT, index[:, None].expand(-1, heads, -1, -1))
-            scores = scores + _of_places(queries @ self.depth_keys.mT, depth[:, None].expand(-1, heads, -1, -1))
-            return (scores / sqrt(queries.shape[-1])).masked_fill(hides, -torch.inf)
-
-        rotation = rotations(size, hidden.shape[-1] // heads, hidden)
-        return super().forward(hidden, [Reach(slice(0, steps), slice(0, size), None)], rotation, before, bias)
-
-
-def _of_places(scores: Tensor, places: Tensor) -> Tensor:
-    """Return the scores of places on the stack: (..., T, PLACES), (..., T, S) -> (..., T, S)."""
-    return scores.gather(-1, places.clamp(max=PLACES - 1))
-
-
-class ClosingHead(nn.Module):
-    """A pointer over the items of the stack: the first one that is merged with all above it, or none.
-
-    The state of a token t is compared with the states of the first tokens of the items, whose keys have embeddings of
-    the items' indices; none is a learned key.
-    """
-
-    def __init__(self, config: TreeTransformerConfig) -> None:
-        super().__init__()
-        size, limit = config.embedding_size, config.init_range
-        self.norm = RMSNorm(size)
-        self.query_key = nn.Parameter(torch.empty(2 * size, size))
-        self.index_keys = nn.Parameter(torch.empty(PLACES, size))
-        self.none = nn.Parameter(torch.empty(1, size))
-        for weight in self.parameters(recurse=False):
-            nn.init.uniform_(weight, -limit, limit)
-
-    def query_and_key(self, states: Tensor) -> tuple[Tensor, Tensor]:
-        """Return what a token compares, and what it is compared by: (..., E) -> (..., E) each."""
-        query, key = linear(self.norm(states), self.query_key).chunk(2, -1)
-        return query, key
-
-    def log_probs(self, queries: Tensor, keys: Tensor, index: Tensor, begins: Tensor) -> Tensor:
-        """Return the log-probabilities of decisions, (..., T, S) in float32 or more; -inf where no item begins.
-
-        Args:
-            queries: (..., T, E), of the last T of S tokens; a token's own key stands for none.
-            keys: (..., S, E).
-            index: (..., T, S), of the items of tokens when each query's token has just been pushed.
-            begins: (..., T, S) bool, whether a token is the first of an item.
-        """
-        steps, size = index.shape[-2:]
-        items = queries @ keys.mT + _of_places(queries @ self.index_keys.mT, index)
-        own = torch.eye(size, dtype=torch.bool, device=index.device)[size - steps :]
-        scores = torch.where(own, queries @ self.none.mT, items) / sqrt(queries.shape[-1])
-        scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
-        return scores.masked_fill(~begins, -torch.inf).log_softmax(-1)
-
-
 @model("tree-transformer", TreeTransformerConfig)
-class TreeTransformer(Model, TrainsByGradient, PredictsNextToken, FindsBestTrees, ScoresTrees, SamplesSentences):
+class TreeTransformer(
+    Model, TrainsByGradient, PredictsNextToken, FindsBestTrees, ScoresTrees, SamplesSentences, HasSpanBeliefs
+):
     """A Transformer with closing decisions after each word. It reads single sentences: the end closes all items.
 
     Trees of a sentence have the probabilities of the hypotheses in the beam at its end; a tree that the beam has left
@@ -430,10 +314,14 @@ class TreeTransformer(Model, TrainsByGradient, PredictsNextToken, FindsBestTrees
             beam = self._begun(len(words))
             for tokens in pad(words, (1, 0), value=BOS).T:
                 beam = self._read(beam, tokens)
-            ended = beam["scores"] + self._word_log_probs(beam, torch.full_like(words[:, 0], EOS))
-            trees = (beam["firsts"] - 1)[..., 1:]
-            trees[..., -1] = 0
-            yield columns, ended, trees
+            yield columns, *self._ended(beam)
+
+    def _ended(self, beam: Beam) -> tuple[Tensor, Tensor]:
+        """Return the scores of hypotheses with the end of the sentence, (B, K), and their trees, (B, K, n)."""
+        ends = beam["firsts"].new_full((len(beam["firsts"]),), EOS)
+        trees = (beam["firsts"] - 1)[..., 1:]
+        trees[..., -1] = 0
+        return beam["scores"] + self._word_log_probs(beam, ends), trees
 
     def log_prob_bounds(self, batch: TokenBatch) -> Tensor:
         """Return the logarithm of the sum over the beam of each sentence with BOS and EOS, (B,) float64.
@@ -449,11 +337,26 @@ class TreeTransformer(Model, TrainsByGradient, PredictsNextToken, FindsBestTrees
         longest = max(1, len(batch.tokens) - 2)
         values = self.norm.gain.new_zeros(batch.sentence_count(), longest, longest, dtype=torch.float64)
         for columns, scores, trees in self._trees(batch):
-            weights = scores.softmax(1)
             length = trees.shape[-1]
-            spans = spans_of_decisions(trees).to(weights.dtype)
-            values[columns, :length, :length] = torch.einsum("bk,bkij->bij", weights, spans).clamp(0, 1)
+            values[columns, :length, :length] = _span_probabilities(scores, trees)
         return SpanMarginals(values)
+
+    @torch.no_grad()
+    def span_beliefs(self, sentences: Sequence[Sequence[int]]) -> list[Numbers]:
+        found: dict[int, Numbers] = {}
+        for length in sorted(set(map(len, sentences))):
+            places = [place for place, sentence in enumerate(sentences) if len(sentence) == length]
+            for some in batched(places, self._together(length + 1, length**2)):
+                words = torch.tensor([sentences[place] for place in some], device=self.device)
+                beam = self._read(self._begun(len(some)), torch.full_like(words[:, 0], BOS))
+                beliefs = beam["scores"].new_zeros(len(some), length + 1, length, length)
+                for last, tokens in enumerate(words.T):
+                    beam = self._read(beam, tokens)
+                    read = slice(0, last + 1)
+                    beliefs[:, last, read, read] = _span_probabilities(beam["scores"], (beam["firsts"] - 1)[..., 1:])
+                beliefs[:, length] = _span_probabilities(*self._ended(beam))
+                found |= zip(some, beliefs.cpu().numpy(), strict=True)
+        return [found[place] for place in range(len(sentences))]
 
     def best_trees(self, batch: TokenBatch) -> list[LabelledSpans]:
         found: list[LabelledSpans] = [[] for _ in range(batch.sentence_count())]
@@ -523,6 +426,12 @@ class TreeTransformer(Model, TrainsByGradient, PredictsNextToken, FindsBestTrees
                 in_order = sorted(spans, key=lambda span: (span[0], -span[1]))
                 return SampledSentence(tuple(words[1:-1]), tuple((first, last, -1) for first, last in in_order))
         return None
+
+
+def _span_probabilities(scores: Tensor, trees: Tensor) -> Tensor:
+    """Return the share of the hypotheses that have each span: (B, K), (B, K, n) -> (B, n, n)."""
+    spans = spans_of_decisions(trees).to(scores.dtype)
+    return torch.einsum("bk,bkij->bij", scores.softmax(1), spans).clamp(0, 1)
 
 
 def _joined(beams: Sequence[Beam]) -> Beam:
