@@ -23,6 +23,7 @@ SMALL = {
     "embedding_size": 6, "hidden_size": 8, "layers": 2, "memory_slots": 4, "look_back": 3, "init_range": 0.5,
     "layer_sizes": (8, 6), "chunk_size": 2, "attention_after": 1, "span_size": 6, "scorer_size": 5, "maximum_span": 4,
     "nonterminals": 3, "preterminals": 4, "rank": 5, "latent_size": 2, "encoder_size": 3, "heads": 3,
+    "beam": 5,
 }  # fmt: skip
 
 
@@ -186,7 +187,8 @@ def batch_for(name: str) -> TokenBatch | TreeBatch:
     """A batch of whole sentences, of unequal lengths, of the type that a variant reads; with trees if it needs them."""
     if name in SENTENCE_VARIANTS:
         spans = torch.tensor([[3, 0, 2], [6, 0, 3], [6, 0, 2], [4, 1, 2]])  # step after the last word, column, length
-        return dataclasses.replace(sentences(), spans=spans if name == "span-parser" else None)
+        learns_from_trees = name in ("span-parser", "tree-transformer")
+        return dataclasses.replace(sentences(), spans=spans if learns_from_trees else None)
     return tree_variants.batch_of(*tree_variants.TREES) if name in TREE_VARIANTS else ragged()
 
 

@@ -108,3 +108,20 @@ def test_what_no_measure_asks_for_is_not_computed(monkeypatch):
     monkeypatch.setattr("syntaxlm.models.pcfg.beliefs.derivation_entropies", None)
     (found,) = surprisals(stored, ["the old cat"], ScoreOptions(measures=["expected_open", "lexical_surprisal"]))
     assert found[1].measures["expected_open"] == pytest.approx(expected[1].measures["expected_open"])
+
+
+def test_a_model_that_knows_ended_constituents_only_has_the_measures_of_these_and_refuses_others():
+    stored = fresh("tree-transformer")
+    line = "the old cat sees"
+    (words,) = surprisals(
+        stored, [line], ScoreOptions(measures=["belief_update", "belief_update_kl", "expected_ended"])
+    )
+    (beliefs,) = stored.model.span_beliefs([stored.vocabulary.encode(line.split())])
+    ended = [word.measures["expected_ended"] for word in words]
+    assert ended[:-1] == pytest.approx([beliefs[last, :, last].sum() for last in range(4)])
+    assert [word.measures["belief_update"] for word in words[:2]] == [0, 0]
+    assert words[2].measures["belief_update_kl"] > 0
+    with pytest.raises(
+        InputError, match="expected_open: a tree-transformer model does not have this measure; expected b"
+    ):
+        list(surprisals(stored, [line], ScoreOptions(measures=["expected_open"])))

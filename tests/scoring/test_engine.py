@@ -340,8 +340,8 @@ def test_a_model_that_only_scores_sentences_raises_an_error_for_tokens(tmp_path)
     (tmp_path / "text.txt").write_text("the cat\n")
     reported = (
         r"^this lstm model.* gives no token probabilities, so scoring of tokens cannot use it\."
-        r" Model types that can: prpn, on-lstm, palm, transformer, simple-pcfg, holographic-pcfg, tensor-pcfg,"
-        r" neural-pcfg, ngram, tree-rnn, combination\.$"
+        r" Model types that can: prpn, on-lstm, palm, transformer, tree-transformer, simple-pcfg, holographic-pcfg,"
+        r" tensor-pcfg, neural-pcfg, ngram, tree-rnn, combination\.$"
     )
     for asked in (
         lambda: list(surprisals(stored, ["the cat"])),

@@ -299,6 +299,8 @@ def test_batches_of_one_word_sentences_are_trained_on_and_resumed(few, tmp_path,
     )
     if name == "span-parser":
         data["text"] |= {"focus": [str(trees)], "focus_valid": [str(trees)]}
+    if name == "tree-transformer":
+        data["text"] |= {"trees": str(trees), "trees_preprocessing": "none"}
     settings = recipe_from(data | {"model": vars(config_of(name))}, "recipe.yaml")
     result = train(settings, tmp_path / "run")
     score = result.criterion if result.valid is None else result.valid

@@ -290,3 +290,11 @@ def test_whole_sentences_and_last_constituents_are_learned(toy):
     for column, steps in enumerate(batch.lengths.tolist()):
         if steps > 2:
             assert (column, 1, steps - 1) in spans
+
+
+def test_a_model_of_decisions_needs_a_tree_of_every_training_sentence(toy):
+    model = {"name": "tree-transformer"}
+    with pytest.raises(InputError, match=r"text\.trees: found null; expected trees of text\.train, from which tree-tr"):
+        recipe_of(toy, model=model, text={"trees": None})
+    with pytest.raises(InputError, match=r"text\.trees_interval: found 2; expected 1: tree-transformer models learn"):
+        recipe_of(toy, model=model, text={"trees_interval": 2})

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABCMeta, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, ClassVar, NamedTuple
@@ -62,6 +63,10 @@ class Model(nn.Module, Ability):
         """Number of parameters, tied weights counted once; without parameters, of floating-point values in buffers."""
         weights: list[Tensor] = list(self.parameters())
         return sum(weight.numel() for weight in weights or self.buffers() if weight.is_floating_point())
+
+    def validating(self) -> AbstractContextManager[None]:
+        """Return a context for validations during training, in which a slow model may compute less exactly."""
+        return nullcontext()
 
     def resize_buffers(self, tensors: Mapping[str, Tensor]) -> list[str]:
         """Resize buffers whose sizes depend on the training text to match stored tensors, before these are loaded.
@@ -456,6 +461,21 @@ class HasTreeBeliefs(ScoresTokens):
         """
 
 
+class HasSpanBeliefs(ScoresTokens):
+    """Knows after each word of a sentence how probable the constituents are that have ended, but not of open ones."""
+
+    @abstractmethod
+    def span_beliefs(self, sentences: Sequence[Sequence[int]]) -> list[Numbers]:
+        """Return, after each word and after the end, the probability that a span is a constituent.
+
+        Args:
+            sentences: their tokens, at least one each, without BOS and EOS.
+
+        Returns:
+            (n + 1, n, n) of each sentence, as `TreeBeliefs.spans`.
+        """
+
+
 class ParsesDependencies(ParsesSentences):
     """Gives projective dependency trees: `word_values` of its structure's corpus has "heads".
 
@@ -682,6 +702,7 @@ MISSING_ABILITY: dict[type, str] = {
     LabelsSpans: "does not label spans",
     FindsBestTrees: "does not find the most probable trees (Viterbi)",
     ScoresTrees: "gives no probabilities of trees",
+    HasSpanBeliefs: "gives no probabilities of ended constituents after each word",
     HasTreeBeliefs: "gives no probabilities of constituents after each word",
     HasGrammar: "has no grammar",
     HasMaps: "has no gates or attention",

@@ -180,6 +180,39 @@ class Backbone(nn.Module, ABC):
         return Distances(output.distances)
 
 
+def new_embedding(config: NeuralConfig, vocabulary_size: int) -> Embedding:
+    """Return the embedding of words that the settings describe."""
+    if config.cutoffs:
+        adaptive = AdaptiveEmbedding(vocabulary_size, config.embedding_size, config.cutoffs)
+        adaptive.initialise(config.init_range)
+        return adaptive
+    embedding = nn.Embedding(vocabulary_size, config.embedding_size)
+    nn.init.uniform_(embedding.weight, -config.init_range, config.init_range)
+    return embedding
+
+
+def new_decoder(
+    embedding: Embedding, input_size: int, config: NeuralConfig, vocabulary_size: int
+) -> Decoder | AdaptiveDecoder:
+    """Return the decoder that the settings describe.
+
+    Args:
+        embedding: whose weight it shares if the settings say so.
+        input_size: F.
+    """
+    if isinstance(embedding, AdaptiveEmbedding):
+        return AdaptiveDecoder(embedding)
+    tied_to = embedding if config.tied else None
+    decoder: Decoder
+    if config.mixture > 1:
+        decoder = MixtureDecoder(config.mixture, input_size, config.embedding_size, vocabulary_size, tied_to)
+    else:
+        decoder = Decoder(input_size, vocabulary_size, tied_to)
+    if not config.tied:
+        decoder.initialise(config.init_range)
+    return decoder
+
+
 class NeuralEncoder(EncodesSentences, ParsesSentences):
     """Embedding and backbone. A sentence's vector is the decoder's input after the last token.
 
@@ -189,7 +222,7 @@ class NeuralEncoder(EncodesSentences, ParsesSentences):
     def __init__(self, backbone: Backbone, config: NeuralConfig, vocabulary_size: int) -> None:
         super().__init__()
         self.vocabulary_size = vocabulary_size
-        self.embedding = self._embedding(config, vocabulary_size)
+        self.embedding = new_embedding(config, vocabulary_size)
         self.backbone = backbone
         self.mixes_lengths = backbone.mixes_lengths
         self.feature_size = backbone.output_size
@@ -205,16 +238,6 @@ class NeuralEncoder(EncodesSentences, ParsesSentences):
         """As in `ParsesSentences`; `unbiased` comes first if trees ranked the distances of gaps."""
         names = super().decoders
         return names[::-1] if self._ranks_distances else names
-
-    @staticmethod
-    def _embedding(config: NeuralConfig, vocabulary_size: int) -> Embedding:
-        if config.cutoffs:
-            adaptive = AdaptiveEmbedding(vocabulary_size, config.embedding_size, config.cutoffs)
-            adaptive.initialise(config.init_range)
-            return adaptive
-        embedding = nn.Embedding(vocabulary_size, config.embedding_size)
-        nn.init.uniform_(embedding.weight, -config.init_range, config.init_range)
-        return embedding
 
     def read(self, batch: TokenBatch, state: State = None) -> BackboneOutput:
         """Return the backbone's output for a batch, starting from `state`."""
@@ -238,18 +261,7 @@ class NeuralModel(NeuralEncoder, AnnealsLoss, HasHiddenStates, PredictsNextToken
     def __init__(self, backbone: Backbone, config: NeuralConfig, vocabulary_size: int) -> None:
         super().__init__(backbone, config, vocabulary_size)
         self.lacks = _lacking(backbone)
-        self.decoder: Decoder | AdaptiveDecoder
-        if isinstance(self.embedding, AdaptiveEmbedding):
-            self.decoder = AdaptiveDecoder(self.embedding)
-            return
-        tied_to = self.embedding if config.tied else None
-        if config.mixture > 1:
-            sizes = backbone.output_size, config.embedding_size, vocabulary_size
-            self.decoder = MixtureDecoder(config.mixture, *sizes, tied_to)
-        else:
-            self.decoder = Decoder(backbone.output_size, vocabulary_size, tied_to)
-        if not config.tied:
-            self.decoder.initialise(config.init_range)
+        self.decoder = new_decoder(self.embedding, backbone.output_size, config, vocabulary_size)
 
     def parser_weights(self) -> list[nn.Parameter]:
         return self.backbone.parser_weights()

@@ -12,7 +12,7 @@ Shapes: T time, B batch, E embedding size, H heads, D features of a head, S keys
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from math import ceil, sqrt
 from typing import Literal, NamedTuple
@@ -94,6 +94,10 @@ class CausalTransformerConfig(NeuralConfig):
         return faults
 
 
+Bias = Callable[[Tensor], Tensor]
+"""Queries before rotation, (B, H, T, D) -> what is added to the scores of keys, (B, H, T, S), -inf for unseen ones."""
+
+
 class Reach(NamedTuple):
     """Queries, the keys near enough to attend to, and which query attends to which: (queries, keys) bool.
 
@@ -166,21 +170,32 @@ class Block(nn.Module):
             nn.init.uniform_(weight, -limit, limit)
 
     def forward(
-        self, hidden: Tensor, reach: list[Reach], rotation: tuple[Tensor, Tensor], before: tuple[Tensor, Tensor] | None
+        self,
+        hidden: Tensor,
+        reach: list[Reach],
+        rotation: tuple[Tensor, Tensor],
+        before: tuple[Tensor, Tensor] | None,
+        bias: Bias | None = None,
     ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         """Return the output, (T, B, E), and the keys and values of the text so far, (B, H, S, D) each.
 
         Args:
             before: keys and values of the tokens before the batch; None at the start of a text.
+            bias: gives what is added to the scores of keys, in place of the masks of `reach`; None: nothing is added.
         """
         rate = self.config.dropout
-        attended, known = self._attend(self.attention_norm(hidden), reach, rotation, before)
+        attended, known = self._attend(self.attention_norm(hidden), reach, rotation, before, bias)
         hidden = hidden + dropout(linear(attended, self.attention_output), rate, self.training)
         gate, up = linear(self.feedforward_norm(hidden), self.gate_up).chunk(2, dim=-1)
         return hidden + dropout(linear(silu(gate) * up, self.down), rate, self.training), known
 
     def _attend(
-        self, inputs: Tensor, reach: list[Reach], rotation: tuple[Tensor, Tensor], before: tuple[Tensor, Tensor] | None
+        self,
+        inputs: Tensor,
+        reach: list[Reach],
+        rotation: tuple[Tensor, Tensor],
+        before: tuple[Tensor, Tensor] | None,
+        bias: Bias | None,
     ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         steps, columns, size = inputs.shape
         heads = linear(inputs, self.query_key_value).view(steps, columns, 3, self.config.heads, -1)
@@ -188,6 +203,7 @@ class Block(nn.Module):
         if before is not None:
             keys = torch.cat([before[0], keys], 2)
             values = torch.cat([before[1], values], 2)
+        added = None if bias is None else bias(queries)
         queries = rotated(queries, *(part[-steps:] for part in rotation))
         turned = rotated(keys, *rotation)
 
@@ -197,6 +213,8 @@ class Block(nn.Module):
         queries = queries.to(dtype)
         turned = turned.to(dtype)
         read = values.to(dtype)
+        if added is not None:
+            reach = [part._replace(mask=added.to(dtype), causal=False) for part in reach]
         rate = self.config.attention_dropout if self.training else 0.0
         with torch.autocast(inputs.device.type, enabled=False):
             parts = [

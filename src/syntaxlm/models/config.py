@@ -8,8 +8,9 @@ from typing import Any, ClassVar, Literal
 from syntaxlm.core.settings import Settings
 from syntaxlm.trees.marks import MarkSide
 
-TreeLoss = Literal["states", "distances"]
-"""How a model learns from given trees: by TreeReg on its hidden states, or by a ranking loss on its distances."""
+TreeLoss = Literal["states", "distances", "decisions"]
+"""How a model learns from given trees: by TreeReg on its hidden states, by a ranking loss on its distances, or by the
+probability of the decisions that build them."""
 
 
 class BaseConfig(Settings, section="model"):

@@ -30,6 +30,7 @@ _MODULES = {
     "on-lstm": "on_lstm",
     "palm": "palm",
     "transformer": "causal_transformer",
+    "tree-transformer": "tree_transformer",
     "simple-pcfg": "pcfg.model",
     "holographic-pcfg": "pcfg.model",
     "tensor-pcfg": "pcfg.model",

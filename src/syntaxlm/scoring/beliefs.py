@@ -12,13 +12,16 @@ import torch
 from torch import Tensor
 
 from syntaxlm.core.arrays import Numbers
+from syntaxlm.core.errors import InputError
 from syntaxlm.data.corpora import EncodedCorpus
-from syntaxlm.models.abilities import HasTreeBeliefs, Model, TreeBeliefs
+from syntaxlm.models.abilities import HasSpanBeliefs, HasTreeBeliefs, Model, TreeBeliefs
 from syntaxlm.models.combination import Combination, ParserCombination, believing_parser
 from syntaxlm.models.registry import require
 from syntaxlm.ops.inside import belief_updates
 from syntaxlm.scoring.options import BELIEF_MEASURES
 from syntaxlm.text.vocabulary import Vocabulary
+
+OF_SPANS = ("belief_update", "belief_update_kl", "expected_ended")  # measures that need no beliefs but those of spans
 
 
 @dataclass(frozen=True)
@@ -81,11 +84,14 @@ class BeliefReader:
     """
 
     def __init__(self, model: Model, vocabulary: Vocabulary, name: str, purpose: str = "beliefs about trees") -> None:
+        self._name = name
         self._ids: Tensor | None = None
         self._is_read = np.ones(0, bool)
         member = believing_parser(model)
+        self.grammar: HasTreeBeliefs | HasSpanBeliefs
         if member is None:
-            self.grammar = require(model, HasTreeBeliefs, name, purpose)
+            has_spans = isinstance(model, HasSpanBeliefs)
+            self.grammar = require(model, HasSpanBeliefs if has_spans else HasTreeBeliefs, name, purpose)
             return
         assert isinstance(model, ParserCombination)
         self.grammar = model.parsers[member]
@@ -101,14 +107,21 @@ class BeliefReader:
             wanted: names of measures; others may be NaN.
 
         Raises:
-            InputError: for a sentence too long for the memory.
+            InputError: for a sentence too long for the memory, and for measures that the model does not have.
         """
         sentences = list(dict.fromkeys(tuple(corpus.sentence(number)) for number in range(len(corpus))))
         read = {sentence: self._read(sentence) for sentence in sentences}
         read = {sentence: tokens for sentence, tokens in read.items() if tokens}
-        spans = any(name.startswith("belief_update") for name in wanted)
-        entropies = any(name.startswith("derivation_entropy") for name in wanted)
-        found = self.grammar.tree_beliefs(list(read.values()), spans, entropies)
+        if isinstance(self.grammar, HasSpanBeliefs):
+            if others := [name for name in wanted if name not in OF_SPANS]:
+                raise InputError(
+                    f"{others[0]}: a {self._name} model does not have this measure; expected {', '.join(OF_SPANS)}"
+                )
+            found = list(map(_of_spans, self.grammar.span_beliefs(list(read.values()))))
+        else:
+            spans = any(name.startswith("belief_update") for name in wanted)
+            entropies = any(name.startswith("derivation_entropy") for name in wanted)
+            found = self.grammar.tree_beliefs(list(read.values()), spans, entropies)
         return {sentence: self._measures_of(sentence, one) for sentence, one in zip(read, found, strict=True)}
 
     def _read(self, sentence: tuple[int, ...]) -> list[int]:
@@ -125,3 +138,20 @@ class BeliefReader:
         if self._ids is not None:
             is_read[:-1] = self._is_read[np.array(sentence)]
         return BeliefMeasures(beliefs, updates, updates_kl, np.append(0, is_read.cumsum()).tolist())
+
+
+def _of_spans(spans: Numbers) -> TreeBeliefs:
+    """Return beliefs of which only those about spans are known, (n + 1, n, n); all others are NaN."""
+    words = spans.shape[1]
+    of_words, of_steps = np.full(words, np.nan), np.full(words + 1, np.nan)
+    last = np.arange(words)
+    return TreeBeliefs(
+        spans=spans,
+        open=of_words,
+        open_from=np.full((words, words), np.nan),
+        ended=spans[last, :, last].sum(1),
+        low=of_words,
+        entropies=of_steps,
+        lexical=of_steps,
+        structural=of_steps,
+    )

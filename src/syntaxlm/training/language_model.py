@@ -202,7 +202,8 @@ class LanguageModelTask(Task):
         if self.valid is None:
             return NO_VALIDATION
         if isinstance(model, ScoresSentences):
-            loss = self._score(model, self.valid).loss
+            with self.model.validating():
+                loss = self._score(model, self.valid).loss
             figures = {"valid_loss": loss, "valid_perplexity": math.exp(min(loss, 700.0))}
             return Validation(NATS_PER_TOKEN, loss, figures)
         if not isinstance(model, HasLoss):
@@ -245,7 +246,8 @@ class LanguageModelTask(Task):
                 )
 
     def figures(self) -> dict[str, Any]:
-        trees = self._tree_figures(self.model)
+        with self.model.validating():
+            trees = self._tree_figures(self.model)
         return {} if trees is None else {name: value for name, value in vars(trees).items() if name != "sentences"}
 
     def _tree_figures(self, model: Model) -> TreeFigures | None:

@@ -356,7 +356,8 @@ class GradientLoop(Loop):
         if not self._estimated and trainer.seconds - self._seconds_before > _ESTIMATE_AFTER:
             self._estimate()
         if trainer.steps % self.run.log_steps == 0:
-            self._log("step", train_loss=trainer.loss_sum / max(1, trainer.loss_count))
+            of_batch = {f"train_{name}": float(value.detach()) for name, value in penalties.items()}
+            self._log("step", train_loss=trainer.loss_sum / max(1, trainer.loss_count), **of_batch)
         else:
             self.log.report("step", self.epoch_batches, {})
 

@@ -433,13 +433,7 @@ class TextRecipe(Recipe):
     def contradictions(self) -> list[str]:
         """Return a message for each setting that does not fit the model."""
         faults = _model_faults(self.model)
-        faults += _both_or_neither(self.model, "supervision", "trees", self.text.trees, None)
-        if self.text.trees is None:
-            faults += [
-                f"text.{name}: found {value}; expected 1, or text.trees, to which it applies"
-                for name in ("trees_share", "trees_interval")
-                if (value := getattr(self.text, name)) != 1
-            ]
+        faults += self._tree_faults()
         faults += self._focus_faults()
         batches, name = self.batches, self.model.name
         if self.text.valid is None and not (MODELS[name].has(TrainsByCounting) and not MODELS[name].has(HasLoss)):
@@ -465,6 +459,28 @@ class TextRecipe(Recipe):
                 f"batches.joined: found {batches.joined}; expected 1: {reason}"
                 for reason, applies in reasons.items()
                 if applies
+            ]
+        return faults
+
+    def _tree_faults(self) -> list[str]:
+        name = self.model.name
+        text = self.text
+        if self.model.tree_loss == "decisions":
+            faults = []
+            if text.trees is None:
+                faults = [f"text.trees: found null; expected trees of text.train, from which {name} models learn"]
+            if text.trees_interval > 1:
+                faults.append(
+                    f"text.trees_interval: found {text.trees_interval}; expected 1: {name} models learn from sentences"
+                    " with trees only"
+                )
+            return faults
+        faults = _both_or_neither(self.model, "supervision", "trees", text.trees, None)
+        if text.trees is None:
+            faults += [
+                f"text.{setting}: found {value}; expected 1, or text.trees, to which it applies"
+                for setting in ("trees_share", "trees_interval")
+                if (value := getattr(text, setting)) != 1
             ]
         return faults
 
