@@ -90,8 +90,10 @@ class BeliefReader:
         member = believing_parser(model)
         self.grammar: HasTreeBeliefs | HasSpanBeliefs
         if member is None:
-            has_spans = isinstance(model, HasSpanBeliefs)
-            self.grammar = require(model, HasSpanBeliefs if has_spans else HasTreeBeliefs, name, purpose)
+            if isinstance(model, HasSpanBeliefs):
+                self.grammar = model
+            else:
+                self.grammar = require(model, HasTreeBeliefs, name, purpose)
             return
         assert isinstance(model, ParserCombination)
         self.grammar = model.parsers[member]
