@@ -7,6 +7,7 @@ import json
 import pickle
 from collections.abc import Callable
 from importlib.util import find_spec
+from itertools import islice, permutations
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +50,9 @@ def evaluations(toy, tmp_path_factory) -> list[HasRows]:
         "suite.csv": "item,condition,1,2\n1,a,the cat,sees\n1,b,the cats,sees",
         "items.csv": "item,condition,sentence\n1,a,the | cat\n1,b,a | dog",
         "words.csv": "line,word,time\n" + "\n".join(
-            f"{line},{word},{300 + 7 * line % 90 + len(word)}" for line in range(16) for word in TEXTS[0].split()
+            f"{line},{word},{300 + 7 * line % 90 + len(word)}"
+            for line, words in enumerate(islice(permutations(["the", "cat", "old", "sees", "a", "dog"]), 0, 720, 45))
+            for word in words
         ),
         "list.txt": "the 9\ncat 2\nold 3\nsees 1\na 8\ndog 2",
         "questions.txt": "<s> the cat sees </s>\n<s> the cat sat </s>\n",

@@ -427,7 +427,8 @@ def test_the_quickstart_trains_measures_and_draws(run, refused, toy, tmp_path, m
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_training_that_saved_and_stopped_ends_with_the_code_of_the_signal(run, recipe, tmp_path, monkeypatch, number):
     monkeypatch.setattr(
-        "syntaxlm.training.progress.ProgressDisplay.__call__", lambda self, event: os.kill(os.getpid(), number)
+        "syntaxlm.training.progress.ProgressDisplay.__call__",
+        lambda self, event: event.kind == "end" or os.kill(os.getpid(), number),
     )
     code, out, _ = run("train", recipe, "--output", tmp_path / "run")
     assert code == 128 + number

@@ -38,7 +38,8 @@ def arguments_of(name: str, given: dict[str, str], other: str) -> list[str]:
     """A command line with all required arguments of a command: given by destination, or `other`."""
     words = name.split()
     for option in LEAVES[name].options.values():
-        value = str(option.choices[0]) if option.choices else given.get(option.name, other)
+        unused = f"{other}-output" if option.mark(Folder) else other
+        value = str(option.choices[0]) if option.choices else given.get(option.name, unused)
         is_optional = option.default is not MISSING
         if option.shown.is_positional and (option.name in given or not is_optional or option.is_list):
             words.append(value)

@@ -145,7 +145,7 @@ def test_an_interrupted_run_is_gone_on_with_and_ends_as_if_it_had_not_been(two, 
     folder = tmp_path / "cut"
 
     def stop_at_third_step(event):
-        if event.trainer.steps == 3:
+        if event.kind == "step" and event.trainer.steps == 3:
             signal.raise_signal(signal.SIGTERM)
 
     stopped = compare(

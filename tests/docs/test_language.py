@@ -110,7 +110,8 @@ def test_the_glossary_is_that_of_its_file():
 COMMON = {
     "API", "BY", "CC", "CITATION", "CPU", "CSV", "CUDA", "GPU", "HTML", "JSON", "LICENSE", "MB", "MIT", "PNG", "README",
     "PDF", "ROOT", "SIGTERM", "SVG", "TEXT", "TSV", "UTF-8", "XML", "YAML",
-    "DuckDB", "EVALB", "IRSTLM", "KenLM", "MSTParser", "NEGRA", "PCIbex", "SRILM", "macOS", "oneDNN",
+    "BabyLM", "CoreNLP", "DuckDB", "EVALB", "IRSTLM", "KenLM", "MSTParser", "NEGRA", "PCIbex", "SRILM", "macOS",
+    "oneDNN",
     "LEFT", "REDUCE", "RIGHT", "SHIFT", "SN", "TN",
     "CNN", "HF-MRNN", "LDA", "LDepNgram", "LSA", "RNNME", "SCRNN", "UDepNgram",  # only quoted
 }  # fmt: skip

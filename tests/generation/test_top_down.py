@@ -106,7 +106,8 @@ def test_word_by_word_surprisals_add_up_to_the_probability_of_the_sentence(name)
 
 def test_the_error_for_a_model_without_a_grammar_lists_those_that_have_one():
     with pytest.raises(
-        InputError, match=r"this lstm model does not sample whole sentences.*can: simple-pcfg, holographic-"
+        InputError,
+        match=r"this lstm model does not sample whole sentences.*can: tree-transformer, simple-pcfg, holographic-",
     ):
         sample_with_trees(fresh("lstm"))
 

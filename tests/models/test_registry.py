@@ -22,6 +22,7 @@ SHARED = {
     "backbone",
     "batches",
     "classifiers",
+    "combination",
     "config",
     "layers",
     "recurrent",

@@ -111,7 +111,7 @@ def watched(recipe, folder: Path) -> tuple[Run, list[dict[str, torch.Tensor]], l
         if event.kind == "valid":
             raw = run.task._score(run.task.model, run.task.valid)
             scores.append((event, raw.loss))
-        else:
+        elif event.kind == "step":
             weights.append({name: one.detach().double().clone() for name, one in run.task.model.named_parameters()})
 
     run = Run(recipe, folder, watch)

@@ -1,6 +1,6 @@
 """Minimal pairs: two sentences of which one is better, from JSON lines or tables.
 
-Each line or row is one item. Its entries are those of a `_Layout`, or, in JSON, `sentences`, best first (Marvin &
+Each line or row is one item. Its entries are those of a `_PairLayout`, or, in JSON, `sentences`, best first (Marvin &
 Linzen 2018: negative polarity items have three). Each sentence and the next one are a pair; other pairs of an item
 follow from these, so they only count in a group of their own.
 """
@@ -26,7 +26,7 @@ _GROUPINGS = ("field", "linguistics_term", "group")  # entries that name the gro
 
 
 @dataclass(frozen=True)
-class _Layout:
+class _PairLayout:
     """The entries of a file's items.
 
     Attributes:
@@ -48,12 +48,12 @@ class _Layout:
 
 
 _LAYOUTS = (
-    _Layout(("sentence_good",), ("sentence_bad",)),  # BLiMP, and most suites after it
-    _Layout(("better",), ("worse",)),
-    _Layout(  # MultiBLiMP, Jumelet, Weissweiler, Bisazza 2025
+    _PairLayout(("sentence_good",), ("sentence_bad",)),  # BLiMP, and most suites after it
+    _PairLayout(("better",), ("worse",)),
+    _PairLayout(  # MultiBLiMP, Jumelet, Weissweiler, Bisazza 2025
         ("sen",), ("wrong_sen",), ("lang", "phenomenon"), {"language": "lang", "phenomenon": "phenomenon"}
     ),
-    _Layout(  # EWoK, Ivanova et al. 2024, as the BabyLM evaluation of 2025 compares it: two targets after one context
+    _PairLayout(  # EWoK, Ivanova et al. 2024, as the BabyLM evaluation of 2025 compares it: two targets, one context
         ("Context1", "Target1"),
         ("Context1", "Target2"),
         ("Domain",),
@@ -273,7 +273,7 @@ def _pairs_of_item(item: dict[str, Any], source: str, number: int) -> Iterator[M
         yield MinimalPair(sentences[better], sentences[worse], case, pair_groups, source, number, adjacent)
 
 
-def _sentences(item: dict[str, Any], place: str) -> tuple[list[str], _Layout]:
+def _sentences(item: dict[str, Any], place: str) -> tuple[list[str], _PairLayout]:
     """Return the sentences of an item, best first, and its layout."""
     given = [name for name, value in item.items() if value is not None]
     complete = [layout for layout in _LAYOUTS if set(layout.sentences) <= set(given)]
@@ -310,7 +310,7 @@ def has_pairs(names: Collection[str]) -> bool:
     return any(set(layout.sentences) <= set(names) for layout in _LAYOUTS)
 
 
-def _layout_of(found: Collection[str], place: str, what: str, expected: str) -> _Layout:
+def _layout_of(found: Collection[str], place: str, what: str, expected: str) -> _PairLayout:
     """Return the layout of which most entries are there. Raises InputError if one of its sentences is missing."""
     layout = max(_LAYOUTS, key=lambda layout: sum(name in found for name in layout.sentences))
     if missing := [name for name in layout.sentences if name not in found]:

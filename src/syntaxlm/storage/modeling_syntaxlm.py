@@ -59,7 +59,7 @@ class SyntaxLMTransformerConfig(MistralConfig):
     cutoffs: Any = ()
 
 
-class Decoder(nn.Module):
+class OutputDecoder(nn.Module):
     """Maps states to logits or, with an adaptive softmax, to log-probabilities.
 
     In an adaptive softmax, the first softmax is over the words before the first cutoff and the bands of the others;
@@ -109,7 +109,7 @@ class SyntaxLMLSTM(PreTrainedModel, GenerationMixin):
         self.lstm = layers(config.embedding_size, config.hidden_size, config.num_hidden_layers, batch_first=True)
         size = config.embedding_size if config.projected else config.hidden_size
         self.projection = nn.Linear(config.hidden_size, size) if config.projected else nn.Identity()
-        self.decoder = Decoder(config, size, self.embedding)
+        self.decoder = OutputDecoder(config, size, self.embedding)
         self.post_init()
 
     def get_input_embeddings(self) -> nn.Embedding:
@@ -158,5 +158,5 @@ class SyntaxLMTransformer(MistralForCausalLM):
 
     def __init__(self, config: SyntaxLMTransformerConfig) -> None:
         super().__init__(config)
-        self.lm_head = Decoder(config, config.hidden_size, self.model.embed_tokens)
+        self.lm_head = OutputDecoder(config, config.hidden_size, self.model.embed_tokens)
         self.post_init()

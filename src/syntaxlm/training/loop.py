@@ -342,6 +342,8 @@ class GradientLoop(Loop):
         # A loss may have no gradient: no weight of a grammar has a part in a batch of single words.
         if loss.requires_grad:
             self._update(loss)
+        else:
+            self.gradient_norm = torch.zeros(())
         trainer.steps += 1
         if averaged := trainer.averaging.count(trainer.steps):
             self.average.add(averaged)
