@@ -117,7 +117,8 @@ TESTED_THEMSELVES = {
 }  # fmt: skip
 # Decimal numbers in the text of pages that are no measurements.
 NOT_MEASURED = {
-    "3.10": "the version of Python", "0.47": "an example of a distance", "0.46": "an example of a distance",
+    **dict.fromkeys(("3.10", "3.11", "3.12", "3.13", "3.14"), "a version of Python"),
+    "0.47": "an example of a distance", "0.46": "an example of a distance",
     "9.8": "counted: the binary trees that the biased decoder reaches", "0.75": "an example of a setting",
     "3.7": "counted: million words of the English training text",
     "0.7": "counted: million words of the Icelandic training text", "0.035": "a default, the range of initial weights",
