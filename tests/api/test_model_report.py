@@ -7,6 +7,7 @@ import math
 import re
 import shutil
 from dataclasses import replace
+from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
 from xml.etree import ElementTree
@@ -30,6 +31,7 @@ from syntaxlm.drawing.sentence import Drawing
 from syntaxlm.evaluation.trees import evaluate_parsing
 from syntaxlm.parsing.analysis import analyse
 from syntaxlm.parsing.options import DecodingOptions, ParseOptions
+from syntaxlm.reports import page as report_page
 from syntaxlm.storage.folder import read_model
 from syntaxlm.training.learning_curves import POINTS, read_metrics, thinned
 from syntaxlm.training.recipe import recipe_from
@@ -438,7 +440,13 @@ def test_a_failed_write_leaves_the_old_page_intact(trained, tmp_path, monkeypatc
     assert path.read_bytes() == before
 
 
-def test_the_same_model_gives_the_same_page(trained, toy, tmp_path):
+def test_the_same_model_gives_the_same_page(trained, toy, tmp_path, monkeypatch):
+    class Noon(datetime):
+        @classmethod
+        def now(cls, tz=None):
+            return cls(2026, 1, 1, 12, tzinfo=tz)
+
+    monkeypatch.setattr(report_page, "datetime", Noon)  # the page has the minute in which it was written
     first, second = (write_report(trained.prpn, tmp_path / name, toy / "test.mrg").path for name in "ab")
     assert first.read_bytes() == second.read_bytes()
 
