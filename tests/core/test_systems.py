@@ -160,3 +160,27 @@ def test_commands_work_without_what_only_posix_systems_have_and_in_other_encodin
     assert "café" in (tmp_path / "scores.tsv").read_text(encoding="utf-8")
     assert (tmp_path / "run" / ".lock").exists(), "where folders cannot be opened"
     assert not (tmp_path / "con.tsv").exists()
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs glibc and /proc")
+def test_freed_memory_between_blocks_in_use_is_kept_until_it_is_released():
+    code = """
+from pathlib import Path
+from syntaxlm.core.systems import keep_freed_memory, release_freed_memory
+
+def resident():
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+keep_freed_memory()
+blocks = [bytes(1 << 20) + b"x" for _ in range(400)]
+used = blocks[::2]
+full = resident()
+del blocks
+kept = resident()
+release_freed_memory()
+print(full - kept, full - resident(), len(used))
+"""
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    after_freeing, after_release, _ = map(int, run.stdout.split())
+    assert after_freeing < 20 << 20
+    assert after_release > 150 << 20

@@ -43,6 +43,18 @@ def keep_freed_memory() -> None:
     mallopt(_TOP_PAD, 64 << 20)
 
 
+def release_freed_memory() -> None:
+    """Give freed memory back to the system, where the C library is glibc; else does nothing.
+
+    Called now and then, it bounds what `keep_freed_memory` costs: between blocks of ever new sizes, such as those of
+    batches of sentences of all lengths, gaps are left that no other block fills.
+    """
+    import ctypes
+
+    with suppress(OSError, AttributeError, TypeError):
+        ctypes.CDLL(None).malloc_trim(0)
+
+
 def available_memory() -> int:
     """Return the bytes of memory that a process can take without swapping: on Linux; elsewhere as `memory_size`."""
     with suppress(OSError, ValueError, IndexError):

@@ -15,7 +15,7 @@ from torch.optim import swa_utils
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.progress import progress_bar, status
-from syntaxlm.core.systems import keep_freed_memory
+from syntaxlm.core.systems import keep_freed_memory, release_freed_memory
 from syntaxlm.models.abilities import ConstrainsWeights, Loss, TrainsByCounting, TrainsByGradient
 from syntaxlm.models.batches import Batch, State
 from syntaxlm.training.checkpoint import (
@@ -33,6 +33,7 @@ from syntaxlm.training.task import RunLog, Task, if_slow
 TRAINING_SHARE = 0.8  # of schedule.minutes; the rest is for reading, validation and the final evaluation
 _VALID_WORDS_PER_TRAINED = 0.2  # with schedule.minutes: some 3% of the time per validation
 _ESTIMATE_AFTER = 5.0  # seconds of training after which its duration is estimated
+_RELEASE_AFTER = 30.0  # seconds of training between releases of freed memory; one takes up to a tenth of a second
 PARSER_GRADIENT_CLIP = 1.0  # of the second optimiser, as in the released program of PaLM
 EXPLODED = 100.0  # a run has diverged if its loss exceeds this many times the first loss, and this many nats
 
@@ -184,6 +185,7 @@ class Loop:
         self.run = recipe.run
         self.stop_requested = False
         self._seconds_before = 0.0  # seconds of earlier parts of the run
+        self._seconds_at_release = 0.0  # of the whole run, at the last release of freed memory
 
     def request_stop(self) -> None:
         """Stop after the present batch or round, with a checkpoint."""
@@ -362,6 +364,9 @@ class GradientLoop(Loop):
             self._log("step", train_loss=trainer.loss_sum / max(1, trainer.loss_count), **of_batch)
         else:
             self.log.report("step", self.epoch_batches, {})
+        if trainer.seconds - self._seconds_at_release > _RELEASE_AFTER:
+            self._seconds_at_release = trainer.seconds
+            release_freed_memory()
 
     def _update(self, loss: Tensor) -> None:
         """Compute the gradient of a loss and update the weights."""
