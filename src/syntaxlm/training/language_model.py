@@ -168,7 +168,7 @@ class LanguageModelTask(Task):
             if self.model.reads != "sentences":
                 continue
             words = int(kept.max())
-            place = f"{corpus.source}, line {corpus.line_numbers[kept.argmax()]}"
+            place = corpus.place(int(kept.argmax()))
             if isinstance(self.model, ScoresSentences):
                 try:
                     self.model.check_length(words)

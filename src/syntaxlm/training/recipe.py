@@ -98,6 +98,8 @@ class DataSettings(Settings):
 class TextSettings(DataSettings, section="text"):
     """Text: UTF-8 files with one sentence per line, Parquet files, or addresses such as hf://datasets/OWNER/NAME.
 
+    The files that match a pattern such as 'train-*.txt' are read as one text, in the order of their names.
+
     Attributes:
         valid: file; the weights with the lowest loss on it are kept; null: none, for n-gram models
         trees: file, folder or pattern; trees of `train`, for models with `supervision`
