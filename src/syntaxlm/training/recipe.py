@@ -96,7 +96,7 @@ class DataSettings(Settings):
 
 @dataclass(frozen=True)
 class TextSettings(DataSettings, section="text"):
-    """Text: UTF-8 files with one sentence per line, Parquet files, or addresses such as hf://datasets/OWNER/NAME.
+    """Text: UTF-8 files with a sentence per line, Parquet files, patterns or addresses such as hf://datasets/OWNER/NAME.
 
     The files that match a pattern such as 'train-*.txt' are read as one text, in the order of their names.
 
