@@ -27,6 +27,7 @@ TABLES = {
     "syntaxlm.evaluation.tree_report:PARSING_SCORES": ["evaluate parse", "evaluate trees"],
     "syntaxlm.evaluation.attachment:DEPENDENCY_SCORES": ["evaluate parse"],
     "syntaxlm.evaluation.agreement:MODEL_AGREEMENT": ["evaluate agreement"],
+    "syntaxlm.comparison.averages:AVERAGED_TREES": ["average"],
     "syntaxlm.evaluation.boundaries:BOUNDARY_SCORES": ["evaluate boundaries"],
     "syntaxlm.evaluation.pairs:PAIR_ACCURACIES": ["evaluate pairs"],
     "syntaxlm.evaluation.suites:SUITE_ACCURACIES": ["evaluate suites"],

@@ -28,6 +28,28 @@ def test_the_average_is_written_and_the_agreement_printed(files, tmp_path, run):
     ]
 
 
+def test_the_agreement_is_also_a_table_of_latex_and_rows(files, tmp_path, run):
+    out = tmp_path / "out.mrg"
+    code, printed, _ = run("average", *files, "-o", out, "--format", "latex", "--weights", "1,1,0.5")
+    assert code == 0
+    assert "\\begin{tabular}" in printed
+    lines = printed.splitlines()
+    assert lines[lines.index(r"\midrule") - 1] == r"trees & with 1 & with 2 & with 3 & others & average \\"
+    rows = [line.split(" & ") for line in lines if ".mrg" in line]
+    assert [row[1:] for row in rows] == [
+        ["100.0", "100.0", "0.0", "50.0", r"100.0 \\"],
+        ["100.0", "100.0", "0.0", "50.0", r"100.0 \\"],
+        ["0.0", "0.0", "100.0", "0.0", r"0.0 \\"],
+    ]
+
+    _, printed, _ = run("average", *files, "-o", out, "--format", "csv")
+    head, *rows = printed.splitlines()
+    assert head == "trees,weight,other,f1,sentences,protocol,ties"
+    assert len(rows) == 3 * 3
+    assert rows[2] == f"{files[0]},1.000000,,1.000000,1,wsj-test,random"
+    assert out.read_text() == "(X (X the cat) sat)\n(X a)\n"
+
+
 def test_ties_are_broken_as_requested(files, tmp_path, run):
     out = tmp_path / "out.mrg"
     command = "average", files[0], files[2], "-o", out, "--json"

@@ -62,6 +62,15 @@ every_compression = pytest.mark.parametrize("suffix", COMPRESS)
 every_stream = pytest.mark.parametrize("suffix", STREAMS)
 
 
+def test_the_files_of_a_zip_archive_that_has_several_are_named(tmp_path):
+    path = tmp_path / "corpus.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("train.txt", "a b\n")
+        archive.writestr("folder/valid.txt", "c\n")
+    with pytest.raises(InputError, match=r"zip archive of 2 files \(train\.txt, folder/valid\.txt\); expected one"):
+        list(read_lines(path))
+
+
 def test_every_compression_is_tested():
     assert tuple(COMPRESS) == COMPRESSED_SUFFIXES
 

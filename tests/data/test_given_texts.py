@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import gzip
 import http.server
 import threading
 from contextlib import suppress
@@ -20,9 +21,12 @@ import syntaxlm
 from syntaxlm.core import remote_files
 from syntaxlm.core.errors import InputError, InputWarning
 from syntaxlm.core.remote_files import local_copy
+from syntaxlm.core.text_files import text_files_of
 from syntaxlm.data import given_texts
-from syntaxlm.data.corpora import read_lines
+from syntaxlm.data.corpora import EncodedCorpus, count_tokens, read_lines, read_sentences
 from syntaxlm.data.given_texts import text_file
+from syntaxlm.text.normaliser import Normaliser
+from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.training.recipe import read_recipe
 from syntaxlm.training.run import fingerprints_of
 
@@ -212,7 +216,74 @@ def test_the_file_of_a_split_is_chosen_in_a_data_set_of_the_hub(monkeypatch):
         InputError, match=r"text.test: .* expected one text or Parquet file with test in its name; found"
     ):
         text_file(address, "test")
-    files.append(f"{address}/data/train-00001-of-00001.parquet")
-    with pytest.raises(InputError, match=r"text.train: .*found 2: hf://"):
-        text_file(address, "train")
     assert text_file(files[0], "train") == files[0]
+
+    # Numbered files are one text; others are not guessed.
+    files[0] = f"{address}/data/train-00000-of-00002.parquet"
+    files.append(f"{address}/data/train-00001-of-00002.parquet")
+    assert text_file(address, "train") == f"{address}/data/train-*-of-00002.parquet"
+    files.append(f"{address}/data/train-of-another-corpus.parquet")
+    with pytest.raises(InputError, match=r"text.train: .*found 3: hf://"):
+        text_file(address, "train")
+
+
+@pytest.fixture
+def shards(few, tmp_path) -> Path:
+    """The training text in three files of different formats."""
+    lines = (few / "train.txt").read_text().splitlines()
+    (tmp_path / "part-1.txt").write_text("\n".join(lines[:30]) + "\n")
+    (tmp_path / "part-2.txt.gz").write_bytes(gzip.compress(("\n".join(lines[30:40]) + "\n").encode()))
+    polars.DataFrame({"text": lines[40:]}).write_parquet(tmp_path / "part-3.parquet")
+    return tmp_path
+
+
+def test_the_files_of_a_pattern_are_trained_on_as_one_text(few, shards):
+    sections = {"schedule": {"epochs": 1}}
+    syntaxlm.train(few.recipe("lstm", **sections), shards / "one")
+    pattern = str(shards / "part-*")
+    recipe = few.recipe("lstm", text={"train": pattern}, **sections)
+    result = syntaxlm.train(recipe, shards / "several")
+    weights = [(shards / name / "weights.safetensors").read_bytes() for name in ("one", "several")]
+    assert weights[0] == weights[1]
+    names = [str(shards / name) for name in ("part-1.txt", "part-2.txt.gz", "part-3.parquet")]
+    assert list(fingerprints_of(recipe)["text.train"]) == names
+    assert {*names} < result.run["sha256"].keys()
+
+    # A run whose files were changed or became more is not resumed.
+    (shards / "part-0.txt").write_text("the cat sleeps\n")
+    (shards / "part-1.txt").write_text("the cat sleeps\n")
+    with pytest.raises(InputError) as error:
+        syntaxlm.resume(shards / "several")
+    assert f"{shards / 'part-0.txt'}: added since the run started (text.train)" in str(error.value)
+    assert f"{shards / 'part-1.txt'}: changed since the run started (text.train)" in str(error.value)
+
+
+def test_messages_name_the_file_of_a_pattern_and_its_own_line(shards):
+    pattern, normaliser = str(shards / "part-*"), Normaliser()
+    vocabulary = Vocabulary.build(count_tokens(pattern, normaliser), "<unk>", "<s>", "</s>")
+    with EncodedCorpus.encode(pattern, normaliser, vocabulary) as corpus:
+        assert len(corpus) == 80
+        assert corpus.line_numbers.tolist() == list(range(1, 81))
+        places = [corpus.place(index) for index in (0, 29, 30, 39, 40)]
+    files = [shards / name for name in ("part-1.txt", "part-2.txt.gz", "part-3.parquet")]
+    expected = [(files[0], 1), (files[0], 30), (files[1], 1), (files[1], 10), (files[2], 1)]
+    assert places == [f"{file}, line {line}" for file, line in expected]
+    files[1].write_bytes(b"the cat\n\xff\n")
+    with pytest.raises(InputError, match=r"part-2\.txt\.gz: found uncompressed content"):
+        list(read_sentences(pattern, normaliser))
+    with pytest.raises(InputError, match=r"shard-\*\.txt: no such file, and no file matches this pattern"):
+        list(read_sentences(str(shards / "shard-*.txt"), normaliser))
+    odd = shards / "part-[1].txt"
+    odd.write_text("a file with the name of a pattern\n")
+    assert [line for _, line in read_sentences(odd, normaliser)] == ["a file with the name of a pattern"]
+
+
+def test_a_pattern_of_remote_files_is_listed_by_the_server():
+    memory = fsspec.filesystem("memory")
+    for name, text in (("b.txt", b"c\n"), ("a.txt", b"a\nb\n"), ("other", b"d\n")):
+        memory.pipe(f"/shards/{name}", text)
+    assert list(read_sentences("memory://shards/*.txt", Normaliser())) == [(1, "a"), (2, "b"), (3, "c")]
+    with pytest.raises(InputError, match=r"memory://shards/\*\.gz: no such file, and no file matches this pattern"):
+        list(read_sentences("memory://shards/*.gz", Normaliser()))
+    assert read_recipe("prpn-toy", [("text.train", "*.txt")]).text.train == "*.txt"
+    assert text_files_of("https://host/text.txt?part=1") == ["https://host/text.txt?part=1"]

@@ -301,7 +301,7 @@ def average(
     output: OutputFile | None = None,
     weights: Weights = (),
     brackets: Brackets | None = None,
-    format: SummaryFormat = "text",
+    format: Annotated[PrintedFormat, Shown(help="format of the agreement")] = "text",
 ) -> None:
     """Average the trees of several parsers.
 

@@ -138,14 +138,19 @@ def print_reading(report: ReadingReport) -> None:
 
 
 def formatted(result: Any, format: str, with_head: bool = False) -> str:
-    """Return figures as text, in which no name of a file controls the terminal, or JSON; without the last line end.
+    """Return figures as text, in which no name of a file controls the terminal, or in another format.
+
+    The last line end is left out.
 
     Args:
         result: the figures.
-        format: text or json.
+        format: text or json; for a result with a report, also one of its other formats.
         with_head: whether JSON has the head of the run, unless the result has its own.
     """
-    if format != "json":
+    if format == "text":
         return escaped(str(result))
+    if format != "json":
+        formatted_report: str = result.report().formatted(format)
+        return formatted_report
     figures = result.to_dict()
     return to_json(figures | {"run": figures.get("run") or run_head().to_dict()} if with_head else figures)

@@ -100,8 +100,8 @@ def train(
         output: new folder for the model
         resume: resume the run in this folder
         seeds: train N times, with seeds run.seed, run.seed + 1 and so on
-        picture: draw the learning curves, the losses of training and validation over epochs: .svg, .pdf, .png or .html
-            (requires the extra plot)
+        picture: draw the learning curves, the losses of training and validation over epochs, and F1 on text.treebank:
+            .svg, .pdf, .png or .html (requires the extra plot)
         logger: also write losses, scores and learning rate to this logger, whose package must be installed; may be
             repeated
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
 
 import numpy as np
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.reading import ReadingReport, keeps_readings
+from syntaxlm.core.reading import keeps_readings
+from syntaxlm.reports.report import HasReport, Report
+from syntaxlm.reports.tables import Column, Columns
 from syntaxlm.trees.averaging import AgreementMatrix, agreement, average
 from syntaxlm.trees.charts import (
     TieBreaking,
@@ -20,9 +21,23 @@ from syntaxlm.trees.matching import Side, match_files, without_empty_nodes
 from syntaxlm.trees.spans import SpanSets, format_spans
 from syntaxlm.trees.tree import Tree, read_brackets
 
+AVERAGED_TREES = Columns(
+    "agreement of averaged trees",
+    "pair of files, and file with the average",
+    {
+        "trees": Column("text", "file of trees"),
+        "weight": Column("number", "its weight in the average"),
+        "other": Column("text", "the other file; missing for the averaged trees"),
+        "f1": Column("number", "unlabelled F1 of the two, 0 to 1"),
+        "sentences": Column("integer", "number of scored sentences"),
+        "protocol": Column("text", "name of the protocol"),
+        "ties": Column("text", "how ties between splits were broken"),
+    },
+)
+
 
 @dataclass(frozen=True, eq=False)
-class AveragedTrees:
+class AveragedTrees(HasReport):
     """The average of several files of trees, and their agreement.
 
     Attributes:
@@ -33,10 +48,7 @@ class AveragedTrees:
         agreement: pairwise.
         with_average: (k,) F1 of each prediction with the average, 0 to 1.
         ties: how ties between splits were broken, see `average`.
-        readings: how the files were read.
     """
-
-    readings: ClassVar[tuple[ReadingReport, ...]] = ()
 
     spans: SpanSets
     words: Sequence[Sequence[str]]
@@ -50,24 +62,33 @@ class AveragedTrees:
         """Return the averaged trees as lines of bracketed text."""
         return format_spans(self.spans, self.words)
 
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "predictions": list(self.sources),
-            "weights": list(self.weights),
+    def report(self) -> Report:
+        """Return the agreement of each file with the others, and with the average."""
+        matrix = self.agreement
+        weighted = list(zip(self.sources, self.weights, strict=True))
+        shared = {"sentences": matrix.sentences, "protocol": matrix.protocol.name, "ties": self.ties}
+        rows = [
+            {"trees": source, "weight": weight, "other": other, "f1": float(f1), **shared}
+            for place, (source, weight) in enumerate(weighted)
+            for column, (other, f1) in enumerate(
+                [*zip(self.sources, matrix.values[place], strict=True), (None, self.with_average[place])]
+            )
+            if place != column
+        ]
+        figures = {
+            "predictions": self.sources,
+            "weights": self.weights,
             "ties": self.ties,
             "trees": len(self.spans),
-            **self.agreement.to_dict(),
-            "with_average": self.with_average.tolist(),
-            **({"readings": [reading.to_dict() for reading in self.readings]} if self.readings else {}),
+            **matrix.to_dict(),
+            "with_average": self.with_average,
         }
-
-    def __str__(self) -> str:
         names: Sequence[str] = self.sources
         if len(set(self.weights)) > 1:
-            weighted = zip(self.sources, self.weights, strict=True)
             names = [f"{source}   weight {weight:g}" for source, weight in weighted]
-        head = f"agreement in unlabelled F1   protocol {self.agreement.protocol}   sentences {self.agreement.sentences}"
-        return f"{head}   ties {self.ties}\n\n{self.agreement.table(names, {'average': self.with_average}).text()}"
+        facts = {"protocol": matrix.protocol, "sentences": matrix.sentences, "ties": self.ties}
+        table = matrix.table(names, {"average": self.with_average})
+        return Report(AVERAGED_TREES, rows, figures, {"agreement in unlabelled F1": "", **facts}, tables=[table])
 
 
 @keeps_readings

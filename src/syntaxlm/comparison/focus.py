@@ -44,7 +44,7 @@ from syntaxlm.core.files import (
     to_json,
     write_text,
 )
-from syntaxlm.core.run_head import file_hash, run_head, training_recipe
+from syntaxlm.core.run_head import run_head, training_recipe
 from syntaxlm.core.settings import Overrides
 from syntaxlm.core.text_files import no_sentence
 from syntaxlm.data.corpora import is_longer, read_sentences
@@ -203,7 +203,7 @@ def focus(
         followed = [path for name, path in parsers.items() if name not in omitted]
         if begun and _stored_origin(_trees(folder, "train")) not in (None, _origin(followed, recipe.data.train)):
             raise _other_parsers(begun[0])
-        head = run_head(recipe.run.seed, sha256={valid: file_hash(valid)})
+        head = run_head(recipe.run.seed, sha256=fingerprint({"text.valid": valid})["text.valid"])
         write_text(
             to_json(agreement.to_dict() | {"run": head.to_dict()}, indent=2) + "\n", folder / AGREEMENT, stored=True
         )

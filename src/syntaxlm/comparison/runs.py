@@ -32,8 +32,10 @@ from syntaxlm.core.files import (
     to_json,
     write_text,
 )
+from syntaxlm.core.remote_files import address_of
 from syntaxlm.core.run_head import Invocation, invocation, run_head, running, training_recipe
 from syntaxlm.core.settings import LARGEST_SEED, Overrides, check_number
+from syntaxlm.core.text_files import text_files_of
 from syntaxlm.core.threads import core_count
 from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.data.treebanks import dependency_trees
@@ -269,8 +271,11 @@ def read_recipes(
                 raise InputError(f"{name}: found two recipes with the name {stem}; expected different names")
             recipes[stem] = recipe = with_tagged_text(read_recipe(name, overrides), tagged)
             for key, path in recipe.data.files.items():
-                if key not in recipe.data.treebanks and not os.path.exists(path):
-                    raise InputError(f"{name}: {recipe.data_section}.{key}: {path}: no such file")
+                if key in recipe.data.treebanks:
+                    continue
+                for file in text_files_of(path):
+                    if not (address_of(file) or os.path.exists(file)):
+                        raise InputError(f"{name}: {recipe.data_section}.{key}: {file}: no such file")
         except InputError as error:
             faults.append(str(error))
     if faults:

@@ -22,7 +22,7 @@ from syntaxlm.core.settings import Finite, Positive, read_settings
 from syntaxlm.core.text_files import STANDARD_INPUT
 from syntaxlm.data.treebank_files import treebank_files
 from syntaxlm.data.treebanks import Treebank, read_treebank
-from syntaxlm.evaluation.trees import MOST_UNKNOWN_TAGS, gold_trees_of, sentences_up_to, tokens_for
+from syntaxlm.evaluation.trees import gold_trees_of, known_tokens_for, sentences_up_to
 from syntaxlm.models.abilities import ParsesSentences
 from syntaxlm.parsing.options import DecodingOptions
 from syntaxlm.parsing.structure import Decoding, decodings, structure_of
@@ -191,15 +191,7 @@ class TreebankEvaluation:
         """
         treebank = sentences_up_to(self._all_sentences, self.protocol.max_words)
         gold = gold_trees_of(treebank, self.preprocessing).spans
-        tokens = tokens_for(bundle, treebank)
-        known = [bundle.vocabulary.knows(token) for sentence in tokens for token in sentence]
-        unknown = known.count(False)
-        if unknown > MOST_UNKNOWN_TAGS * len(known):
-            units = bundle.normaliser.units
-            raise InputError(
-                f"{self.source}: {unknown:,} of {len(known):,} words are unknown to the model, which reads {units};"
-                f" expected a treebank of such {units}"
-            )
+        tokens = known_tokens_for(bundle, treebank)
         structure_of(bundle, tokens[:1], labels=False).decode(*decoding)  # what happens once per process is not timed
         started = time.perf_counter()
         parts = [

@@ -74,6 +74,17 @@ def files_below(address: str) -> list[str]:
         return [system.unstrip_protocol(file) for file in system.find(path)]
 
 
+def files_matching(pattern: str) -> list[str]:
+    """Return the sorted addresses of the files that match a pattern. Raises InputError as `local_copy` does."""
+    import fsspec
+
+    with _reaching(pattern):
+        system, path = fsspec.url_to_fs(pattern)
+        system.invalidate_cache()
+        protocol = pattern.partition("://")[0]
+        return [f"{protocol}://{file.lstrip('/')}" for file in sorted(system.glob(path))]
+
+
 @contextmanager
 def _reaching(address: str, copy: Path | None = None) -> Iterator[None]:
     """Raise InputError for errors of the block, which asks a server.

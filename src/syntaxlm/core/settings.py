@@ -384,7 +384,8 @@ def override(data: dict[str, Any], overrides: Overrides) -> None:
             given.append(key)
         else:
             try:
-                value = parse_yaml(value, place)
+                # A value such as *.txt would be an alias in YAML, of which a single value has none.
+                value = value if value.startswith("*") else parse_yaml(value, place)
             except InputError:
                 found = shortened(repr(value), _LONGEST_VALUE)
                 raise InputError(f"{place}: {found} is not a value YAML can read") from None

@@ -12,6 +12,7 @@ zero bytes between two compressed streams, and whatever else cannot be decompres
 from __future__ import annotations
 
 import bz2
+import glob
 import io
 import lzma
 import os
@@ -27,11 +28,11 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
-from syntaxlm.core.errors import InputError, warn_caller
+from syntaxlm.core.errors import InputError, listed, warn_caller
 from syntaxlm.core.files import decode_text, system_error
 from syntaxlm.core.foreign_files import ARCHIVE, foreign_format
 from syntaxlm.core.reading import ReadingReport, Remarks, announce
-from syntaxlm.core.remote_files import address_of, local_copy
+from syntaxlm.core.remote_files import address_of, files_matching, local_copy
 from syntaxlm.core.systems import memory_size
 from syntaxlm.core.threads import publishing
 
@@ -190,6 +191,23 @@ def local_file(path: str | Path) -> Path:
     """Return the copy of a remote file, see `local_copy`, or the path of a local one. Raises InputError."""
     address = address_of(path)
     return Path(path) if address is None else local_copy(address)
+
+
+def text_files_of(path: str | Path) -> list[str | Path]:
+    """Return the files of a text, sorted: those that match a pattern such as train-*.txt, otherwise the path itself.
+
+    Raises:
+        InputError: if no file matches a pattern, and as `local_copy` does for a pattern of remote files.
+    """
+    pattern = str(path)
+    address = address_of(path)
+    is_file = os.path.exists(path) or pattern.startswith(("http://", "https://"))  # servers do not list files
+    if is_file or glob.escape(pattern) == pattern:
+        return [path]
+    files = sorted(glob.glob(pattern, recursive=True)) if address is None else files_matching(address)
+    if not files:
+        raise InputError(f"{pattern}: no such file, and no file matches this pattern")
+    return [*files]
 
 
 def open_raw(path: str | Path) -> io.BufferedReader:
@@ -459,7 +477,8 @@ def _unzipped(file: BinaryIO, source: str) -> Iterator[bytes]:
         members = [name for name in archive.namelist() if not name.endswith("/") and not name.startswith("__MACOSX/")]
         if len(members) != 1:
             raise InputError(
-                f"{source}: found a zip archive of {len(members):,} files; expected one. Extract it first."
+                f"{source}: found a zip archive of {len(members):,} files ({listed(members) or 'none'}); expected one."
+                " Extract those that you need first."
             )
         with archive.open(members[0]) as member:
             yield from iter(partial(member.read, _PIECE), b"")

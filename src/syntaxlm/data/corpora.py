@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -128,19 +128,34 @@ class GivenText:
         return "the text of the command line"
 
 
+class TextPart(NamedTuple):
+    """A file of a text of several files.
+
+    Attributes:
+        before: number of lines in the files before it.
+    """
+
+    before: int
+    file: str
+
+
 def read_sentences(
-    path: str | Path | GivenText, normaliser: Normaliser, warn: bool = True
+    path: str | Path | GivenText, normaliser: Normaliser, warn: bool = True, parts: list[TextPart] | None = None
 ) -> Iterator[tuple[int, str]]:
     """Return the numbered lines of a text as input for a normaliser. Tags are removed unless the normaliser reads tags.
 
-    The text is tagged if the normaliser reads tags or if the file name is that of tagged text.
+    The text is tagged if the normaliser reads tags or if the file name is that of tagged text. The files of a pattern
+    such as train-*.txt are one text, whose lines are numbered on from file to file.
 
     Args:
         warn: whether warnings are given, and what was read is announced.
+        parts: is filled with the files of a pattern while they are read.
 
     Raises:
-        InputError: like `read_lines` and `tagged_lines`.
+        InputError: like `read_lines`, `tagged_lines` and `text_files_of`.
     """
+    if not isinstance(path, GivenText) and (files := text_files.text_files_of(path)) != [path]:
+        return _one_after_another(files, normaliser, warn, [] if parts is None else parts)
     reads_tags = normaliser.units == "tags"
     if isinstance(path, GivenText):
         given = enumerate(path.lines, 1)
@@ -149,6 +164,18 @@ def read_sentences(
         return read_lines(path, CHARACTERS if normaliser.units == "characters" else PLAIN, warn)
     lines = tagged_lines(source_name(path), read_lines(path, TAGGED if reads_tags else PLAIN, warn), warn)
     return lines if reads_tags else ((number, without_tags(line)) for number, line in lines)
+
+
+def _one_after_another(
+    files: Iterable[str | Path], normaliser: Normaliser, warn: bool, parts: list[TextPart]
+) -> Iterator[tuple[int, str]]:
+    """Yield the lines of several files, see `read_sentences`."""
+    before = number = 0
+    for file in files:
+        parts.append(TextPart(before, str(file)))
+        for number, line in read_sentences(file, normaliser, warn):
+            yield before + number, line
+        before, number = before + number, 0
 
 
 def is_longer(line: str, most: int, normaliser: Normaliser) -> bool:
@@ -194,7 +221,12 @@ class EncodedCorpus:
         character_counts: (S,) int64, the number of characters of each sentence in the original text, counted with
             `Normaliser.written_length`, plus one for its end; None if the corpus was built without text.
         marks: (N,) whether a dropped punctuation mark precedes each word; None if they were not read.
+
+    Attributes:
+        parts: the files of a text of several files, of which `line_numbers` counts the lines on.
     """
+
+    parts: Sequence[TextPart] = ()
 
     def __init__(
         self,
@@ -238,7 +270,8 @@ class EncodedCorpus:
             InputError: like `read_lines`, and if the file contains no token.
         """
         reader = TextReader.of(normaliser, vocabulary, style)
-        lines = _shown(path, "reading", read_sentences(path, normaliser))
+        parts: list[TextPart] = []
+        lines = _shown(path, "reading", read_sentences(path, normaliser, parts=parts))
         source = source_name(path)
         # A pipe, whose size is unknown, can be opened only once. Compressed text may be of any length.
         size = text_files.plain_size(path)
@@ -247,7 +280,9 @@ class EncodedCorpus:
         folder = Path(tempfile.gettempdir())
         try:
             folder = Path(tempfile.mkdtemp(prefix="syntaxlm-corpus-"))
-            return cls._of_numbered(lines, reader, source, folder, marks)
+            corpus = cls._of_numbered(lines, reader, source, folder, marks)
+            corpus.parts = parts
+            return corpus
         except BaseException as error:
             if folder.name.startswith("syntaxlm-corpus-"):
                 shutil.rmtree(folder, ignore_errors=True)
@@ -396,7 +431,9 @@ class EncodedCorpus:
         offsets[1:] += ends - np.arange(1, len(ends) + 1)  # the tokens between sentences, one fewer in each run
         characters = None if self.character_counts is None else np.add.reduceat(self.character_counts, starts)
         ids = np.insert(self.ids, between, end)
-        return EncodedCorpus(ids, offsets, self.line_numbers[starts], self.unknown_count, characters, self.source)
+        corpus = EncodedCorpus(ids, offsets, self.line_numbers[starts], self.unknown_count, characters, self.source)
+        corpus.parts = self.parts
+        return corpus
 
     def __len__(self) -> int:
         """Return the number of sentences."""
@@ -416,6 +453,13 @@ class EncodedCorpus:
     def lengths(self) -> npt.NDArray[np.int64]:
         """(S,) int64, the number of words in each sentence."""
         return np.diff(self.offsets)
+
+    def place(self, index: int) -> str:
+        """Return the file and the line of a sentence, for messages. The index is 0-based."""
+        number = int(self.line_numbers[index])
+        parts = [TextPart(0, self.source or "the text"), *self.parts]
+        before, file = [part for part in parts if part.before < number][-1]
+        return f"{file}, line {number - before}"
 
     def sentence(self, index: int) -> list[int]:
         """Return the token ids of one sentence. The index is 0-based."""

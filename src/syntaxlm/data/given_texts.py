@@ -23,7 +23,8 @@ from syntaxlm.data.parquet import TEXT_COLUMN, lines_of
 
 _DATA_SET = re.compile(r"hf://datasets/[^/]+/[^/]+/?")  # without a file
 SPLITS = {"train": ("train",), "valid": ("valid", "validation", "dev", "val"), "test": ("test",)}
-_EXPECTED = "a file, an iterable of sentences, or a table with a column text"
+_EXPECTED = "a file or a pattern, an iterable of sentences, or a table with a column text"
+_NUMBER = re.compile(r"\d+(?=-of-\d+)")  # of a shard: train-00000-of-00002.parquet
 
 
 def text_file(text: Any, split: str) -> Any:
@@ -31,12 +32,14 @@ def text_file(text: Any, split: str) -> Any:
 
     Args:
         text: an iterable of sentences (str), a data set or data frame with the column `text`, or only one column, or
-            the address of a data set of the hub, hf://datasets/OWNER/NAME, of which the file of the split is chosen.
+            the address of a data set of the hub, hf://datasets/OWNER/NAME, of which the file of the split is chosen, or
+            the pattern of its numbered files.
         split: "train", "valid" or "test".
 
     Raises:
         TypeError: for objects that are not texts.
-        InputError: for data without a column of texts, and unless a data set of the hub has one file of the split.
+        InputError: for data without a column of texts, and unless a data set of the hub has one file of the split, or
+            numbered files.
     """
     if isinstance(text, str | os.PathLike):
         address = address_of(os.fspath(text))
@@ -95,14 +98,18 @@ def _written(lines: Iterable[str]) -> Path:
 def _file_of_split(address: str, split: str) -> str:
     """Return the address of the only text or Parquet file of a data set of the hub that has the split in its name.
 
+    For files that differ in their number only, such as train-00000-of-00002.parquet, their pattern is returned.
+
     Raises:
-        InputError: if there is none, or several.
+        InputError: if there is none, or several that are not numbered.
     """
     files = [file for file in files_below(address) if content_suffix(file) in (".txt", PARQUET)]
     names = {file: set(re.split(r"[^a-z]+", file[len(address) :].lower())) for file in files}
     chosen = [file for file in files if names[file].intersection(SPLITS[split])]
     if len(chosen) == 1:
         return chosen[0]
+    if len(patterns := {_NUMBER.sub("*", file) for file in chosen}) == 1:
+        return patterns.pop()
     found = f"{len(chosen)}: {listed(chosen)}" if chosen else f"none among {listed(files) or 'its files'}"
     raise InputError(
         f"text.{split}: {address}: expected one text or Parquet file with {' or '.join(SPLITS[split])} in its"

@@ -237,8 +237,7 @@ class _Alignment:
 
     def line(self, place: int) -> tuple[str, list[str]]:
         """Return place and tokens of a sentence of the text."""
-        source = f"{self.corpus.source or 'the text'}, line {self.corpus.line_numbers[place]}"
-        return source, self.vocabulary.decode(self.corpus.sentence(place))
+        return self.corpus.place(place), self.vocabulary.decode(self.corpus.sentence(place))
 
     def tree(self, place: int) -> tuple[str, list[str]]:
         """Return place and tokens of a tree."""

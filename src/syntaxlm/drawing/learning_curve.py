@@ -9,13 +9,14 @@ Point = tuple[float, float]
 WIDTH = 60  # columns of the curves
 HEIGHT = 8  # lines of the curves
 FEWEST = 3  # points that are worth a curve
+SIGNS = "●·×"  # of the curves, in order
 
 
 def draw_curves(curves: Mapping[str, Sequence[Point]], horizontal: str, width: int = WIDTH) -> str:
     """Return curves in characters, the first one above the others; "" if it has fewer than three points.
 
     Args:
-        curves: points (x, y) by name.
+        curves: points (x, y) by name, at most three.
         horizontal: what x is.
         width: columns of the curves.
     """
@@ -27,7 +28,7 @@ def draw_curves(curves: Mapping[str, Sequence[Point]], horizontal: str, width: i
     left, right = min(xs), max(xs)
     low, high = min(ys), max(ys)
     grid = [[" "] * width for _ in range(HEIGHT)]
-    signs = dict(zip(curves, "●·", strict=False))
+    signs = dict(zip(curves, SIGNS, strict=False))
     for name in reversed(list(curves)):
         for x, y in curves[name]:
             column = round((width - 1) * (x - left) / ((right - left) or 1))

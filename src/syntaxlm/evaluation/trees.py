@@ -300,6 +300,24 @@ def tokens_for(bundle: ModelBundle, treebank: Treebank) -> list[list[str]]:
     return tokens
 
 
+def known_tokens_for(bundle: ModelBundle, treebank: Treebank) -> list[list[str]]:
+    """Return the tokens of a treebank for a model, see `tokens_for`.
+
+    Raises:
+        InputError: also if most words are unknown to the model, as they are to a character-level model.
+    """
+    tokens = tokens_for(bundle, treebank)
+    known = [bundle.vocabulary.knows(token) for sentence in tokens for token in sentence]
+    unknown = known.count(False)
+    if unknown > MOST_UNKNOWN_TAGS * len(known):
+        units = bundle.normaliser.units
+        raise InputError(
+            f"{treebank.source}: {unknown:,} of {len(known):,} words are unknown to the model, which reads {units};"
+            f" expected a treebank of such {units}"
+        )
+    return tokens
+
+
 def _decoder_name(chosen: Sequence[Decoding]) -> str:
     """Return a name for the decoders of the models: "biased" if they are equal, otherwise such as "2 biased + mbr"."""
     runs = [(decoder, len(list(same))) for decoder, same in groupby(decoding.decoder for decoding in chosen)]

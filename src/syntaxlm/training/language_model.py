@@ -23,6 +23,7 @@ from syntaxlm.data.supervision import read_supervision
 from syntaxlm.data.treebanks import dependency_trees
 from syntaxlm.evaluation.collapse import TreeFigures, tree_figures
 from syntaxlm.evaluation.perplexity import Corpus, LanguageModelScore, evaluate_language_model
+from syntaxlm.evaluation.treebank_f1 import TreebankF1
 from syntaxlm.models.abilities import (
     NATS_PER_TOKEN,
     AnnealsLoss,
@@ -105,6 +106,7 @@ class LanguageModelTask(Task):
             model.setup(self._counts())
         self._copy_embeddings(model)
         self.model: Model = self._placed(model)
+        self.treebank = self._read_treebank()
         self._warn_of_lengths()
 
     @abstractmethod
@@ -126,6 +128,10 @@ class LanguageModelTask(Task):
 
     def _copy_embeddings(self, model: Model) -> None:
         """Copy the embeddings of words of another model, if the recipe names one."""
+
+    def _read_treebank(self) -> TreebankF1 | None:
+        """Return the gold trees on which F1 is measured during training; None if the recipe names none."""
+        return None
 
     def _warn_of_lengths(self) -> None:
         """Warn of sentences that `batches.maximum_words` leaves out, and of those that take minutes.
@@ -162,7 +168,7 @@ class LanguageModelTask(Task):
             if self.model.reads != "sentences":
                 continue
             words = int(kept.max())
-            place = f"{corpus.source}, line {corpus.line_numbers[kept.argmax()]}"
+            place = corpus.place(int(kept.argmax()))
             if isinstance(self.model, ScoresSentences):
                 try:
                     self.model.check_length(words)
@@ -254,7 +260,17 @@ class LanguageModelTask(Task):
         """Return statistics of a grammar's trees on the validation text; None for other models."""
         if not isinstance(model, ParsesSentences) or model.structure_type is not SpanMarginals:
             return None
-        return tree_figures(ModelBundle(model, self._settings, self.vocabulary), self.valid)
+        return tree_figures(self._bundle(model), self.valid)
+
+    def treebank_figures(self) -> dict[str, float]:
+        if self.treebank is None:
+            return {}
+        with self.model.validating(), torch.random.fork_rng([self.device] if self.device.type == "cuda" else []):
+            return self.treebank.figures(self._bundle(self.model))
+
+    def _bundle(self, model: Model) -> ModelBundle:
+        """Return a model with the settings and the vocabulary of the run."""
+        return ModelBundle(model, self._settings, self.vocabulary, self.labels)
 
     @property
     def _settings(self) -> ModelSettings:
@@ -337,6 +353,14 @@ class TextTask(LanguageModelTask):
         words = [word for word in self.vocabulary.tokens if source.vocabulary.knows(word)]
         scale = target.square().mean().sqrt() / source_weights.square().mean().sqrt()
         target[self.vocabulary.encode(words)] = source_weights[source.vocabulary.encode(words)] * scale
+
+    def _read_treebank(self) -> TreebankF1 | None:
+        text = self.recipe.text
+        if text.treebank is None:
+            return None
+        bundle = self._bundle(self.model)
+        bundle.require(ParsesSentences, "text.treebank")
+        return TreebankF1(text.treebank, text.trees_preprocessing, bundle)
 
     def _counts(self) -> TextCounts:
         """Count all words, first and last words, and one-word sentences."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import parse_json, read_stored_text
 from syntaxlm.drawing.learning_curve import WIDTH, draw_curves
-from syntaxlm.drawing.plots import EDGE, INK, Plot, Point, draw_lines, first_digits, label_axes, new_plot
+from syntaxlm.drawing.plots import EDGE, INK, Plot, Point, draw_levels, draw_lines, first_digits, label_axes, new_plot
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,6 +21,11 @@ POINTS = 1000  # per curve; longer curves are thinned evenly
 _IN_TERMINAL = {  # names of curves that are drawn together, by the value of a validation that they need
     "valid_accuracy": {"valid_accuracy": "validation accuracy"},
     "valid_loss": {"valid_loss": "validation loss", "train_loss": "training loss"},
+}
+_OF_TREEBANK = {  # names of curves of F1, which are drawn by themselves
+    "treebank_f1": "F1 on the treebank",
+    "treebank_right_branching": "right branching",
+    "treebank_left_branching": "left branching",
 }
 
 
@@ -70,20 +75,32 @@ def terminal_curves(metrics: Sequence[Mapping[str, Any]], width: int) -> str:
     """
     measured = set().union(*metrics)
     names = next((curves for needed, curves in _IN_TERMINAL.items() if needed in measured), {})
+    horizontal = "round" if any(line["event"] == "round" for line in metrics) else "epoch"
+    several = [_curves(metrics, names), _curves(metrics, _OF_TREEBANK)]
+    return "\n".join(filter(None, (draw_curves(curves, horizontal, min(WIDTH, width - 12)) for curves in several)))
+
+
+def _curves(metrics: Sequence[Mapping[str, Any]], names: Mapping[str, str]) -> dict[str, list[Point]]:
+    """Return the measured values over epochs, by title.
+
+    Args:
+        names: titles by name in metrics.jsonl.
+    """
     curves = {
         title: [(line["epoch"], line[name]) for line in metrics if line.get(name) is not None]
         for name, title in names.items()
     }
-    horizontal = "round" if any(line["event"] == "round" for line in metrics) else "epoch"
-    return draw_curves({title: curve for title, curve in curves.items() if curve}, horizontal, min(WIDTH, width - 12))
+    return {title: curve for title, curve in curves.items() if curve}
 
 
 def plot_learning_curves(metrics: Sequence[dict[str, Any]], ax: Axes | None = None) -> Plot:
     """Return the losses of training and validation over epochs; on the right, the perplexity of each loss.
 
+    A new figure has a second panel with F1 on a treebank and of branching trees, if it was measured.
+
     Args:
         metrics: as returned by `read_metrics`.
-        ax: axes to draw on, instead of those of a new figure.
+        ax: axes to draw the losses on, instead of those of a new figure.
 
     Raises:
         InputError: for a model that is trained by counting, and if matplotlib is not installed.
@@ -96,14 +113,26 @@ def plot_learning_curves(metrics: Sequence[dict[str, Any]], ax: Axes | None = No
     if not curves:
         raise InputError("the run has no losses: it has not begun, or its model is trained by counting")
 
-    plot = new_plot("Learning curves", ax)
+    scored = [line for line in metrics if "treebank_f1" in line] if ax is None else []
+    panels = 2 if scored else 1
+    plot = new_plot("Learning curves", ax, panels, rows=panels, size=(6.4, 3.0 * panels + 0.6))
     panel = plot.axes[0]
     plot.add_legend(draw_lines(panel, curves))
     units = [str(line["criterion"]).partition(", ")[2] for line in metrics if "criterion" in line]
     label_axes(panel, "epochs of the training text", f"loss in {units[-1] if units else 'nats per token'}")
     if any("valid_perplexity" in line for line in metrics):
         _add_perplexity(panel)
+    if scored:
+        _draw_f1(plot.axes[1], scored)
     return plot
+
+
+def _draw_f1(panel: Axes, scored: Sequence[Mapping[str, Any]]) -> None:
+    """Draw F1 on a treebank over epochs, beside F1 of branching trees."""
+    draw_lines(panel, {"F1": [(line["epoch"], 100 * line["treebank_f1"]) for line in scored]})
+    sides = {"right branching": "treebank_right_branching", "left branching": "treebank_left_branching"}
+    draw_levels(panel, {side: 100 * scored[-1][name] for side, name in sides.items()})
+    label_axes(panel, "epochs of the training text", "F1 on the treebank in percent")
 
 
 def _add_perplexity(panel: Axes) -> None:

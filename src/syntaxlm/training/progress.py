@@ -104,6 +104,11 @@ def validation_line(event: Event) -> str:
     epoch = trainer.epoch + trainer.batch / event.batches
     parts = [f"round {trainer.epoch}" if event.kind == "round" else f"epoch {epoch:.2f}"]
     parts += [f"{name.replace('_', ' ')} {_FORMATS[name](value)}" for name, value in values.items() if name in _FORMATS]
+    if "treebank_f1" in values:
+        f1, on_right, on_left = (
+            f"{values[f'treebank_{name}']:.1%}" for name in ("f1", "right_branching", "left_branching")
+        )
+        parts.append(f"treebank F1 {f1} (right branching {on_right}, left branching {on_left})")
     minutes, seconds = divmod(round(trainer.seconds), 60)
     parts.append(f"{minutes}:{seconds:02d}")
     parts += [text for name, text in _MARKS.items() if values.get(name)]

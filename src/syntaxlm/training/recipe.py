@@ -96,7 +96,9 @@ class DataSettings(Settings):
 
 @dataclass(frozen=True)
 class TextSettings(DataSettings, section="text"):
-    """Text: UTF-8 files with one sentence per line, Parquet files, or addresses such as hf://datasets/OWNER/NAME.
+    """Text: UTF-8 files with a sentence per line, Parquet files, patterns or addresses such as hf://datasets/OWNER/NAME.
+
+    The files that match a pattern such as 'train-*.txt' are read as one text, in the order of their names.
 
     Attributes:
         valid: file; the weights with the lowest loss on it are kept; null: none, for n-gram models
@@ -105,7 +107,10 @@ class TextSettings(DataSettings, section="text"):
         trees_interval: one batch in so many has trees
         focus: files of trees of `train`, one per parser; for grammars that are focused on their spans, and span parsers
         focus_valid: their trees of `valid`, for span parsers
-        trees_preprocessing: name or file of the gold-tree preprocessing that gives the words of `train`
+        treebank: file, folder or pattern; gold trees on which F1 is measured at each validation, without influence on
+            training; for models that parse
+        trees_preprocessing: name or file of the gold-tree preprocessing of `treebank`, and of `trees`, where it gives
+            the words of `train`
         embeddings: folder of a trained model of text whose embeddings of words training begins with
     """
 
@@ -115,18 +120,19 @@ class TextSettings(DataSettings, section="text"):
     trees_interval: Count = 1
     focus: tuple[str, ...] = ()
     focus_valid: tuple[str, ...] = ()
+    treebank: str | None = None
     trees_preprocessing: str = "ptb-keep"
     embeddings: str | None = None
 
-    _treebanks = ("trees", "focus", "focus_valid")
+    _treebanks = ("trees", "focus", "focus_valid", "treebank")
 
     @property
     def files(self) -> dict[str, str]:
         paths = super().files
-        if self.trees is not None:
-            paths["trees"] = self.trees
-            if self.trees_preprocessing not in PREPROCESSINGS:
-                paths["trees_preprocessing"] = self.trees_preprocessing
+        trees = {name: path for name in ("trees", "treebank") if (path := getattr(self, name)) is not None}
+        paths |= trees
+        if trees and self.trees_preprocessing not in PREPROCESSINGS:
+            paths["trees_preprocessing"] = self.trees_preprocessing
         for name in ("focus", "focus_valid"):
             paths |= {f"{name}.{number}": path for number, path in enumerate(getattr(self, name))}
         if self.embeddings is not None:

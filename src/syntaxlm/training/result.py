@@ -159,8 +159,10 @@ class TrainingResult:
     def plot(self, ax: Axes | None = None) -> Plot:
         """Return the learning curves: losses of training and validation over epochs, with their perplexities.
 
+        A new figure also shows F1 on the treebank of the recipe, if it names one.
+
         Args:
-            ax: axes of matplotlib to draw on, instead of a new figure
+            ax: axes of matplotlib to draw the losses on, instead of a new figure
 
         Raises:
             InputError: the run has no losses, as of a model that is trained by counting, or matplotlib is missing.

@@ -36,7 +36,7 @@ from syntaxlm.core.option_names import option_name
 from syntaxlm.core.reading import keeps_readings
 from syntaxlm.core.remote_files import address_of
 from syntaxlm.core.run_head import RunHead, invocation, run_head, training_recipe
-from syntaxlm.core.text_files import STANDARD_INPUT, open_raw
+from syntaxlm.core.text_files import STANDARD_INPUT, open_raw, text_files_of
 from syntaxlm.core.yaml_files import parse_yaml, yaml_text
 from syntaxlm.data.treebank_files import treebank_files
 from syntaxlm.models.abilities import TrainsByCounting
@@ -310,8 +310,8 @@ def fingerprint(paths: Mapping[str, str | None], treebanks: Collection[str] = ()
 
     Args:
         paths: files by setting; None: no file.
-        treebanks: settings whose path may also be a folder or a pattern; all its files are hashed, in sorted order. The
-            hash of standard input and of pipes is None.
+        treebanks: settings whose path may also be a folder. All files of folders and patterns are hashed, in sorted
+            order. The hash of standard input and of pipes is None.
 
     Raises:
         InputError: for a file that cannot be read.
@@ -321,7 +321,7 @@ def fingerprint(paths: Mapping[str, str | None], treebanks: Collection[str] = ()
         if path is None:
             continue
         fingerprints[setting] = {}
-        for file in treebank_files(path) if setting in treebanks else [path]:
+        for file in treebank_files(path) if setting in treebanks else text_files_of(path):
             digest = None
             try:
                 if str(file) != STANDARD_INPUT and (address_of(file) or stat.S_ISREG(os.stat(file).st_mode)):

@@ -75,6 +75,10 @@ class Task(ABC):
         """Return additional figures for the log of every validation."""
         return {}
 
+    def treebank_figures(self) -> dict[str, float]:
+        """Return F1 of the present model on gold trees that the recipe names, and of baselines, for the log only."""
+        return {}
+
     def evaluated(self, result: TrainingResult) -> TrainingResult:
         """Return the result of a finished run with the scores of the kept weights."""
         return result

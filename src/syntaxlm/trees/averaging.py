@@ -78,7 +78,7 @@ class AgreementMatrix:
             [*map(float, [*pairwise_f1, *further]), f"{number} {name}"]
             for number, name, (pairwise_f1, *further) in zip(numbers, names, figures, strict=True)
         ]
-        return ReportTable({**dict.fromkeys(titles, PERCENT), "trees": ""}, rows)
+        return ReportTable({**dict.fromkeys(titles, PERCENT), "trees": ""}, rows, is_named_last=True)
 
 
 def agreement(predictions: Sequence[SpanSets], protocol: Protocol) -> AgreementMatrix:
