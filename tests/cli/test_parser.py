@@ -134,6 +134,11 @@ def test_every_path_is_declared_as_input_or_output(name):
         ("evaluate --jsn perplexity", "syntaxlm evaluate: error: unrecognized option --jsn"),
         ("parse M T --format latx", "invalid choice: 'latx'; did you mean latex? (choose from brackets, json, latex"),
         ("generate M U", "syntaxlm generate: error: unexpected argument 'U'"),
+        (
+            "items M T --condition head attractor",
+            "syntaxlm items: error: unexpected argument 'attractor'; for several values, repeat the option:"
+            " --condition head --condition attractor",
+        ),
         ("parse M T --schedule.epochs 3", "unrecognized option --schedule.epochs; this command does not take"),
         ("score M T --device gpu", "argument --device: found 'gpu'; expected cpu, cuda, cuda:N, mps or auto"),
         ("parse M T --layer one", "argument --layer: found 'one'; expected an integer from 1 to 100"),

@@ -267,3 +267,33 @@ def test_the_first_sentence_of_a_column_is_shown(run, trained, tmp_path):
     assert code == 0
     line = "items.csv: sentences of the column sentence, 2 sentences; first sentence: the cat sees a dog\n"
     assert line in error
+
+
+def test_a_sentence_in_a_terminal_is_a_table_with_bars_and_other_output_stays_tsv(trained, tmp_path, run, monkeypatch):
+    path = tmp_path / "text.txt"
+    path.write_text("the cat sleeps\n")
+    piped = run("score", trained.prpn, "the cat sleeps")[1]
+    assert list(table(piped)[0]) == COLUMNS
+    asked = run("score", trained.prpn, "the cat sleeps", "--format", "text")[1]
+    assert "█" in asked
+    assert [line.split()[0] for line in asked.splitlines()[:4]] == ["word", "the", "cat", "sleeps*"]
+
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    assert run("score", trained.prpn, "the cat sleeps")[1] == asked
+    assert run("score", trained.prpn, path)[1] == piped
+    assert run("score", trained.prpn, "the cat sleeps", "-o", tmp_path / "rows.tsv")[1] == ""
+    assert (tmp_path / "rows.tsv").read_text() == piped
+
+
+def test_tables_with_bars_follow_what_their_words_have_in_common(score):
+    text = "item\ttext\tregion\n1\tthe cat\tmain\n\n2\ta dog sees\tother\n"
+    lines = score(text, "--column", "text", "--format", "text")[1].splitlines()
+    assert [line for line in lines if line.startswith("item ")] == ["item 1   region main", "item 2   region other"]
+    assert lines.count("") == 1
+
+
+def test_displayed_words_have_no_tables_with_bars(trained, tmp_path, refused):
+    path = tmp_path / "words.tsv"
+    path.write_text("word\nthe\ncat\n")
+    error = refused("score", trained.prpn, "--words", path, "--format", "text")
+    assert "--format text: found with --words or --group; expected tsv, csv, json or parquet" in error

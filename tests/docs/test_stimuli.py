@@ -25,7 +25,8 @@ CONSTRUCTIONS = EXAMPLES / "garden-path-constructions.csv"
 REGIONS = ["clause", "noun", "main_verb", "rest"]
 PAGES = [
     "docs/tutorials/stimuli.md", "docs/explanation/first-word.md", "docs/reference/measures.md",
-    "docs/commands/items.md", "docs/tutorials/first-ten-minutes.md", "docs/tutorials/attraction.md",
+    "docs/commands/items.md", "docs/commands/score.md", "docs/tutorials/first-ten-minutes.md",
+    "docs/tutorials/attraction.md",
 ]  # fmt: skip
 _BLOCK = re.compile(r"^```(?P<language>\w+)\n(?P<body>.*?)^```$", re.M | re.S)
 RSCRIPT = shutil.which("Rscript")

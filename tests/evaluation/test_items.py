@@ -171,6 +171,11 @@ def test_a_data_frame_has_the_same_rows(write):
         ("item,condition,sentence\n1,,the\n", {}, "line 2: column condition is empty"),
         ("item,condition,sentence\n1,a,the\n", {"separator": ""}, "separator: found nothing"),
         ("item,condition,sentence\n1,a,the\n", {"item": "number"}, "no column 'number'.*item="),
+        (
+            "item,a,b,sentence\n1,x,y,the\n",
+            {"condition": "a,b"},
+            "no column 'a,b'.*'a', 'b' are 2 columns; expected one, or each of them by itself",
+        ),
         ("item,condition,sentence\n1,a,the | cat\n", {"critical": "verb"}, "critical: found 'verb'; .*1, 2"),
         ("item,condition,sentence\n1,a,the\n", {"spillover": 11}, "spillover"),
         ("item,condition,sentence\n", {}, "found only a header"),

@@ -199,13 +199,26 @@ def _message(error: CycloptsError) -> str:
         case UnknownCommandError(unused_tokens=[word, *_]):
             return f"unknown command {_with_closest_match(repr(word), word, error.app or ())}"
         case UnusedCliTokensError(unused_tokens=[word, *_]):
-            return f"unexpected argument {word!r}"
+            return f"unexpected argument {word!r}{_repetition(word, error)}"
         case RepeatArgumentError(argument=argument, token=token):
             first = argument.tokens[0].keyword if argument else token.keyword
             return f"{first} and {token.keyword}: expected one of them, once"
         case MissingArgumentError(argument=argument, keyword=name) if argument:
             return f"{name}: the value is missing; expected {name} {argument.parameter.metavar}"
     return str(error)
+
+
+def _repetition(word: str, error: CycloptsError) -> str:
+    """Return advice if a word follows the value of an option that may be repeated."""
+    words = error.root_input_tokens or []
+    function = error.app.default_command if error.app else None
+    if not isinstance(function, _Function) or word not in words[2:]:
+        return ""
+    place = words.index(word, 2)
+    flag, value = words[place - 2 : place]
+    if not any(option.is_list and flag in option.names for option in function.command.options.values()):
+        return ""
+    return f"; for several values, repeat the option: {flag} {value} {flag} {word}"
 
 
 def _unknown_option(word: str, error: CycloptsError) -> str:

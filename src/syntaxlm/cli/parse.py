@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -19,14 +19,14 @@ from syntaxlm.core.progress import is_quiet
 from syntaxlm.parsing.options import ParseOptions
 
 if TYPE_CHECKING:
+    from syntaxlm.data.corpora import GivenText
     from syntaxlm.jobs.work import Work
     from syntaxlm.parsing.result import Parse, ParseBatch
 
 FAILED = 1  # exit code if shards failed
 
-ParseFormat = Annotated[
-    Literal["brackets", "json", "latex", "svg", "tree", "conllu", "tsv", "csv", "parquet"], Shown(use="format")
-]
+Format = Literal["brackets", "json", "latex", "svg", "tree", "conllu", "tsv", "csv", "parquet"]
+ParseFormat = Annotated[Format, Shown(use="format")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,13 +149,7 @@ def parse(
     Examples:
         syntaxlm parse MODEL "the old cat sleeps"
     """
-    if options.labels and models.also:
-        raise InputError("--labels: averaged trees have no labels; omit either --labels or --also")
-    models.check_ties(options.ties)
-    if format in ("latex", "svg", "conllu") and options.several:
-        raise InputError(
-            f"--{options.several}: --format {format} writes one tree of a sentence; use brackets, tree, json or a table"
-        )
+    _check_options(models, options, format)
     if job.is_asked:
         from syntaxlm.jobs.work import ParseWork
 
@@ -166,11 +160,8 @@ def parse(
     if column is not None:
         raise InputError("--column: applies only to jobs that read Parquet files; add --workers N, or omit it")
     source = text.read()
-    from syntaxlm.core.text_files import no_sentence
     from syntaxlm.data.tables import refuse_table
     from syntaxlm.parsing.parse import parse_text
-    from syntaxlm.parsing.result import CONSTITUENTS
-    from syntaxlm.reports.writers import write_blocks
 
     if isinstance(source, str):
         refuse_table(source, "Write the sentences, here of the column {}, to a text file")
@@ -183,17 +174,42 @@ def parse(
             raise InputError("--format conllu: averaged trees are constituency trees; omit either --format or --also")
         bundles[0].require(ParsesDependencies, "--format conllu")
     chunks = parse_text(bundles, source, options, list(map(str, models.folders)))
+    _write_trees(chunks, source, output, format or ("brackets" if isinstance(source, str) else "tree"), show_unread)
+    return 0
+
+
+def _check_options(models: ComparedModels, options: ParseOptions, format: str | None) -> None:
+    """Raise InputError for options that contradict each other."""
+    if options.labels and models.also:
+        raise InputError("--labels: averaged trees have no labels; omit either --labels or --also")
+    models.check_ties(options.ties)
+    if format in ("latex", "svg", "conllu") and options.several:
+        raise InputError(
+            f"--{options.several}: --format {format} writes one tree of a sentence; use brackets, tree, json or a table"
+        )
+
+
+def _write_trees(
+    chunks: Iterator[ParseBatch],
+    source: str | GivenText,
+    output: Path | None,
+    format: Format,
+    with_unread: bool,
+) -> None:
+    """Write the trees of a text. Raises InputError for a picture of no sentence, or of several."""
+    from syntaxlm.core.text_files import no_sentence
+    from syntaxlm.parsing.result import CONSTITUENTS
+    from syntaxlm.reports.writers import write_blocks
+
     if format in ("tsv", "csv", "parquet"):
         write_blocks((parses.constituents() for parses in chunks), CONSTITUENTS, output, format)
-        return 0
-    chosen = format or ("brackets" if isinstance(source, str) else "tree")
+        return
     first = next(chunks, None)
-    if first is None and chosen == "svg":
+    if first is None and format == "svg":
         raise no_sentence(source, "one sentence for a picture")
     with text_output(output) as file:
         for parses in () if first is None else chain([first], chunks):
-            file.write(_formatted(parses, chosen, show_unread))
-    return 0
+            file.write(_formatted(parses, format, with_unread))
 
 
 def _alternatives(parse: Parse, format: str) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import tee
 from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
@@ -20,7 +22,7 @@ from syntaxlm.cli.options import (
 from syntaxlm.cli.output import ReportOutput, print_note, print_warning
 from syntaxlm.cli.parse import JobOptions
 from syntaxlm.core.declarations import Argument, InputFile, ItemTable, Name, OutputFile, Shown
-from syntaxlm.core.errors import InputError, shortened
+from syntaxlm.core.errors import InputError, printable, shortened
 from syntaxlm.core.progress import progress_bar
 from syntaxlm.scoring.options import Measure, ScoreOptions
 from syntaxlm.text.options import TextOptions
@@ -36,9 +38,11 @@ if TYPE_CHECKING:
     from syntaxlm.scoring.surprisal import WordSurprisal
     from syntaxlm.storage.folder import ModelBundle
 
+    ScoredRows = tuple[Sequence[WordSurprisal], Sequence[Row]]
+
 T = TypeVar("T")
 LONGEST_SAMPLE = 200  # characters of a sentence in a report
-ScoreFormat = Annotated[Literal["tsv", "csv", "json", "parquet"], Shown(use="format")]
+ScoreFormat = Literal["text", "tsv", "csv", "json", "parquet"]
 
 
 def score(
@@ -51,7 +55,7 @@ def score(
     drawn: PictureOutput,
     column: Name | None = None,
     words: InputFile | None = None,
-    format: ScoreFormat | None = None,
+    format: Annotated[ScoreFormat, Shown(use="format")] | None = None,
     output: OutputFile | None = None,
 ) -> int:
     """Print the surprisal of every word of a text.
@@ -73,7 +77,8 @@ def score(
         column: column with the sentences, if TEXT is a table (a header line, and cells separated by tabs, commas or
             semicolons); in a job, column of Parquet files, default text
         words: table with one displayed word per row, read instead of TEXT; print one row per displayed word
-        format: output format. By default tsv; a job always writes Parquet. json: JSON lines
+        format: output format. text: tables with a bar beside each word, the default for a sentence in a terminal;
+            otherwise tsv. json: JSON lines. A job always writes Parquet
         output: write the rows to this file (written atomically); default, or -: standard output. Or the folder of a job
         picture: draw the surprisals as bars, or, with one --also, those of the two models as a scatter plot: .svg,
             .pdf, .png or .html (requires the extra plot)
@@ -88,8 +93,10 @@ def score(
         return _score_in_job(job, model, text, options, drawn, column, output, format)
     if not asked:
         drawn.check()
-        _write_scores(model.load_all(), text, column, options, drawn, output, format or "tsv")
+        _write_scores(model.load_all(), text, column, options, drawn, output, format)
         return 0
+    if format == "text":
+        raise InputError("--format text: found with --words or --group; expected tsv, csv, json or parquet")
     if model.also or drawn.picture or options.next_words or options.given:
         raise InputError(
             "--words, --group, --sentence-column, --order and --frequencies: found with --also, --picture,"
@@ -176,20 +183,27 @@ def _write_scores(
     options: ScoreOptions,
     drawn: PictureOutput,
     output: Path | None,
-    format: RowFormat,
+    format: ScoreFormat | None,
 ) -> None:
-    """Write the rows of all models, and draw them. Raises InputError for a text without sentences."""
+    """Write the rows of all models, and draw them. Raises InputError for a text without sentences.
+
+    Args:
+        format: None: text for a sentence whose rows are printed in a terminal, otherwise TSV.
+    """
     from syntaxlm.api.results import ROWS_PRINTED, SentenceSurprisal, Surprisals
     from syntaxlm.core.text_files import read_lines
     from syntaxlm.data.corpora import GivenText
     from syntaxlm.data.tables import refuse_table
     from syntaxlm.reports.tables import Column, Columns
-    from syntaxlm.reports.writers import write_rows
+    from syntaxlm.reports.writers import write_lines, write_rows
     from syntaxlm.scoring.marks import remark_on_marks
 
     if len(bundles) > 2 and drawn.picture:
         raise InputError(f"--picture: found {len(bundles)} models; expected one, or two for a scatter plot")
     source = text.read()
+    if format is None:
+        is_printed = output is None and sys.stdout is not None and sys.stdout.isatty()
+        format = "text" if is_printed and not isinstance(source, str) else "tsv"
     if isinstance(source, str) and source != "-" and column is None:
         if next(iter(bundles.values())).model.reads != "trees":
             refuse_table(source, "Choose the column with the sentences: --column {}")
@@ -206,23 +220,25 @@ def _write_scores(
     is_parquet = format == "parquet"
     bits_of_marks = dict.fromkeys(bundles, 0.0)
 
-    def rows() -> Iterator[Row]:
+    def sentence_rows() -> Iterator[ScoredRows]:
         for name, (sentences, _) in scored.items():
             for others, words in sentences:
                 if drawn.picture is not None:
                     drawings[name].append(SentenceSurprisal(words))
-                for word in words:
-                    bits_of_marks[name] += word.surprisal_marks or 0.0
-                    row = {**(word.row() if is_parquet else word.to_dict()), **others}
-                    yield {"model": name} | row if several else row
+                bits_of_marks[name] += sum(word.surprisal_marks or 0.0 for word in words)
+                first = {"model": name} if several else {}
+                yield words, [{**first, **(word.row() if is_parquet else word.to_dict()), **others} for word in words]
 
     def draw() -> None:
         (first, *names), (drawing, *others) = bundles, drawings.values()
         drawn.write(lambda: drawing.plot(others[0], (first, names[0])) if others else drawing.plot())
 
-    given = rows()
+    given = sentence_rows()
     try:
-        write_rows(given, columns, output, format)
+        if format == "text":
+            write_lines(_tables(given, columns, bundles), output)
+        else:
+            write_rows((row for _, rows in given for row in rows), columns, output, format)
     except BrokenPipeError:
         # A reader of the rows, such as head, has seen enough. The picture is of all sentences.
         if drawn.picture is not None:
@@ -232,6 +248,32 @@ def _write_scores(
     draw()
     for remark in remark_on_marks(bits_of_marks):
         print_warning(f"{remark}; compare surprisal_word")
+
+
+def _tables(scored: Iterable[ScoredRows], columns: Columns, bundles: Mapping[str, ModelBundle]) -> Iterator[str]:
+    """Yield a table with bars for each sentence, as wide as the terminal; before it, what its words have in common.
+
+    Args:
+        columns: of the rows.
+        bundles: the models by name.
+    """
+    from syntaxlm.api.results import SentenceSurprisal
+    from syntaxlm.drawing.surprisal import FULL
+    from syntaxlm.drawing.terminal_bars import draw_surprisals
+    from syntaxlm.scoring.surprisal import MEASURES, SURPRISALS
+
+    common = [name for name in columns if name not in SURPRISALS and name not in MEASURES]
+    left_out = {*SentenceSurprisal.not_printed, *common}
+    formats = {name: column.format for name, column in columns.items() if name not in left_out}
+    full = max(FULL[bundle.normaliser.units] for bundle in bundles.values())
+    width = shutil.get_terminal_size().columns
+    between = ""
+    for words, rows in scored:
+        if words:
+            heading = "   ".join(f"{name} {rows[0][name]}" for name in common)
+            lines = [printable(heading)] if common else []
+            yield between + "\n".join([*lines, draw_surprisals(words, rows, formats, full, width)]) + "\n"
+            between = "\n"
 
 
 def _scored(

@@ -172,16 +172,7 @@ def focus(
     _check_texts(recipe)
     refuse_run(folder)
     refuse_overwriting(folder / AGREEMENT, recipe.data.files.values())
-    try:
-        for path, parser_recipe in runs.items():
-            check_settings(path, parser_recipe)
-    except InputError as error:
-        if options.minutes is None:
-            raise
-        raise InputError(
-            f"{error}\nschedule.minutes is the share of --minutes by --jobs and the number of trainings: repeat all of"
-            " these to resume."
-        ) from None
+    _check_runs(runs, options)
     begun = [folder / name for name in learners if (folder / name).exists()]
     _check_parsers(folder, list(parsers), begun)
     make_folder(folder / "trees")
@@ -213,11 +204,7 @@ def focus(
             _write_trees(followed, bundles, getattr(recipe.data, part), _trees(folder, part), say)
         result = FocusResult(folder, list(parsers), agreement, omitted, average)
         learning = {folder / name: learner for name, learner in learners.items()}
-        for target, learner in learning.items():
-            try:
-                check_settings(target, learner)
-            except InputError as error:
-                raise InputError(f"{error}\nTo train it with other settings, move {target} away first.") from None
+        _check_learners(learning)
         with training_recipe(None, ()):  # these have settings of their own
             if train_all(learning, watching, say, options.jobs):
                 return result
@@ -236,6 +223,29 @@ def _check_texts(recipe: TextRecipe) -> None:
     for text in (recipe.data.train, str(recipe.data.valid)):
         if not any(normaliser.tokens(line) for _, line in read_sentences(text, normaliser)):
             raise no_sentence(text)
+
+
+def _check_runs(runs: Mapping[Path, Recipe], options: FocusOptions) -> None:
+    """Raise InputError if parsers were trained with other settings."""
+    try:
+        for path, recipe in runs.items():
+            check_settings(path, recipe)
+    except InputError as error:
+        if options.minutes is None:
+            raise
+        raise InputError(
+            f"{error}\nschedule.minutes is the share of --minutes by --jobs and the number of trainings: repeat all of"
+            " these to resume."
+        ) from None
+
+
+def _check_learners(learners: Mapping[Path, Recipe]) -> None:
+    """Raise InputError if parsers that learn from the average were trained with other settings."""
+    for path, recipe in learners.items():
+        try:
+            check_settings(path, recipe)
+        except InputError as error:
+            raise InputError(f"{error}\nTo train it with other settings, move {path} away first.") from None
 
 
 def _check_parsers(folder: Path, names: Sequence[str], begun: Sequence[Path]) -> None:

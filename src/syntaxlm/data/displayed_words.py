@@ -20,6 +20,7 @@ from syntaxlm.core.option_names import option_name
 from syntaxlm.core.reading import ReadingReport, Remarks, announce
 from syntaxlm.data.input_table import InputTable
 from syntaxlm.data.reading_order import (
+    check_groups_together,
     check_order,
     check_sentences_together,
     sorted_rows,
@@ -137,15 +138,7 @@ def displayed_words(
         rows += [row] * len(split)
     places = np.array(rows, np.int64)
     starts_group = _starts(cells)
-    first_rows: dict[str, int] = {}
-    for row in np.flatnonzero(starts_group).tolist():
-        if cells[row] in first_rows:
-            raise InputError(
-                f"{table.place(row)}: {', '.join(groups_by)} {cells[row]} continues after other rows (it started at"
-                f" {table.place(first_rows[cells[row]])}); expected the rows in the order in which readers saw the"
-                f" words. If a column has their numbers, add {option_name('--order')} with its name"
-            )
-        first_rows[cells[row]] = row
+    check_groups_together(table, cells, starts_group, groups_by)
     if order is None:
         check_order(table, starts_group, column, groups_by)
     groups = np.cumsum(starts_group)[places] - 1

@@ -202,6 +202,27 @@ def ungrouped(table: InputTable) -> str:
     return ""
 
 
+def check_groups_together(
+    table: InputTable, cells: Sequence[str], starts: npt.NDArray[np.bool_], groups: Sequence[str]
+) -> None:
+    """Raise InputError if a group continues after the rows of another one.
+
+    Args:
+        cells: the group of each row.
+        starts: whether each row starts a group.
+        groups: the columns of groups.
+    """
+    first_rows: dict[str, int] = {}
+    for row in np.flatnonzero(starts).tolist():
+        if cells[row] in first_rows:
+            raise InputError(
+                f"{table.place(row)}: {', '.join(groups)} {cells[row]} continues after other rows (it started at"
+                f" {table.place(first_rows[cells[row]])}); expected the rows in the order in which readers saw the"
+                f" words. If a column has their numbers, add {option_name('--order')} with its name"
+            )
+        first_rows[cells[row]] = row
+
+
 def check_sentences_together(
     table: InputTable, cells: Sequence[str], starts: npt.NDArray[np.bool_], groups: npt.NDArray[np.int64], column: str
 ) -> None:

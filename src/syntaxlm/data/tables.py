@@ -340,12 +340,19 @@ def check_unique(names: Sequence[str], place: str, advice: str = "") -> None:
 def find_column(names: Sequence[str], column: str, place: str, advice: str = "") -> int:
     """Return the index of a column. Raises InputError with the closest match, and advice after it."""
     if column not in names:
-        hints = filter(
-            None, [closest_match(column, names), advice, _row_advice(names), _one_name_advice(names, column)]
-        )
+        match = _joined_names_advice(names, column) or closest_match(column, names)
+        hints = filter(None, [match, advice, _row_advice(names), _one_name_advice(names, column)])
         found = f"{place}: no column {shortened(column, LONGEST_NAME)!r}; found {listed(names)}."
         raise InputError(" ".join([found, *hints]))
     return names.index(column)
+
+
+def _joined_names_advice(names: Sequence[str], column: str) -> str:
+    """Return advice if the name of a column is that of several, such as "head,attractor"."""
+    parts = [part for part in re.split(r"[\s,;]+", column) if part]
+    if len(parts) > 1 and all(part in names for part in parts):
+        return f"{listed(map(repr, parts))} are {len(parts)} columns; expected one, or each of them by itself."
+    return ""
 
 
 def _one_name_advice(names: Sequence[str], column: str) -> str:

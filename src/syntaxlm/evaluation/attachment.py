@@ -13,7 +13,7 @@ import torch
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.reading import keeps_readings
 from syntaxlm.data.arguments import suggests_parameters
-from syntaxlm.data.treebanks import Preprocessing, Treebank, read_treebank
+from syntaxlm.data.treebanks import Preprocessing, Treebank, TreebankSentence, read_treebank
 from syntaxlm.evaluation.trees import find_protocol, tokens_for, treebank_of
 from syntaxlm.models.abilities import ParsesDependencies
 from syntaxlm.ops.dmv import TreeDecisions, expected_counts
@@ -213,19 +213,8 @@ def evaluate_attachment(
     last = np.repeat(offsets[1:] - 1, lengths)
     predicted_places, gold_places = (np.where(heads > 0, first + heads - 1, -1) for heads in (predicted, gold))
     correct = attached(predicted_places, gold_places)
-    counts_by_sentence = zip(
-        *(np.split(values, offsets[1:-1], axis=-1) for values in (predicted, gold, correct)), strict=True
-    )
-    scored = [
-        ScoredHeads(
-            sentence.number,
-            sentence.words,
-            tuple(heads.tolist()),
-            tuple(gold_heads.tolist()),
-            *map(int, correct_heads.sum(1)),
-        )
-        for sentence, (heads, gold_heads, correct_heads) in zip(chosen, counts_by_sentence, strict=True)
-    ]
+    by_sentence = (np.split(values, offsets[1:-1], axis=-1) for values in (predicted, gold, correct))
+    scored = [_scored_heads(*heads) for heads in zip(chosen, *by_sentence, strict=True)]
     values = (
         correct,
         attached(np.where(places < last, places + 1, -1), gold_places),
@@ -234,6 +223,12 @@ def evaluate_attachment(
     )
     model, next_word, previous_word, random = (Attachment(*correct_words.mean(1).tolist()) for correct_words in values)
     return AttachmentReport(model, next_word, previous_word, random, scored, protocol, read.source, rule.name)
+
+
+def _scored_heads(sentence: TreebankSentence, predicted: Integers, gold: Integers, correct: Fractions) -> ScoredHeads:
+    """Return the heads of a sentence with the number of correct ones, see `attached`."""
+    heads = (tuple(predicted.tolist()), tuple(gold.tolist()))
+    return ScoredHeads(sentence.number, sentence.words, *heads, *map(int, correct.sum(1)))
 
 
 def attached(predicted: Integers, gold: Integers) -> Fractions:

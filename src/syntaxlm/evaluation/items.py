@@ -364,17 +364,9 @@ def evaluate_items(
     check_number("spillover", spillover, 0, MOST_SPILLOVER)
     named = models_by_name(models)
     style = TextOptions(punctuation=punctuation, contractions=contractions)
-    if isinstance(table, Stimuli):
-        stimuli = table
-    else:
-        check_table(table, "table")
-        check_names(column=column, item=item, separator=separator, region_rows=region_rows, baseline=baseline)
-        conditions = names_of(condition, "condition")
-        columns = names_of(regions, "regions")
-        stimuli = Stimuli.read(
-            table, column, item=item, condition=conditions, regions=columns, separator=separator,
-            region_rows=region_rows, baseline=baseline,
-        )  # fmt: skip
+    stimuli = table
+    if not isinstance(stimuli, Stimuli):
+        stimuli = _read_stimuli(table, column, item, condition, regions, separator, region_rows, baseline)
     if critical is not None and critical not in stimuli.region_names:
         names = listed(stimuli.region_names)
         raise InputError(f"critical: found {critical!r}; expected the name of a region, a string: {names}")
@@ -384,6 +376,27 @@ def evaluate_items(
     options = ScoreOptions(measures=measures, punctuation=style.punctuation, contractions=style.contractions)
     scores = {name: score_words(bundle, stimuli.words, options, name, _rows_of) for name, bundle in named.items()}
     return ItemsReport(stimuli, scores, counts, spillover, critical, tuple(options.measures), coding, formulas)
+
+
+def _read_stimuli(
+    table: Any,
+    column: str | None,
+    item: str,
+    condition: str | Sequence[str],
+    regions: str | Sequence[str],
+    separator: str | None,
+    region_rows: str | None,
+    baseline: str | None,
+) -> Stimuli:
+    """Read a table of stimuli. The parameters are those of `evaluate_items`."""
+    check_table(table, "table")
+    check_names(column=column, item=item, separator=separator, region_rows=region_rows, baseline=baseline)
+    conditions = names_of(condition, "condition")
+    columns = names_of(regions, "regions")
+    return Stimuli.read(
+        table, column, item=item, condition=conditions, regions=columns, separator=separator, region_rows=region_rows,
+        baseline=baseline,
+    )  # fmt: skip
 
 
 def _rows_of(bundle: ModelBundle, options: ScoreOptions) -> LineScorer:

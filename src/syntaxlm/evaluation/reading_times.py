@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from syntaxlm.core.progress import progress_bar
 from syntaxlm.core.reading import keeps_readings
 from syntaxlm.data.arguments import check_names, check_table, models_by_name, names_of, suggests_parameters
-from syntaxlm.data.displayed_words import DisplayedWords, displayed_words, join_times
+from syntaxlm.data.displayed_words import DisplayedWords, Times, displayed_words, join_times
 from syntaxlm.data.frequencies import Frequencies, FrequencySource
 from syntaxlm.data.input_table import InputTable
 from syntaxlm.drawing.files import check_picture, write_picture
@@ -416,30 +416,48 @@ def evaluate_reading_times(
     settings = settings or RegressionSettings()
     style = TextOptions(punctuation=punctuation, contractions=contractions)
     require_statsmodels()
+    displayed, joined_times = _timed_words(
+        words, times, time_column, word_column, sentence, group, order, key, settings.log, minimum, maximum,
+        allow_unmatched,
+    )  # fmt: skip
+    listed = Frequencies.read(frequencies)
+    predictors = baseline_predictors(displayed, listed, settings)
+    runs = _runs(named, displayed, context)
+    scores = _scored(runs, displayed, settings, style)
+    data = regression_data(displayed, joined_times, settings, predictors, scores)
+    return ReadingTimesReport(**vars(data), frequencies=listed, style=style, models=_regressions(data, runs, scores))
+
+
+def _timed_words(
+    words: Any,
+    times: Any,
+    time_column: str,
+    word_column: str,
+    sentence: str | None,
+    group: str | Sequence[str] | None,
+    order: str | None,
+    key: str | Sequence[str] | None,
+    log: bool,
+    minimum: float | None,
+    maximum: float | None,
+    allow_unmatched: bool,
+) -> tuple[DisplayedWords, Times]:
+    """Read the displayed words and their reading times. The parameters are those of `evaluate_reading_times`.
+
+    Args:
+        log: average and return natural logarithms.
+    """
     check_table(words, "words")
     if times is not None:
         check_table(times, "times")
     check_names(time_column=time_column, word_column=word_column, sentence=sentence, order=order)
     groups = None if group is None else names_of(group, "group")
     keys = None if key is None else names_of(key, "key")
-
-    # The displayed words, their times, and the predictors of the baseline.
     displayed = displayed_words(InputTable.unannounced(words), word_column, groups, sentence, order=order)
     table = None if times is None else InputTable.read(times)
-    joined_times = join_times(
-        displayed, table, time_column, keys, settings.log, minimum, maximum, word_column, allow_unmatched
+    return displayed, join_times(
+        displayed, table, time_column, keys, log, minimum, maximum, word_column, allow_unmatched
     )
-    listed = Frequencies.read(frequencies)
-    predictors = baseline_predictors(displayed, listed, settings)
-
-    # The surprisals of every model, and the regressions on them.
-    runs = _runs(named, displayed, context)
-    scores = _scored(runs, displayed, settings, style)
-    data = regression_data(displayed, joined_times, settings, predictors, scores)
-    results = [
-        model_result(data, name, bundle.name, of_run) for (name, bundle, _), of_run in zip(runs, scores, strict=True)
-    ]
-    return ReadingTimesReport(**vars(data), frequencies=listed, style=style, models=tuple(results))
 
 
 _Run = tuple[str, ModelBundle, Context]
@@ -468,3 +486,10 @@ def _scored(
         score_words_with_measures(bundle, words, style, context, measures, name, rows_of=_rows_of)
         for name, bundle, context in progress_bar(runs, "scoring, models")
     ]
+
+
+def _regressions(data: RegressionData, runs: Sequence[_Run], scores: Sequence[WordScores]) -> tuple[ModelResult, ...]:
+    """Return the regressions on the surprisals of each run."""
+    return tuple(
+        model_result(data, name, bundle.name, of_run) for (name, bundle, _), of_run in zip(runs, scores, strict=True)
+    )

@@ -278,6 +278,26 @@ def compare_details(
         others = [_right_branching(files[0])]
     else:
         raise InputError(f"{sides[0][0]}: found no trees; expected details of evaluate parse or evaluate trees")
+    _check_comparable(files, others)
+    first_runs = ModelRuns.of(files)
+    second_runs = ModelRuns.of(others, is_baseline)
+
+    def compared(items: Flags | slice) -> BootstrapResult:
+        runs = [
+            RunScores(side.scores.parts[:, items], side.scores.wholes[:, items]) for side in (first_runs, second_runs)
+        ]
+        return compare_runs(runs[0], runs[1], files[0].measure.split(",")[0], samples, seed)
+
+    # The items that count as known for all runs; all are for trees.
+    known = np.logical_and.reduce([file.known.all(0) for file in (*files, *others) if file.known is not None])
+    known_comparison = compared(known) if np.ndim(known) and known.any() and not known.all() else None
+    return Significance(
+        files[0].measure, len(files[0].items), first_runs, second_runs, compared(slice(None)), known_comparison
+    )
+
+
+def _check_comparable(files: Sequence[DetailedScores], others: Sequence[DetailedScores]) -> None:
+    """Raise InputError if files of two models have different measures or items, or one model several decoders."""
     for model_files in (files, others):
         for details in model_files:
             if details.measure != files[0].measure:
@@ -298,21 +318,6 @@ def compare_details(
                     f"{details.source}: found trees of the decoder {details.names[0]}; expected"
                     f" {model_files[0].names[0]}, as in {model_files[0].source}. F1 depends on the decoder"
                 )
-    first_runs = ModelRuns.of(files)
-    second_runs = ModelRuns.of(others, is_baseline)
-
-    def compared(items: Flags | slice) -> BootstrapResult:
-        runs = [
-            RunScores(side.scores.parts[:, items], side.scores.wholes[:, items]) for side in (first_runs, second_runs)
-        ]
-        return compare_runs(runs[0], runs[1], files[0].measure.split(",")[0], samples, seed)
-
-    # The items that count as known for all runs; all are for trees.
-    known = np.logical_and.reduce([file.known.all(0) for file in (*files, *others) if file.known is not None])
-    known_comparison = compared(known) if np.ndim(known) and known.any() and not known.all() else None
-    return Significance(
-        files[0].measure, len(files[0].items), first_runs, second_runs, compared(slice(None)), known_comparison
-    )
 
 
 def _shown(item: Sequence[object] | None) -> str:

@@ -174,14 +174,7 @@ def evaluate_parsing(
     models = [bundle, *also]
     chosen = decodings(models, options)
     layers = bundle.require(ParsesSentences, "parsing").distance_layers
-    if random_weights is None:
-        random_weights = RANDOM_WEIGHTS if layers and not also else 0
-    check_number("random weights", random_weights, 0, MOST_SEEDS)
-    if random_weights and also:
-        raise InputError(
-            f"random weights: found {len(models)} models; expected one. Evaluate each model separately, or without"
-            " random weights."
-        )
+    seeds = _random_weights_seeds(random_weights, layers, len(models))
 
     # Gold trees. Sentences over the limit take much longer and are not scored, but random baselines are drawn for all.
     rule = find_preprocessing(preprocessing)
@@ -192,36 +185,76 @@ def evaluate_parsing(
     structures = [structure_of(model, tokens_for(model, sentences), not also, gold.numbers) for model in models]
 
     # Every decoder of the structures; those that a model adds are costly and included only if they are chosen.
-    decoders = dict.fromkeys(chain.from_iterable(structure.decoders for structure in structures))
-    listed = [decodings(models, dataclasses.replace(options, decoder=cast(Decoder, decoder))) for decoder in decoders]
-    ways = {_decoder_name(decoding): _Way(decoding) for decoding in [*listed, chosen]}
-
-    # The chosen decoder again, with the punctuation marks that the models do not read as evidence.
-    name = _decoder_name(chosen)
-    evidence = marks_in(sentences, trained_side(models) or "both", options.marks)
-    if evidence is not None:
-        name_with_marks = f"{name} with marks ({evidence.side})"
-        ways[name_with_marks] = _Way(chosen, evidence)
-        name = name if options.marks == "auto" else name_with_marks
-
+    decoders = list(dict.fromkeys(chain.from_iterable(structure.decoders for structure in structures)))
+    name, ways = _ways(models, decoders, chosen, options, sentences)
     predicted = {
         title: combined_trees(structures, way.decodings, options.ties, way.marks) for title, way in ways.items()
     }
     report = _report(predicted, name, gold, protocol, len(models), all_gold)
     if also:
         return report
+    report = _of_single_model(report, structures[0], ways[name], decoders, protocol)
+    return dataclasses.replace(report, random_weights=_random_weights(bundle, sentences, report, protocol, ways, seeds))
 
-    # What only a single model has: layers, untrained models, induced labels, calibrated probabilities.
-    (structure,) = structures
+
+def _random_weights_seeds(asked: int | None, layers: int, models: int) -> int:
+    """Return the number of untrained models to score.
+
+    Args:
+        asked: the number that is asked for; None: the default.
+        layers: number of layers with distances.
+        models: number of trained models.
+
+    Raises:
+        InputError: for a wrong number, and for untrained models beside several trained ones.
+    """
+    if asked is None:
+        return RANDOM_WEIGHTS if layers and models == 1 else 0
+    check_number("random weights", asked, 0, MOST_SEEDS)
+    if asked and models > 1:
+        raise InputError(
+            f"random weights: found {models} models; expected one. Evaluate each model separately, or without"
+            " random weights."
+        )
+    return asked
+
+
+def _ways(
+    models: Sequence[ModelBundle],
+    decoders: Sequence[str],
+    chosen: Sequence[Decoding],
+    options: DecodingOptions,
+    sentences: Treebank,
+) -> tuple[str, dict[str, _Way]]:
+    """Return the name of the way that is reported in detail, and all ways by name.
+
+    They are every decoder, the chosen one, and this one again with the punctuation marks as evidence that the models do
+    not read.
+    """
+    listed = [decodings(models, dataclasses.replace(options, decoder=cast(Decoder, decoder))) for decoder in decoders]
+    ways = {_decoder_name(decoding): _Way(decoding) for decoding in [*listed, chosen]}
+    name = _decoder_name(chosen)
+    evidence = marks_in(sentences, trained_side(models) or "both", options.marks)
+    if evidence is not None:
+        name_with_marks = f"{name} with marks ({evidence.side})"
+        ways[name_with_marks] = _Way(chosen, evidence)
+        name = name if options.marks == "auto" else name_with_marks
+    return name, ways
+
+
+def _of_single_model(
+    report: ParsingReport, structure: CorpusStructure, way: _Way, decoders: Sequence[str], protocol: Protocol
+) -> ParsingReport:
+    """Return the report with what only a single model has: layers, induced labels and calibrated probabilities."""
+    (decoding,), name, spans = way.decodings, report.chosen, report.gold.spans
     return dataclasses.replace(
         report,
-        layer=chosen[0].layer if layers else None,
-        f1_by_layer=_f1_by_layer(structure, list(decoders), gold, protocol) if layers > 1 else {},
-        random_weights=_random_weights(bundle, sentences, report, protocol, ways, random_weights),
-        labels=label_mapping(structure.labelled(chosen[0].decoder, ways[name].marks), gold.spans, protocol)
+        layer=decoding.layer if structure.layers else None,
+        f1_by_layer=_f1_by_layer(structure, decoders, report.gold, protocol) if structure.layers > 1 else {},
+        labels=label_mapping(structure.labelled(decoding.decoder, way.marks), spans, protocol)
         if structure.labels
         else None,
-        reliability=reliability(structure.table, predicted[name], gold.spans, report.scores[name])
+        reliability=reliability(structure.table, report.predicted[name], spans, report.scores[name])
         if isinstance(structure, CorpusMarginals)
         else None,
     )

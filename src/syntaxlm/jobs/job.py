@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import chain, groupby
@@ -305,17 +305,26 @@ def run_job(
             lines_now=sum(shards[result.number].lines for result in now),
             rows=sum(result.rows or 0 for result in done.values()),
             bad_lines=folder.write_bad_lines(folder.bad_lines(shards, job.inputs))[0],
-            failed=tuple(
-                FailedShard(shard.file_name, job.inputs[shard.source], shard.first, shard.last, failures[shard.number])
-                for shard in todo
-                if shard.number in failures
-            ),
+            failed=_failed(job, todo, failures),
             seconds=time.monotonic() - start,
             worker_seconds=sum(result.seconds for result in now),
             largest_worker_memory=max((result.memory for result in now if result.memory is not None), default=None),
         )
         folder.write_report(report.to_dict())
     return report
+
+
+def _failed(job: Job, shards: Sequence[Shard], failures: Mapping[int, str]) -> tuple[FailedShard, ...]:
+    """Return the shards that failed.
+
+    Args:
+        failures: the reason of each, by the number of the shard.
+    """
+    return tuple(
+        FailedShard(shard.file_name, job.inputs[shard.source], shard.first, shard.last, failures[shard.number])
+        for shard in shards
+        if shard.number in failures
+    )
 
 
 def _opened(job: Job) -> list[Source]:
