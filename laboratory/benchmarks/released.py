@@ -497,13 +497,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
         found = measured(program, cases(options.models, lengths, options.quick), options.rounds)
     except InputError as error:
         sys.exit(f"error: {error}")
-    report = report_of(program, *found, options.rounds)
-    if options.store:
-        add("speed", report, what="released-speed", run="released", replace=True)
-    if options.json:
-        print(json.dumps(report, indent=1))
-    else:
+    if not options.json:
         show(*found)
+    if options.json or options.store:
+        report = report_of(program, *found, options.rounds)
+        if options.json:
+            print(json.dumps(report, indent=1))
+        if options.store:
+            add("speed", report, what="released-speed", run="released", replace=True)
 
 
 if __name__ == "__main__":
