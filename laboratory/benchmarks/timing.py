@@ -7,7 +7,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 
 import torch
@@ -58,6 +58,23 @@ def refuse_failing_tests(*paths: str) -> None:
         sys.exit(f"The tests fail, so the benchmark is not run:\n{done.stdout[-3000:]}{done.stderr[-1000:]}")
 
 
+def times_in_turn(
+    contestants: Sequence[Contestant], rounds: int, clock: Callable[[], float] = time.perf_counter
+) -> list[list[float]]:
+    """Seconds of the steps of each contestant, which take turns, so that all are affected by the same noise.
+
+    A further round at the start warms up and is not counted.
+    """
+    seconds: list[list[float]] = [[] for _ in contestants]
+    for number in range(rounds + 1):
+        for contestant, times in zip(contestants, seconds, strict=True):
+            started = clock()
+            contestant.step()
+            if number:
+                times.append(clock() - started)
+    return seconds
+
+
 def race(
     case: str,
     contestants: list[Contestant],
@@ -67,19 +84,12 @@ def race(
     precision: str = "32",
     on_cpu: bool = True,
 ) -> list[Row]:
-    """Times the contestants in turn, round after round, so that all are affected by the same noise.
+    """Times the contestants with `times_in_turn`, and computes speeds and ratios.
 
     reference, lstm: the versions to which ratios are computed: the reference at `precision`, the LSTM at the precision
     of the row, or at `precision` if it is not timed in it. On the CPU, the products of a step are measured, too.
     """
-    seconds: dict[int, list[float]] = {place: [] for place in range(len(contestants))}
-    for number in range(rounds + 1):
-        for place, contestant in enumerate(contestants):
-            started = time.perf_counter()
-            contestant.step()
-            if number:  # the first round warms up
-                seconds[place].append(time.perf_counter() - started)
-    medians = [statistics.median(seconds[place]) for place in range(len(contestants))]
+    medians = list(map(statistics.median, times_in_turn(contestants, rounds)))
     speeds = {(one.form, one.precision): one.tokens / median for one, median in zip(contestants, medians, strict=True)}
     rates = {dtype: 1e9 * matrix_rate(dtype) for dtype in (torch.float32, torch.bfloat16)} if on_cpu else {}
     rows = []

@@ -50,6 +50,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     **{name: partial(specified_table, name) for name in specifications() if not name.startswith("measured-")},
     **{table.__name__.replace("_", "-"): table for table in _TABLES},
     "speed-aims": speed.aims,
+    "released-speed": speed.released,
     "experiments": reproductions.overview,
     "counts": reproductions.counts,
     "headlines": lambda: bundled.headlines() + reproductions.counted_sentence(),

@@ -95,6 +95,40 @@ def job_speed() -> str:
     return table(heads, rows)
 
 
+def released() -> str:
+    """The training steps of a released program and of the models here, and how far their log-likelihoods agree."""
+    runs = select("speed", what="released-speed")
+    if not runs:
+        return "This comparison has not been measured yet.\n"
+    (run,) = runs
+    report = run.report
+    precisions = {name: max(row[name] for row in report["agreement"]) for name in ("float64", "float32")}
+    differences = " and ".join(f"{value:.1g} nats in {name}" for name, value in precisions.items())
+    commit = report["released"]["commit"]
+    rows = [
+        [
+            row["model"],
+            row["symbols"],
+            str(row["length"]),
+            row["part"],
+            row["program"] if row["program"] == "syntaxlm" else f"released, `{row['program']}`",
+            _precision(row),
+            f"{row['seconds']:.3f}",
+            f"{row['fastest']:.3f} to {row['slowest']:.3f}",
+            _ratio(row["ratio"]),
+        ]
+        for row in report["rows"]
+    ]
+    heads = ["model", "symbols", "words", "part", "program", "precision", "CPU seconds", "range", "ratio"]
+    about = report["released"]["address"] + (f", commit {commit[:8]}" if commit else "")
+    if run.machine is not None and run.machine.processor is not None:
+        about += f", timed on one thread of {run.machine.processor}"
+    return (
+        f"The released program is {about}. From the same probabilities, the log-likelihoods of a sentence differ by at"
+        f" most {differences}.\n\n"
+    ) + table(heads, rows)
+
+
 def _precision(row: dict[str, Any]) -> str:
     return _PRECISIONS.get(row["precision"], row["precision"])
 

@@ -27,7 +27,7 @@ What = Literal[
     "training", "comparison", "trees", "untrained", "attachment", "agreement", "boundaries", "splits",
     "missed-constituents", "stops", "perplexity", "unknown-words", "pairs", "suites", "completion", "reading-times",
     "significance", "sentence-splitting", "speed", "training-speed", "command-speed", "growth", "job", "cache",
-    "dependency-range", "parameters", "belief-updates",
+    "dependency-range", "parameters", "belief-updates", "released-speed",
 ]  # fmt: skip
 """What a report measures. "untrained": trees of models with random weights."""
 
@@ -200,6 +200,7 @@ _MEASURES: Mapping[str, What] = {
     "-m laboratory.measurements.dependency_range": "dependency-range",
     "-m laboratory.measurements.tree_rnn_parameters": "parameters",
     "-m laboratory.measurements.belief_updates": "belief-updates",
+    "-m laboratory.benchmarks.released": "released-speed",
     **{
         f"evaluate {measure}": measure
         for measure in (
