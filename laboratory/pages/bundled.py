@@ -26,10 +26,10 @@ def headlines() -> str:
     )
     return (
         f"- **Trees.** `en` reaches an unlabelled F1 of {percent(trees['f1'])} on {trees['sentences']:,} sentences of "
-        f"the Wall Street Journal. Right-branching trees have {right}, and the best possible binary trees {bound}.\n"
-        f"- **Surprisals.** Its perplexity on the English Web Treebank is {own:.0f}, and that of 5-grams of the same "
-        f"text is {five_grams:.0f}. It prefers the grammatical sentence in {percent(pairs['accuracy'])}% of "
-        f"{pairs['pairs']:,} pairs of BLiMP.\n"
+        f"the Wall Street Journal. Right-branching trees reach {right}, and the best possible binary trees {bound}.\n"
+        f"- **Surprisals.** On the English Web Treebank, `en` has a perplexity of {own:.0f}; 5-grams trained on the "
+        f"same text have {five_grams:.0f}. It prefers the grammatical sentence in {percent(pairs['accuracy'])}% of "
+        f"{pairs['pairs']:,} BLiMP pairs.\n"
         f"- **Speed.** It parses {parses:.0f} and scores {scores:.0f} sentences per second on two cores.\n"
     )
 

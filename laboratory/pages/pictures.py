@@ -1,10 +1,10 @@
 """Pictures of README and the pages: `python -m laboratory.pages.pictures` writes them into docs/images.
 
-seeds.svg: F1 of every seed on the WSJ sample. trees-as-signal.svg: perplexity with trees in training. Both are
-drawn from the stored results. one-sentence.svg: a sentence as the web app of `syntaxlm serve` draws it. beliefs.svg
-and beliefs-while.svg: garden paths, as `syntaxlm draw en --beliefs` draws them. garden-paths.svg,
-garden-paths-verb.svg, garden-paths-contrasts.svg and surprisal-bars.svg: the plots of docs/guides/figures.md.
-attraction.svg: that of docs/tutorials/attraction.md.
+models.svg: F1 against test perplexity. seeds.svg: F1 of every seed on the WSJ sample. trees-as-signal.svg: perplexity
+with trees in training. All three are drawn from the stored results. one-sentence.svg: a sentence as the web app of
+`syntaxlm serve` draws it. beliefs.svg and beliefs-while.svg: garden paths, as `syntaxlm draw en --beliefs` draws
+them. garden-paths.svg, garden-paths-verb.svg, garden-paths-contrasts.svg and surprisal-bars.svg: the plots of
+docs/guides/figures.md. attraction.svg: that of docs/tutorials/attraction.md.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from laboratory.pages import signal
+from laboratory.pages.models_plot import models_plot
 from laboratory.pages.stored_results import all_parsed, baselines, of_baseline, parsed, trees
 from syntaxlm.api.model import load
 from syntaxlm.drawing.beliefs import beliefs_picture
@@ -116,6 +117,7 @@ def levels() -> dict[str, float]:
 
 
 PICTURES: Mapping[str, Callable[[], Picture | Plot]] = {
+    "models.svg": lambda: models_plot(levels()),
     "seeds.svg": seeds,
     "trees-as-signal.svg": trees_as_signal,
     "one-sentence.svg": one_sentence,

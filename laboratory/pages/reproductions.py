@@ -97,7 +97,7 @@ def counted_sentence() -> str:
     )
     return (
         f"- **Reproduction.** The papers on PRPN, ON-LSTM, PaLM and TreeRNN report {tested} experiments with a result "
-        f"that can be tested. By a fixed rule, {found}: [experiment by experiment](docs/papers.md).\n"
+        f"that can be tested. By a fixed rule, {found} ([list of experiments](docs/papers.md)).\n"
     )
 
 

@@ -7,6 +7,7 @@ import re
 import shlex
 
 import pytest
+from laboratory.pages.models_plot import BOTH, ONLY_TREES, ONLY_WORDS
 from laboratory.pages.pictures import IMAGES, PICTURES, seeds, trees_as_signal
 from laboratory.pages.signal import compared
 from laboratory.pages.specified import specifications, specified_table
@@ -14,6 +15,7 @@ from laboratory.pages.stored_results import all_parsed, parsed, trained, trained
 
 import syntaxlm
 from syntaxlm.cli import main
+from syntaxlm.drawing.plot import Plot
 from tests.docs.examples import ROOT
 from tests.drawing.reading import assert_same_plot, drawn, read_svg
 
@@ -62,6 +64,27 @@ def test_both_runs_of_one_command_are_in_the_table():
     reports = [parsed("trees-as-signal", "wsj", name).first["f1"] for name in ("sentences", "again")]
     assert all(f"| {100 * f1:.1f} |" in rows for f1 in reports)
     assert abs(reports[0] - reports[1]) > 0.05
+
+
+def test_the_plot_of_readme_has_a_dot_per_seed_and_a_name_per_model():
+    plot = PICTURES["models.svg"]()
+    assert isinstance(plot, Plot)
+    assert_same_plot(IMAGES / "models.svg", plot.svg())
+    assert "docs/images/models.svg" in README.read_text(encoding="utf-8")
+    panels = [BOTH, ONLY_TREES, [model for row in ONLY_WORDS for model in row]]
+    for axes, models in zip(plot.axes[:3], panels, strict=True):
+        shown = sum(len(line.get_xdata()) for line in axes.lines if line.get_marker() not in ("None", None))
+        assert shown == sum(len(model.f1() if model.decoder else model.perplexities()) for model in models) > 0
+        assert {model.label.text for model in models if model.label} <= {text.get_text() for text in axes.texts}
+
+
+def test_the_plot_of_readme_shows_the_perplexity_of_the_models_whose_trees_are_scored():
+    for model in BOTH:
+        assert len(model.f1()) == len(model.perplexities())
+        own = parsed(model.experiment, "wsj", model.run, model.decoder).first["protocol"]
+        assert own == "wsj-test"
+        tokens = trained(model.experiment, model.run).first["test"]["tokens"]
+        assert tokens in (82_430, 81_858)  # of PTB's test text, with and without the marks $ and #
 
 
 def test_the_plot_has_a_dot_per_seed_and_the_baselines():

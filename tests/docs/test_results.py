@@ -24,6 +24,7 @@ NOTEBOOK = (ROOT / "docs" / "notebook.md").read_text(encoding="utf-8")
 
 # Every number in README's text, outside its generated tables, code, links and plot, and what it is.
 NUMBERS = {
+    "3.11": "the oldest version of Python that is supported: pyproject.toml",
     "98": "percent of the WSJ sample's sentences that are in the training text: docs/notebook.md",
     "3,901": "sentences of the WSJ sample: the stored reports",
     "40": "minutes, more than the longest training of the table took: the stored reports",
