@@ -413,8 +413,8 @@ def evaluate_reading_times(
             `InputTable.read`.
         times: a table with reading times; None: the table of words has them.
         frequencies: a word list, or a text whose words are counted, see `Frequencies.read`.
-        time_column: the column of times, or the name of a reading measure, such as "go_past", that is found in a column
-            with another name, see `READING_MEASURES`; several: each has its own regressions and rows in the report.
+        time_column: the column of times, or the name of a reading measure, such as "go_past", whose column in published
+            corpora is found; several: each has its own regressions and rows in the report.
         word_column: the column of words.
         sentence: see `displayed_words`.
         group: see `displayed_words`.
