@@ -131,3 +131,21 @@ def test_running_text_with_a_group_has_one_row_per_displayed_word(run, trained, 
 def test_options_of_displayed_words_without_a_table_are_reported(refused, trained, words):
     assert "requires a table" in refused("score", trained.lstm, words, "--group", "story")
     assert "expected only one of them" in refused("score", trained.lstm, words, "--words", words)
+
+
+def test_several_reading_measures_are_in_one_call(run, trained, experiment, tmp_path):
+    path = tmp_path / "times.csv"
+    head, *lines = path.read_text().splitlines()
+    rows = [f"{line},{2 * float(line.split(',')[-1]):.1f}" for line in lines]
+    path.write_text("\n".join([f"{head},RTgopast", *rows]) + "\n")
+    details, picture = tmp_path / "rows.csv", tmp_path / "times.svg"
+    code, out, _ = run(
+        "evaluate", "reading-times", trained.lstm, *experiment, "--time-column", "go_past", "--format", "csv",
+        "--details", details, "--picture", picture,
+    )  # fmt: skip
+    assert code == 0
+    first, second = csv.DictReader(io.StringIO(out))
+    assert (first["measure"], second["measure"], second["time_column"]) == ("rt", "go_past", "RTgopast")
+    assert float(second["surprisal_coefficient"]) == pytest.approx(2 * float(first["surprisal_coefficient"]), rel=1e-3)
+    assert {"reading_time_rt", "reading_time_go_past"} <= set(next(csv.DictReader(details.open())))
+    assert "RTgopast" in picture.read_text()

@@ -88,7 +88,11 @@ def test_texts_of_python_become_a_file_that_is_named_by_its_content(name, cache)
 
 WRONG = {
     "number": ({"text.train": 3}, InputError, "text.train: found 3; expected a valid string"),
-    "object": ({"text.train": object()}, TypeError, "text.train: found object; expected a file or a pattern, an iterable"),
+    "object": (
+        {"text.train": object()},
+        TypeError,
+        "text.train: found object; expected a file or a pattern, an iterable",
+    ),
     "bytes": ({"text.train": b"a b"}, TypeError, "text.train: found bytes; .* Decode it"),
     "list of bytes": ({"text.valid": [b"a b"]}, TypeError, "text.valid, text 1: found bytes; expected str"),
     "files": (

@@ -6,6 +6,7 @@ import csv
 import dataclasses
 import io
 import json
+import re
 import string
 import sys
 
@@ -17,6 +18,7 @@ from syntaxlm.core.errors import InputError, InputWarning
 from syntaxlm.data.displayed_words import displayed_words, join_times
 from syntaxlm.data.frequencies import Frequencies
 from syntaxlm.data.input_table import InputTable
+from syntaxlm.data.reading_measures import reading_measure, time_columns
 from syntaxlm.drawing.files import check_picture
 from syntaxlm.evaluation.options import RegressionSettings
 from syntaxlm.evaluation.reading_times import evaluate_reading_times
@@ -564,3 +566,115 @@ def test_the_training_text_of_en_gives_frequencies():
     found = Frequencies.read("en")
     assert found.source == "the training text of en"
     assert found.zipf("the") > found.zipf("window") > found.zipf("tulip") > found.zipf("zyzzyva")
+
+
+# ---- several reading measures
+
+
+@pytest.fixture(scope="module")
+def measures(experiment):
+    """The experiment with the times of three reading measures, of which go-past has no time for every third word."""
+    models, words, times = experiment
+    go_past = (1.5 * times["time"]).where(np.arange(1800) % 3 > 0)
+    columns = {"FPRT": times["time"], "firstrun.gopast": go_past, "null": times["null"], "IA_SKIP": times["zone"] % 2}
+    return models, words, times[["story", "zone"]].assign(**columns)
+
+
+@pytest.fixture(scope="module")
+def of_measures(measures):
+    return evaluate(measures, ["FPRT", "go_past", "null"])
+
+
+def test_each_reading_measure_has_the_rows_of_its_own_evaluation_and_its_own_counts(measures, of_measures):
+    frame = of_measures.to_dataframe()
+    assert list(frame["measure"]) == ["first_pass"] * 2 + ["go_past"] * 2 + ["null"] * 2
+    for name, column in {"first_pass": "FPRT", "go_past": "firstrun.gopast", "null": "null"}.items():
+        alone = evaluate(measures, column)
+        rows = frame[frame["measure"] == name]
+        assert set(rows["time_column"]) == {column}
+        for own, row in zip(alone.to_dataframe().to_dict("records"), rows.to_dict("records"), strict=True):
+            assert {key: row[key] for key in own} == own
+            counts = {key.removeprefix("excluded_"): row[key] for key in row if key.startswith("excluded_")}
+            assert counts == {reason.replace(" ", "_"): count for reason, count in alone.excluded.items()}
+            assert row["words"] + sum(counts.values()) == 1800
+            assert row["times"] + row["times_missing"] == 1800
+    assert list(frame["excluded_without_time"]) == [0, 0, 600, 600, 0, 0]
+    # The true effects of the first model's surprisal.
+    assert list(frame["surprisal_coefficient"][:4:2]) == pytest.approx([6, 9], abs=0.75)
+
+
+def test_several_reading_measures_have_one_table_in_every_format(of_measures, tmp_path):
+    figures = json.loads(json.dumps(of_measures.to_dict()))
+    assert [one["measure"] for one in figures["measures"]] == ["first_pass", "go_past", "null"]
+    assert [one["words"]["excluded_without_time"] for one in figures["measures"]] == [0, 600, 0]
+    report = of_measures.report()
+    names = [line.split()[:2] for line in str(of_measures).splitlines() if re.match(r"\S+ +(lstm|kn) ", line)]
+    assert names == [[name, model] for name in ("first_pass", "go_past", "null") for model in ("lstm", "kn")]
+    assert "go_past: times: 1,200 for 1,200 words; missing: 600" in report.explanation
+    assert sum("delta log-likelihood: of held-out words" in line for line in report.explanation) == 1
+    assert r"go\_past & lstm & reset" in report.latex()
+    assert report.html().count(">go_past<") == 2
+    of_measures.write_picture(tmp_path / "measures.html")
+    assert "go_past" in (tmp_path / "measures.html").read_text(encoding="utf-8")
+    panels = of_measures.plot().axes
+    assert [ax.get_ylabel() for ax in panels] == ["FPRT", "", "firstrun.gopast", "", "null", ""]
+    assert panels[2].get_ylim() == panels[3].get_ylim() != panels[0].get_ylim()
+
+
+def test_the_words_of_several_measures_have_a_column_per_measure_where_they_differ(measures, of_measures):
+    rows = of_measures.word_table().to_dataframe()
+    alone = evaluate(measures, "firstrun.gopast").word_table().to_dataframe()
+    assert rows["reading_time_go_past"].equals(alone["reading_time"])
+    assert rows["analysed_go_past"].equals(alone["analysed"])
+    assert rows["surprisal_lstm_reset"].equals(alone["surprisal_lstm_reset"])
+    assert "surprisal_lstm_reset_go_past" not in rows
+
+
+def test_several_measures_are_exported_to_a_file_each(measures, tmp_path):
+    models, words, times = measures
+    both = evaluate(({"kn": models["kn"]}, words, times.assign(subject="s")), ["FPRT", "go_past"])
+    scripts = both.export(tmp_path / "rows.csv")
+    assert [path.name for path in scripts] == ["rows-first_pass.R", "rows-go_past.R"]
+    rows = pd.read_csv(tmp_path / "rows-go_past.csv")
+    assert len(rows) == both.by_measure["go_past"].count
+    assert '"rows-go_past.csv"' in scripts[1].read_text()
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ("IA_SKIP", r"column IA_SKIP has only the numbers 0 and 1.*fit a logistic regression"),
+        (["FPRT", "skip"], r"column IA_SKIP has only the numbers 0 and 1"),
+        (["FPRT", "gaze_duration"], r"found the column FPRT twice"),
+        ([], r"found no column; expected one or more"),
+        ("total", r"no column 'total'.*reading measures: FPRT \(first_pass\), firstrun\.gopast \(go_past\)"),
+    ],
+)
+def test_columns_that_are_no_times_are_refused(columns, message, measures):
+    with pytest.raises(InputError, match=message):
+        evaluate(measures, columns)
+
+
+def test_an_error_of_one_reading_measure_names_it(measures):
+    models, words, times = measures
+    few = times.assign(few=times["FPRT"].where(np.arange(1800) < 30))
+    with pytest.raises(InputError, match=r"reading measure few: found .* words for the regression"):
+        evaluate((models, words, few), ["FPRT", "few"])
+
+
+@pytest.mark.parametrize(
+    ("names", "column"),
+    [
+        ("IA_FIRST_RUN_DWELL_TIME IA_REGRESSION_PATH_DURATION IA_DWELL_TIME", "IA_REGRESSION_PATH_DURATION"),  # Provo
+        ("WORD_GAZE_DURATION WORD_GO_PAST_TIME WORD_TOTAL_READING_TIME", "WORD_GO_PAST_TIME"),  # GECO
+        ("firstrun.dur firstrun.gopast dur skip", "firstrun.gopast"),  # MECO
+        ("RTfirstfix RTfirstpass RTrightbound RTgopast", "RTgopast"),  # UCL
+        ("fdurSPsummed fdurFP fdurGP", "fdurGP"),  # Dundee
+    ],
+)
+def test_reading_measures_are_found_by_the_column_names_of_corpora(names, column):
+    table = InputTable.read(pd.DataFrame({name: [1.0] for name in names.split()}))
+    assert time_columns(table, ["go-past"]) == [column]
+    assert reading_measure(column) == "go_past"
+    with pytest.raises(InputError, match="expected one"):
+        time_columns(InputTable.read(pd.DataFrame({"GPT": [1.0], "RPD": [1.0]})), ["go_past"])

@@ -216,6 +216,110 @@ def test_a_region_of_punctuation_is_scored_as_written(folders, tmp_path, between
     assert rows["surprisal"].sum() == pytest.approx(expected, abs=1e-4)
 
 
+def first_subtokens(network, tokenizer, name, ids, is_first):
+    """The log-probabilities of what may follow: of all sub-tokens, or after a boundary of those that begin a word."""
+    log_probs = predictions(network, ids)[-1]
+    if is_first or name == "ends":
+        return dict(enumerate(log_probs.tolist()))
+    begins = [number for number in range(len(tokenizer)) if begins_word(tokenizer, number)]
+    total = math.log(sum(math.exp(log_probs[number]) for number in begins))
+    return {number: float(log_probs[number]) - total for number in begins}
+
+
+def check_predictions(row, following, first, after, tokenizer):
+    """Compare the measures of a word with its distribution, and that of the next word, None without one."""
+
+    def entropy(log_probs):
+        return -sum(math.exp(value) * value for value in log_probs.values()) / math.log(2)
+
+    assert sum(map(math.exp, following.values())) == pytest.approx(1)
+    assert row.measures["entropy"] == pytest.approx(entropy(following), rel=1e-9)
+    assert row.measures["rank"] == 1 + sum(value > following[first] for value in following.values())
+    if after is None:
+        assert row.measures["entropy_reduction"] is None
+    else:
+        difference = entropy(following) - entropy(after)
+        assert row.measures["entropy_reduction"] == pytest.approx(difference, rel=1e-6, abs=1e-9)
+    # The word is at most as probable as its first sub-token.
+    assert -row.surprisal * math.log(2) <= following[first] + 1e-9
+    ranked = sorted(following.items(), key=lambda item: -item[1])[:3]
+    found = [text.rpartition(" ") for text in row.measures["next_words"].split("; ")]
+    for (number, value), (text, _, probability) in zip(ranked, found, strict=True):
+        token = tokenizer.convert_ids_to_tokens(number) if number < len(tokenizer) else f"[{number}]"
+        ends = number == tokenizer.eos_token_id or token.endswith("</w>")
+        expected_text = token.strip("Ġ▁").removesuffix("</w>")
+        if expected_text.isascii() and expected_text.strip():  # other bytes are written as other characters
+            assert text.removesuffix("…") == expected_text
+        assert text.endswith("…") != ends
+        assert float(probability) == pytest.approx(math.exp(value), rel=1e-3)
+
+
+OF_PREDICTIONS = {"measures": ["entropy", "entropy_reduction", "rank"], "next_words": 3}
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("context", ["reset", "carry"])
+def test_entropy_rank_and_next_words_are_those_of_the_first_subtoken(name, context, models, direct):
+    network, tokenizer = direct[name]
+    texts = ["the old cat sees a doghouse .", "cats", "older dogs see the cat's house"]
+    lines = models[name].surprisal(texts, context=context, **OF_PREDICTIONS)
+    before = []
+    for text, rows in zip(texts, lines, strict=True):
+        whole = " ".join([*before, text])
+        words = words_of(tokenizer, whole)
+        ids = [tokenizer.eos_token_id]
+        distributions = []
+        for number, word in enumerate(words):
+            distributions.append(first_subtokens(network, tokenizer, name, ids, not number))
+            ids += word
+        own = range(len(words) - len(rows), len(words))
+        for row, place in zip(rows, own, strict=True):
+            after = distributions[place + 1] if place + 1 < len(words) else None
+            check_predictions(row, distributions[place], words[place][0], after, tokenizer)
+        before = [whole] if context == "carry" else []
+
+
+def test_entropy_of_long_texts_is_that_of_the_windows_of_their_surprisals(models, direct):
+    network, tokenizer = direct["bytes"]
+    text = " ".join(["the old cat sees a doghouse"] * 12)
+    words = words_of(tokenizer, text)
+    ids = [tokenizer.eos_token_id, *(number for word in words for number in word)]
+    assert len(ids) > WINDOW
+    rows = models["bytes"].surprisal(text, **OF_PREDICTIONS)
+    place = len(ids) - len(words[-1])  # of the last word, which the last window predicts
+    begin = 0
+    while begin + WINDOW < place:
+        begin += WINDOW // 2
+    following = first_subtokens(network, tokenizer, "bytes", ids[begin:place], is_first=False)
+    check_predictions(rows[-1], following, words[-1][0], None, tokenizer)
+
+
+def test_the_end_of_a_sentence_is_one_of_its_predictions(models, direct):
+    network, tokenizer = direct["bytes"]
+    nlp = models["bytes"]
+    scored = Scorer.of(nlp, TextMode(predict_eos=True)).tokens(
+        EncodedCorpus.from_sentences([nlp.vocabulary.encode(["the", "cat"])]), best=1
+    )
+    found = next(iter(scored)).predictions
+    ids = [tokenizer.eos_token_id, *subtokens(tokenizer, "the cat")]
+    following = first_subtokens(network, tokenizer, "bytes", ids, is_first=False)
+    rank = 1 + sum(value > following[tokenizer.eos_token_id] for value in following.values())
+    assert int(found.rank[-1]) == rank
+
+
+def test_displayed_words_have_entropy_and_batches_do_not_change_it(models, monkeypatch):
+    nlp = models["characters"]
+    table = pandas.DataFrame({"word": ["the", "old", "cat", "sees", "a", "doghouse", "."]})
+    expected_values = nlp.word_table(table, measures=["entropy"]).values["entropy"]
+    texts = ["the old cat sees a doghouse .", "a dog", "the older cats see a dog"] * 2
+    for logits in (1, 1 << 26):
+        monkeypatch.setattr("syntaxlm.models.transformer.LOGITS_TOGETHER", logits)
+        rows = nlp.surprisal(texts, measures=["entropy"])
+        values = [row.measures["entropy"] for row in rows[0]]
+        assert values == pytest.approx(expected_values, rel=1e-6)
+        assert values == pytest.approx([row.measures["entropy"] for row in rows[3]], rel=1e-12)
+
+
 def test_batches_give_what_single_sentences_give(models, monkeypatch):
     nlp = models["characters"]
     texts = [text for text in TEXTS if text] * 3

@@ -38,6 +38,7 @@ from syntaxlm.scoring.options import PerplexityOptions
 from syntaxlm.text.options import TextOptions
 
 if TYPE_CHECKING:
+    from syntaxlm.evaluation.reading_measures import ReadingMeasuresReport
     from syntaxlm.evaluation.reading_times import ReadingTimesReport
 
 Classifier = Annotated[
@@ -351,7 +352,8 @@ class ReadingTimesOutput:
         details: write a table with one row per displayed word, its time, predictors and surprisals; the extension
             selects the format: .csv, .jsonl, otherwise tab-separated
         export: write a table with a row per subject and analysed word, whose predictors are also scaled, for mixed
-            models, and beside it a script for R with lme4 that fits them (FILE.R)
+            models, and beside it a script for R with lme4 that fits them (FILE.R); with several --time-column, a file
+            per measure (FILE-go_past.csv)
         subject: column of the subjects in the table of times, for --export; default: subject or participant
         picture: draw mean reading time by surprisal for each model: .svg, .pdf, .png, or .html, a page with the
             results (requires the extra plot)
@@ -373,7 +375,7 @@ class ReadingTimesOutput:
             check_picture(self.picture)
             require_matplotlib()
 
-    def write(self, report: ReadingTimesReport) -> None:
+    def write(self, report: ReadingTimesReport | ReadingMeasuresReport) -> None:
         """Write the files that are asked for."""
         from syntaxlm.reports.writers import RowFormat, write_rows
 
@@ -422,8 +424,9 @@ def reading_times(
 
     require_statsmodels()  # before the slow part
     written.check()
+    columns_of_times = times.time_column[0] if len(times.time_column) == 1 else times.time_column
     report = evaluate_reading_times(
-        models.load(), words, times.times, frequencies=frequencies.read(), time_column=times.time_column,
+        models.load(), words, times.times, frequencies=frequencies.read(), time_column=columns_of_times,
         word_column=columns.word_column, sentence=columns.sentence_column, group=columns.group, order=columns.order,
         key=times.key or None, context=context, minimum=times.min_time, maximum=times.max_time,
         allow_unmatched=times.allow_unmatched, settings=settings, **vars(style),

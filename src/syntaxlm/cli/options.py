@@ -341,7 +341,9 @@ class TimesOptions:
 
     Attributes:
         times: table with reading times; several times of a word are averaged; default: a column of --words
-        time_column: column of the times; default: time
+        time_column: column of the times, default time, or the name of a reading measure (first_fixation, first_pass,
+            right_bounded, go_past, total), whose column in published corpora is found; may be repeated: each measure
+            has its own regressions
         key: column of both tables that identifies a word; may be repeated; default: all columns that both have, except
             the word and the time
         min_time: leave out shorter times
@@ -350,7 +352,7 @@ class TimesOptions:
     """
 
     times: InputFile | None = None
-    time_column: Name = "time"
+    time_column: Annotated[Sequence[str], Shown("NAME")] = ("time",)
     key: Annotated[Sequence[str], Shown("NAME")] = ()
     min_time: Annotated[float, Shown("T")] | None = None
     max_time: Annotated[float, Shown("T")] | None = None

@@ -279,7 +279,8 @@ def join_times(
 
     Raises:
         InputError: for missing columns, for a key that several words share, for different words with the same key, if
-            more than MOST_UNMATCHED of the rows match no word, and for a time that is negative or, with `log`, 0.
+            more than MOST_UNMATCHED of the rows match no word, for a time that is negative or, with `log`, 0, and for a
+            column of 0 and 1 only.
     """
     source = words.table if times is None else times
     read, inside = _read_times(source, column, log, minimum, maximum)
@@ -326,11 +327,19 @@ def _read_times(
     """Return the time of each row, NaN without one, and whether it is within the limits. Times of 0 are announced.
 
     Raises:
-        InputError: for a time that is negative or, with `log`, 0.
+        InputError: for a time that is negative or, with `log`, 0, and for a column of 0 and 1 only.
     """
     remarks = Remarks()
     times = table.numbers(column, "--time-column", remarks)
     is_time = ~np.isnan(times)
+    if np.array_equal(np.unique(times[is_time]), [0, 1]):
+        raise InputError(
+            f"{table.source}: column {column} has only the numbers 0 and 1, such as whether a word was skipped;"
+            " expected times, because the regressions are linear. Leave the column out of"
+            f" {option_name('--time-column')} and fit a logistic regression to it, such as"
+            " glmer(..., family = binomial) in R, with the predictors of evaluate reading-times --details (in Python:"
+            " report.word_table())"
+        )
     inside = is_time & ~(times < (-np.inf if minimum is None else minimum))
     inside &= ~(times > (np.inf if maximum is None else maximum))
     least = option_name("--min-time", 1)

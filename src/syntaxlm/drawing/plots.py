@@ -40,7 +40,7 @@ def new_plot(
     panels: int = 1,
     rows: int = 1,
     size: tuple[float, float] = (6.4, 3.6),
-    share: bool = False,
+    share: bool | Literal["row"] = False,
 ) -> Plot:
     """Return empty panels.
 
@@ -50,7 +50,7 @@ def new_plot(
         panels: number of panels
         rows: number of rows of panels
         size: width and height of the new figure, in inches
-        share: whether all panels have the same axes
+        share: whether all panels have the same axes; "row": the same x axis, and those of a row the same y axis
 
     Raises:
         InputError: matplotlib is not installed, or `ax` has another number of panels.
@@ -66,7 +66,7 @@ def new_plot(
 
     empty = Figure(size, dpi=PNG_DPI, facecolor=PAPER, layout="constrained")
     columns = -(-panels // rows)
-    grid = empty.subplots(rows, columns, sharex=share, sharey=share, squeeze=False)
+    grid = empty.subplots(rows, columns, sharex=bool(share), sharey=share, squeeze=False)
     for unused in grid.flat[panels:]:
         unused.remove()
     axes = grid.flat[:panels].tolist()

@@ -21,22 +21,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast, overload
 
+from syntaxlm.core.errors import InputError
 from syntaxlm.core.progress import progress_bar
 from syntaxlm.core.reading import keeps_readings
 from syntaxlm.data.arguments import check_names, check_table, models_by_name, names_of, suggests_parameters
 from syntaxlm.data.displayed_words import DisplayedWords, Times, displayed_words, join_times
 from syntaxlm.data.frequencies import Frequencies, FrequencySource
 from syntaxlm.data.input_table import InputTable
+from syntaxlm.data.reading_measures import measure_names, time_columns
 from syntaxlm.drawing.files import check_picture, write_picture
-from syntaxlm.drawing.plots import Plot, draw_intervals, has_matplotlib, label_axes, new_plot
+from syntaxlm.drawing.plots import Plot, has_matplotlib
+from syntaxlm.evaluation.binned_means import plot_binned_means
 from syntaxlm.evaluation.options import PARTS, RegressionSettings
+from syntaxlm.evaluation.reading_measures import ReadingMeasuresReport
 from syntaxlm.evaluation.reading_times_export import Exported, export
 from syntaxlm.evaluation.time_regressions import (
-    BINS,
     TOKENS,
-    BinnedMean,
     ModelResult,
     RegressionData,
     baseline_predictors,
@@ -71,29 +73,7 @@ if TYPE_CHECKING:
 
 Contexts = Literal["reset", "carry", "both"]
 
-MOST_PANELS = 4  # in a row of the plot
 MANY_SPLIT = 0.05  # share of words of several tokens above which a note is printed
-
-
-def plot_binned_means(
-    bins: Mapping[str, Sequence[BinnedMean]], unit: str, ax: Axes | Sequence[Axes] | None = None
-) -> Plot:
-    """Return means by surprisal with their intervals, a panel per model.
-
-    Args:
-        bins: by the label of the model.
-    """
-    rows = -(-len(bins) // MOST_PANELS)
-    columns = -(-len(bins) // rows)
-    plot = new_plot(f"{unit} by surprisal", ax, len(bins), rows, (1.0 + 2.6 * columns, 0.4 + 2.6 * rows), share=True)
-    for number, (panel, (label, means)) in enumerate(zip(plot.axes, bins.items(), strict=True)):
-        draw_intervals(panel, [(of_bin.x, of_bin.mean) for of_bin in means], [of_bin[2:4] for of_bin in means])
-        x_label = "surprisal in bits" if number + columns >= len(bins) else ""
-        y_label = unit if number % columns == 0 else ""
-        label_axes(panel, x_label, y_label, label)
-    words = sum(of_bin.size for of_bin in next(iter(bins.values())))
-    plot.add_note(f"{words:,} words in {BINS} bins by surprisal. Points are means, bars 95% intervals over words (t).")
-    return plot
 
 
 @dataclass(frozen=True)
@@ -297,6 +277,11 @@ class ReadingTimesReport(RegressionData, HasReport):
         data = Exported(self.words, self.times, self.analysed, self.predictors, scores, self.settings)
         return export(data, path, subject)
 
+    @property
+    def unit(self) -> str:
+        """What the times are, for the picture."""
+        return f"log {self.times.column}" if self.settings.log else self.times.column
+
     def plot(self, ax: Axes | Sequence[Axes] | None = None) -> Plot:
         """Return mean reading time by surprisal: a panel per model, over the same words and axes, four in a row.
 
@@ -306,8 +291,7 @@ class ReadingTimesReport(RegressionData, HasReport):
         Raises:
             InputError: matplotlib is not installed.
         """
-        unit = f"log {self.times.column}" if self.settings.log else self.times.column
-        return plot_binned_means({model.label: model.bins for model in self.models}, unit, ax)
+        return plot_binned_means({model.label: model.bins for model in self.models}, self.unit, ax)
 
     def write_picture(self, path: Path, theme: Theme = "auto") -> None:
         """Write the plot as .svg, .pdf or .png, or with the figures as a page, .html. Raises InputError."""
@@ -355,6 +339,50 @@ def _columns(coefficients: Sequence[str]) -> Columns:
     return Columns("reading times", "model and context", columns)
 
 
+@overload
+def evaluate_reading_times(
+    models: ModelBundle | Mapping[str, ModelBundle],
+    words: Any,
+    times: Any = ...,
+    *,
+    frequencies: FrequencySource,
+    time_column: str = ...,
+    word_column: str = ...,
+    sentence: str | None = ...,
+    group: str | Sequence[str] | None = ...,
+    order: str | None = ...,
+    key: str | Sequence[str] | None = ...,
+    context: Contexts | None = ...,
+    minimum: float | None = ...,
+    maximum: float | None = ...,
+    allow_unmatched: bool = ...,
+    settings: RegressionSettings | None = ...,
+    punctuation: Punctuation = ...,
+    contractions: Contractions = ...,
+) -> ReadingTimesReport: ...
+@overload
+def evaluate_reading_times(
+    models: ModelBundle | Mapping[str, ModelBundle],
+    words: Any,
+    times: Any = ...,
+    *,
+    frequencies: FrequencySource,
+    time_column: Sequence[str],
+    word_column: str = ...,
+    sentence: str | None = ...,
+    group: str | Sequence[str] | None = ...,
+    order: str | None = ...,
+    key: str | Sequence[str] | None = ...,
+    context: Contexts | None = ...,
+    minimum: float | None = ...,
+    maximum: float | None = ...,
+    allow_unmatched: bool = ...,
+    settings: RegressionSettings | None = ...,
+    punctuation: Punctuation = ...,
+    contractions: Contractions = ...,
+) -> ReadingMeasuresReport: ...
+
+
 @suggests_parameters
 @keeps_readings
 def evaluate_reading_times(
@@ -363,7 +391,7 @@ def evaluate_reading_times(
     times: Any = None,
     *,
     frequencies: FrequencySource,
-    time_column: str = "time",
+    time_column: str | Sequence[str] = "time",
     word_column: str = "word",
     sentence: str | None = None,
     group: str | Sequence[str] | None = None,
@@ -376,7 +404,7 @@ def evaluate_reading_times(
     settings: RegressionSettings | None = None,
     punctuation: Punctuation = "auto",
     contractions: Contractions = "auto",
-) -> ReadingTimesReport:
+) -> ReadingTimesReport | ReadingMeasuresReport:
     """Measure how well surprisal predicts reading times, beyond length, frequency and position, on the same words.
 
     Args:
@@ -385,7 +413,8 @@ def evaluate_reading_times(
             `InputTable.read`.
         times: a table with reading times; None: the table of words has them.
         frequencies: a word list, or a text whose words are counted, see `Frequencies.read`.
-        time_column: the column of times.
+        time_column: the column of times, or the name of a reading measure, such as "go_past", whose column in published
+            corpora is found; several: each has its own regressions and rows in the report.
         word_column: the column of words.
         sentence: see `displayed_words`.
         group: see `displayed_words`.
@@ -401,8 +430,9 @@ def evaluate_reading_times(
         contractions: how contractions are split before a model reads the text, see `TextOptions`.
 
     Raises:
-        InputError: for wrong tables and settings, for models without token probabilities, if too few words are left,
-            and if statsmodels is not installed (extra `stats`).
+        InputError: for wrong tables and settings, for models without token probabilities, for columns of times that
+            have only 0 and 1, such as skipping, if too few words are left, and if statsmodels is not installed (extra
+            `stats`).
 
     Examples:
         >>> settings = syntaxlm.RegressionSettings(unknown="keep")
@@ -424,14 +454,28 @@ def evaluate_reading_times(
     predictors = baseline_predictors(displayed, listed, settings)
     runs = _runs(named, displayed, context)
     scores = _scored(runs, displayed, settings, style)
-    data = regression_data(displayed, joined_times, settings, predictors, scores)
-    return ReadingTimesReport(**vars(data), frequencies=listed, style=style, models=_regressions(data, runs, scores))
+
+    def report(of_column: Times) -> ReadingTimesReport:
+        data = regression_data(displayed, of_column, settings, predictors, scores)
+        models = _regressions(data, runs, scores)
+        return ReadingTimesReport(**vars(data), frequencies=listed, style=style, models=models)
+
+    if isinstance(time_column, str):
+        (times_of_words,) = joined_times.values()
+        return report(times_of_words)
+    reports = dict[str, ReadingTimesReport]()
+    for name, of_column in joined_times.items():
+        try:
+            reports[name] = report(of_column)
+        except InputError as error:
+            raise InputError(f"reading measure {name}: {error}") from error
+    return ReadingMeasuresReport(reports)
 
 
 def _timed_words(
     words: Any,
     times: Any,
-    time_column: str,
+    time_column: str | Sequence[str],
     word_column: str,
     sentence: str | None,
     group: str | Sequence[str] | None,
@@ -441,8 +485,8 @@ def _timed_words(
     minimum: float | None,
     maximum: float | None,
     allow_unmatched: bool,
-) -> tuple[DisplayedWords, Times]:
-    """Read the displayed words and their reading times. The parameters are those of `evaluate_reading_times`.
+) -> tuple[DisplayedWords, dict[str, Times]]:
+    """Read the displayed words and, by measure, their reading times. The parameters are those of `evaluate_reading_times`.
 
     Args:
         log: average and return natural logarithms.
@@ -450,14 +494,20 @@ def _timed_words(
     check_table(words, "words")
     if times is not None:
         check_table(times, "times")
-    check_names(time_column=time_column, word_column=word_column, sentence=sentence, order=order)
+    check_names(word_column=word_column, sentence=sentence, order=order)
+    given = names_of(time_column, "time_column")
     groups = None if group is None else names_of(group, "group")
     keys = None if key is None else names_of(key, "key")
     displayed = displayed_words(InputTable.unannounced(words), word_column, groups, sentence, order=order)
     table = None if times is None else InputTable.read(times)
-    return displayed, join_times(
-        displayed, table, time_column, keys, log, minimum, maximum, word_column, allow_unmatched
-    )
+    columns = time_columns(displayed.table if table is None else table, given)
+    if table is not None and keys is None:
+        keys = [name for name in displayed.table.names if name in table.names and name not in (*columns, word_column)]
+    joined_times = {
+        name: join_times(displayed, table, column, keys, log, minimum, maximum, word_column, allow_unmatched)
+        for name, column in zip(measure_names(columns), columns, strict=True)
+    }
+    return displayed, joined_times
 
 
 _Run = tuple[str, ModelBundle, Context]

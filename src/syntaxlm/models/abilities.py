@@ -315,6 +315,43 @@ class PredictsNextToken(ScoresTokens):
             yield log_probs
 
 
+class Predictions(NamedTuple):
+    """The distributions of the model before each of n tokens.
+
+    Attributes:
+        entropy: (n,) nats.
+        rank: (n,) int64, 1 for the most probable token.
+        best: (n, k) int64, the most probable tokens, the most probable first.
+        log_probs: theirs, (n, k), natural.
+    """
+
+    entropy: Tensor
+    rank: Tensor
+    best: Tensor
+    log_probs: Tensor
+
+
+class PredictsSubtokens(ScoresTokens):
+    """Gives the distribution of the first sub-token of the next token, for models that split tokens into sub-tokens.
+
+    Every token that begins with a sub-token is at most as probable as the sub-token, and the entropy of the next token
+    is at least that of its first sub-token.
+    """
+
+    @abstractmethod
+    def first_subtokens(self, batch: TokenBatch, best: int, state: State = None) -> Predictions:
+        """Return the distribution of the first sub-token of each target, in the order of `TokenBatch.mask()`.
+
+        Args:
+            best: number of most probable sub-tokens; fewer if there are not so many.
+            state: carried from the batch before.
+        """
+
+    @abstractmethod
+    def subtoken_text(self, number: int) -> str:
+        """Return a sub-token as text; it ends in "…" if a token may continue after it."""
+
+
 class SampledSentence(NamedTuple):
     """A sentence sampled from a model, with its tree.
 
@@ -696,6 +733,7 @@ MISSING_ABILITY: dict[type, str] = {
     ScoresTokens: "gives no token probabilities",
     HasHiddenStates: "gives no hidden states of a text",
     PredictsNextToken: "does not predict the next token",
+    PredictsSubtokens: "does not predict sub-tokens",
     SamplesSentences: "does not sample whole sentences",
     ParsesSentences: "does not parse",
     ParsesDependencies: "gives no dependency trees",

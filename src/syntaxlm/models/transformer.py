@@ -11,6 +11,12 @@ word or ends the text. For the first word of a text, which has no boundary befor
 over a text is the probability of its sub-tokens times that of a boundary after the last word. Oh & Schuler 2024;
 Pimentel & Meister 2024.
 
+There are infinitely many next words, but the distribution of their first sub-token is exact. After a boundary, a sub-
+token s that begins a word has the probability p(s | c) / p(boundary | c), and any other sub-token 0. EOS, which also
+ends a word, is one of those that may follow. The probability of a sub-token is the sum over all words that begin with
+it: an upper bound of the probability of each of them. The entropy of the first sub-token is a lower bound of that of
+the word.
+
 The library itself is imported only by `storage.transformers`, which reads such models.
 """
 
@@ -25,7 +31,7 @@ from torch import Tensor, nn
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.settings import Count
-from syntaxlm.models.abilities import Model, ScoresTokens, TokenScores
+from syntaxlm.models.abilities import Model, Predictions, PredictsSubtokens, TokenScores
 from syntaxlm.models.batches import State, TokenBatch
 from syntaxlm.models.config import BaseConfig
 from syntaxlm.text.vocabulary import OpenVocabulary
@@ -60,6 +66,8 @@ class WordTokenizer:
         end: that after a text; None if there is none.
         boundaries: the sub-tokens that begin a word or end a text; None if the tokenizer marks the ends of words, which
             are then part of a word's sub-tokens.
+        decode: a sub-token as text, with the white space that it includes and a space if it ends a word; None: its
+            number.
     """
 
     def __init__(
@@ -68,7 +76,9 @@ class WordTokenizer:
         start: int,
         end: int | None,
         boundaries: Sequence[int] | None,
+        decode: Callable[[int], str] | None = None,
     ) -> None:
+        self.decode = decode or str
         self.start = start
         self.end = end
         self.boundaries = boundaries
@@ -117,7 +127,7 @@ class _Word(NamedTuple):
     is_end: bool
 
 
-class CausalTransformer(Model, ScoresTokens):
+class CausalTransformer(Model, PredictsSubtokens):
     """A causal language model over sub-tokens that gives log-probabilities of words.
 
     Sentences are read by themselves. A stream is running text, whose words are separated by spaces: ends of sentences
@@ -130,6 +140,8 @@ class CausalTransformer(Model, ScoresTokens):
             each sub-token has at least window // 2 before it.
         logit_count: V.
     """
+
+    boundaries: Tensor | None
 
     def __init__(
         self,
@@ -151,10 +163,47 @@ class CausalTransformer(Model, ScoresTokens):
     def subtoken_count(self, token: str, is_first: bool) -> int:
         return len(self.tokenizer.subtokens(token, is_first))
 
+    def subtoken_text(self, number: int) -> str:
+        text = self.tokenizer.decode(number)
+        ends_word = self.tokenizer.boundaries is None and text.endswith(" ")
+        if number == self.tokenizer.end or ends_word:
+            return text.strip()
+        return (text.strip() or repr(text).strip("'")) + "…"
+
+    def first_subtokens(self, batch: TokenBatch, best: int, state: State = None) -> Predictions:
+        rows = self._rows(batch, state)
+        begins = self.logit_count if self.boundaries is None else len(self.boundaries)
+        best = min(best, begins)
+        device = batch.targets.device
+        weight = next(self.parameters())
+        entropy = torch.zeros(batch.targets.shape, dtype=weight.dtype, device=device)
+        rank = torch.ones_like(batch.targets)
+        subtokens = batch.targets.new_zeros(*batch.targets.shape, best)
+        log_probs = torch.zeros(subtokens.shape, dtype=weight.dtype, device=device)
+
+        def read(column: int, begin: int, logits: Tensor) -> None:
+            """Read the distributions after the sub-tokens of a column from `begin` on, (n, V)."""
+            ids, words = rows[column]
+            for word in words:
+                place = word.first - 1 - begin
+                if not 0 <= place < len(logits):
+                    continue
+                values = logits[place]
+                if self.boundaries is not None and not word.is_first:
+                    after_boundary = torch.full_like(values, -torch.inf)
+                    after_boundary[self.boundaries] = values[self.boundaries]
+                    values = after_boundary
+                values = values.log_softmax(0)
+                entropy[word.step, column] = torch.special.entr(values.exp()).sum()
+                rank[word.step, column] = 1 + (values > values[ids[word.first]]).sum()
+                log_probs[word.step, column], subtokens[word.step, column] = values.topk(best)
+
+        self._predictions([ids for ids, _ in rows], read)
+        mask = batch.mask()
+        return Predictions(entropy[mask], rank[mask], subtokens[mask], log_probs[mask])
+
     def token_log_probs(self, batch: TokenBatch, state: State = None) -> TokenScores:
-        columns = zip(self._contexts(batch, state), batch.targets.T.tolist(), batch.step_counts().tolist(), strict=True)
-        is_stream = batch.indices is None
-        rows = [self._row(context, targets[:length], is_stream) for context, targets, length in columns]
+        rows = self._rows(batch, state)
 
         # A word's sub-tokens, with the boundary after it and not the boundary before it.
         log_probs = torch.zeros(batch.targets.shape, dtype=torch.float64)
@@ -174,6 +223,12 @@ class CausalTransformer(Model, ScoresTokens):
         carried = nn.utils.rnn.pad_sequence(contexts, padding_value=_CONTEXT_PADDING)
         weight = next(self.parameters())
         return TokenScores(log_probs.to(weight), {"context": carried})
+
+    def _rows(self, batch: TokenBatch, state: State) -> list[tuple[list[int], list[_Word]]]:
+        """Return the sub-tokens of each column, after those of its context, and its words."""
+        columns = zip(self._contexts(batch, state), batch.targets.T.tolist(), batch.step_counts().tolist(), strict=True)
+        is_stream = batch.indices is None
+        return [self._row(context, targets[:length], is_stream) for context, targets, length in columns]
 
     def _contexts(self, batch: TokenBatch, state: State) -> list[list[int]]:
         """Return the sub-tokens before each column."""
@@ -206,10 +261,16 @@ class CausalTransformer(Model, ScoresTokens):
             words.append(_Word(step, first, len(ids), is_first, is_end))
         return ids, words
 
-    def _predictions(self, rows: Sequence[list[int]]) -> list[tuple[Tensor, Tensor]]:
+    def _predictions(
+        self, rows: Sequence[list[int]], read_logits: Callable[[int, int, Tensor], None] | None = None
+    ) -> list[tuple[Tensor, Tensor]]:
         """Return the log-probability of each sub-token, 0 for the first, and of a boundary after it: (n,) each.
 
         They are in float64 on the CPU. After the first window of a row, half of each has been read before.
+
+        Args:
+            read_logits: called with the logits of each part of a row: the row, its first sub-token in the row, and the
+                logits after each of its sub-tokens, (n, V).
         """
         result = [(torch.zeros(len(row)).double(), torch.zeros(len(row)).double()) for row in rows]
 
@@ -252,4 +313,6 @@ class CausalTransformer(Model, ScoresTokens):
                 into = nexts[fresh + 1 : end + 1]
                 into[:] = next_log_probs[place, new][: len(into)]
                 boundaries[fresh:end] = boundary_log_probs[place, new]
+                if read_logits is not None:
+                    read_logits(row, fresh, logits[place, new])
         return result

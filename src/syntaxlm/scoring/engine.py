@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -30,7 +30,9 @@ from syntaxlm.models.abilities import (
     GeneratesTrees,
     HasHiddenStates,
     Model,
+    Predictions,
     PredictsNextToken,
+    PredictsSubtokens,
     ScoresSentences,
     ScoresTokens,
     TokenScores,
@@ -53,22 +55,6 @@ DISTRIBUTIONS = 1 << 24  # probabilities of next tokens that are in memory toget
 STREAM_STEPS = 1024  # of a batch of a stream in one column
 
 LogProbs = npt.NDArray[np.float64]
-
-
-class Predictions(NamedTuple):
-    """The distributions of the model before each of n tokens.
-
-    Attributes:
-        entropy: (n,) nats.
-        rank: (n,) int64, 1 for the most probable token.
-        best: (n, k) int64, the most probable tokens, the most probable first.
-        log_probs: theirs, (n, k), natural.
-    """
-
-    entropy: Tensor
-    rank: Tensor
-    best: Tensor
-    log_probs: Tensor
 
 
 @dataclass(frozen=True)
@@ -262,7 +248,7 @@ class Scorer:
 
     def _token_model(self, hidden: bool = False, best: int | None = None) -> ScoresTokens:
         if best is not None:
-            return require(self.model, PredictsNextToken, self.name, "entropy, rank and next words")
+            return require_predictions(self.model, self.name)
         if hidden:
             return require(self.model, HasHiddenStates, self.name, "a neural cache")
         return require(self.model, ScoresTokens, self.name, "scoring of tokens")
@@ -393,12 +379,14 @@ class TokenStream:
             TokenBatch(inputs[start:end, None], targets[start:end, None], carries=start > 0 or last is not None)
             for start, end in ((start, start + STREAM_STEPS) for start in range(0, len(targets), STREAM_STEPS))
         ]
-        predictions = None
-        if self._best is not None:
-            whole = TokenBatch(inputs[:, None], targets[:, None])
-            predictions = _batch_predictions(self._model, whole.to(self._scorer.model.device), self._best, self._state)
-        scored = [scores for _, scores in _read(self._model, batches, self._state)]
-        self._state = scored[-1].state
+        scored: list[TokenScores] = []
+        predicted: list[Predictions] = []
+        for batch, scores in _read(self._model, batches, self._state):
+            if self._best is not None:
+                predicted.append(_batch_predictions(self._model, batch, self._best, self._state))
+            scored.append(scores)
+            self._state = scores.state
+        predictions = Predictions(*map(torch.cat, zip(*predicted, strict=True))) if predicted else None
         log_probs = self._scorer._checked(torch.cat([scores.log_probs[:, 0] for scores in scored]))
         hidden = torch.cat([part.hidden for part in scored if part.hidden is not None]) if self._hidden else None
         targets = targets.to(log_probs.device)
@@ -420,9 +408,11 @@ def _batch_predictions(model: ScoresTokens, batch: TokenBatch, best: int, state:
 
     Columns of one length are read together, as many as `DISTRIBUTIONS` allows.
     """
-    assert isinstance(model, PredictsNextToken)
     assert isinstance(model, Model)
     model.eval()
+    if isinstance(model, PredictsSubtokens):
+        return model.first_subtokens(batch, best, state)
+    assert isinstance(model, PredictsNextToken)
     best = min(best, model.vocabulary_size)
     targets = batch.targets
     entropy = torch.zeros(targets.shape, device=targets.device)
@@ -444,6 +434,17 @@ def _batch_predictions(model: ScoresTokens, batch: TokenBatch, best: int, state:
         columns = end
     mask = batch.mask()
     return Predictions(entropy[mask], rank[mask], tokens[mask], log_probs[mask])
+
+
+def require_predictions(model: Model, name: str) -> PredictsNextToken | PredictsSubtokens:
+    """Return a model that gives entropy, rank and next words. Raises InputError for another one.
+
+    Args:
+        name: model type, for the message.
+    """
+    if isinstance(model, PredictsSubtokens):
+        return model
+    return require(model, PredictsNextToken, name, "entropy, rank and next words")
 
 
 def check_labels(model: Model, corpus: DependencyCorpus) -> None:

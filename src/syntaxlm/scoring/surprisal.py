@@ -29,11 +29,11 @@ from syntaxlm.core.text_files import LINES_TOGETHER
 from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.data.dependencies import DependencyCorpus, read_words
 from syntaxlm.data.treebanks import dependency_trees
-from syntaxlm.models.abilities import GeneratesTrees, PredictsNextToken, ScoresTokens
+from syntaxlm.models.abilities import GeneratesTrees, Predictions, PredictsSubtokens, ScoresTokens
 from syntaxlm.models.registry import require
 from syntaxlm.reports.tables import Column, Columns
 from syntaxlm.scoring.beliefs import BeliefMeasures, BeliefReader
-from syntaxlm.scoring.engine import Predictions, ScoredTokens, Scorer, TokenStream
+from syntaxlm.scoring.engine import ScoredTokens, Scorer, TokenStream, require_predictions
 from syntaxlm.scoring.options import BELIEF_MEASURES, TREE_MEASURES, ScoreOptions
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.lines import WrittenWord
@@ -68,9 +68,18 @@ SURPRISALS = Columns(
 )
 
 MEASURES = {
-    "entropy": Column("number", "entropy of the next token before the word, in bits", ".2f"),
+    "entropy": Column(
+        "number",
+        "entropy of the next token before the word, in bits; of models with sub-tokens (hf:NAME), of the first"
+        " sub-token of the next word, a lower bound of the entropy of the word",
+        ".2f",
+    ),
     "entropy_reduction": Column("number", "this entropy minus that after the word; missing after the last word", ".2f"),
-    "rank": Column("integer", "rank of the (first) token of the word among all tokens, 1 for the most probable"),
+    "rank": Column(
+        "integer",
+        "rank of the (first) token of the word among all tokens, 1 for the most probable; of models with sub-tokens, of"
+        " its first sub-token among those that can begin a word",
+    ),
     "prefix_surprisal": Column("number", "-log2 of the probability of the sentence up to the word; in bits", ".2f"),
     "constituents_ended": Column("integer", "constituents of the best tree whose last word it is"),
     "depth": Column("integer", "constituents of the best tree around the word, the sentence included"),
@@ -89,7 +98,11 @@ MEASURES = {
     ),
     "lexical_surprisal": Column("number", "surprisal of the word given its preterminal, in bits", ".2f"),
     "structural_surprisal": Column("number", "surprisal of its preterminal, in bits", ".2f"),
-    "next_words": Column("text", "most probable next tokens before the word, each with its probability"),
+    "next_words": Column(
+        "text",
+        "most probable next tokens before the word, each with its probability; of models with sub-tokens, the beginning"
+        " of the word up to …, whose probability is an upper bound of that of each word that begins so",
+    ),
 }
 
 
@@ -190,7 +203,7 @@ def surprisals_of(
     reader = TextReader.of(bundle.normaliser, bundle.vocabulary, options)
     scorer = Scorer.of(bundle, options.mode(bundle.mode))
     if options.predictions is not None:
-        bundle.require(PredictsNextToken, "entropy, rank and next words")
+        require_predictions(bundle.model, bundle.name)
     believed = None
     if options.beliefs:
         believed = BeliefReader(bundle.model, bundle.vocabulary, bundle.name, f"the measure {options.beliefs[0]}")
@@ -282,6 +295,12 @@ class _RowMaker:
         self._unknown = frozenset(self.vocabulary.unknown_ids)
         self._described = lru_cache(REMEMBERED_WORDS)(self._describe)
 
+    def _text(self, token: int) -> str:
+        """Return a predicted token as text."""
+        if isinstance(self.model, PredictsSubtokens):
+            return self.model.subtoken_text(token)
+        return self.vocabulary.tokens[token]
+
     def _describe(self, ids: tuple[int, ...], is_first: bool) -> tuple[str, bool | None, int]:
         """Return the tokens of a word as text, whether all are known, and their number.
 
@@ -342,9 +361,7 @@ class _RowMaker:
             values["rank"] = int(tokens.distributions.rank[place])
             probabilities = tokens.distributions.log_probs[place].exp().tolist()
             best = zip(tokens.distributions.best[place].tolist(), probabilities, strict=True)
-            values["next_words"] = "; ".join(
-                f"{self.vocabulary.tokens[token]} {probability:.4g}" for token, probability in best
-            )
+            values["next_words"] = "; ".join(f"{self._text(token)} {probability:.4g}" for token, probability in best)
         values |= dict.fromkeys(BELIEF_MEASURES)
         if tokens.beliefs is not None:
             values |= tokens.beliefs.of_tokens(tokens.given + first, tokens.given + after)

@@ -115,7 +115,17 @@ def word_tokenizer(tokenizer: Any, name: str) -> WordTokenizer:
     def tokenize(text: str) -> list[int]:
         return list(tokenizer.encode(text, add_special_tokens=False))
 
-    return WordTokenizer(tokenize, start, tokenizer.eos_token_id, _boundaries(tokenizer, name))
+    def decode(number: int) -> str:
+        if number >= len(tokenizer):  # a logit without a token
+            return f"[{number}]"
+        written = str(tokenizer.convert_ids_to_tokens(number))
+        if written.endswith(_END_OF_WORD):
+            return written.removesuffix(_END_OF_WORD) + " "
+        if "▁" in written:
+            return written.replace("▁", " ")
+        return str(tokenizer.decode([number], clean_up_tokenization_spaces=False))
+
+    return WordTokenizer(tokenize, start, tokenizer.eos_token_id, _boundaries(tokenizer, name), decode)
 
 
 def _boundaries(tokenizer: Any, name: str) -> list[int] | None:
