@@ -486,7 +486,7 @@ def _timed_words(
     maximum: float | None,
     allow_unmatched: bool,
 ) -> tuple[DisplayedWords, dict[str, Times]]:
-    """Read the displayed words and, by measure, their reading times. The parameters are those of `evaluate_reading_times`.
+    """Read the displayed words and their reading times by measure. The parameters are those of `evaluate_reading_times`.
 
     Args:
         log: average and return natural logarithms.
