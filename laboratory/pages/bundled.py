@@ -85,7 +85,7 @@ def _cells_of_pairs(title: str, number: str, figures: Sequence[Sequence[float | 
 
 def ordinary_sentences() -> str:
     """The trees of `en` for the ordinary sentences, with the gold constituents that they lack."""
-    report = stored_report("shipped", what="missed-constituents")
+    report = stored_report("shipped", what="missed-constituents", data="ordinary-sentences")
     recall = parsed("shipped", "ordinary", "en").first["recall_by_label"]
     shown = ", ".join(
         f"{label} {100 * share:.0f}% of {count}" for label, (share, count) in recall.items() if count > 10

@@ -43,6 +43,9 @@ EVALUATION_SETS = {
     "icepahc": EvaluationSet("icepahc-test"),
     "icepahc10": EvaluationSet("icepahc-test", max_words=10),
     "ordinary": EvaluationSet("ordinary-sentences"),
+    "ordinary-2": EvaluationSet("ordinary-sentences-2"),
+    "floresta": EvaluationSet("floresta-test"),
+    "floresta10": EvaluationSet("floresta-test", max_words=10),
 }  # fmt: skip
 
 

@@ -1,22 +1,16 @@
-"""Makes the bundled English models again: prepares the text, trains the members and combines them.
+"""Makes the bundled English models: prepares the text, trains the parsers and the scorer, and combines them.
 
-    python -m laboratory.shipping.english DATA RUNS
-
-DATA: a folder as for `shipping.english_text`.  RUNS: a folder for text and runs; interrupted runs are resumed, finished
-ones are kept.
-Writes the model folders `en` and `en-fast` in src/syntaxlm/storage/bundled, but for their model cards, which
-`shipping.model_cards` writes. Takes about four hours on one core without bfloat16 tiles (AMX).
-
-Two grammars with different biases, each trained on its half of the text, parse short sentences. A small grammar and a
-span parser learn from the trees of their average: en-fast is this grammar, and en averages both.
+Four grammars with different biases, the teachers, are trained on the whole text and parse short sentences. Three
+parsers learn from the trees of their average: a large grammar, a small grammar, and a span parser. en-fast is the small
+grammar. en averages those of the three that agree best with the teachers; no tree of a treebank is used.
 """
 
 from __future__ import annotations
 
-import argparse
-import random
+import json
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -27,47 +21,56 @@ from laboratory.experiment import recipe_of
 from laboratory.shipping.english_text import write_english
 from syntaxlm.comparison.focus import FocusOptions, focus
 from syntaxlm.core.files import write_text
+from syntaxlm.evaluation.agreement import measure_agreement
 from syntaxlm.storage.combination import combine
-from syntaxlm.storage.folder import read_model, write_model
+from syntaxlm.storage.folder import ModelBundle, read_model, write_model
 from syntaxlm.training.recipe import read_recipe
 from syntaxlm.training.result import RESULT
 from syntaxlm.training.run import resume, train
 
-GRAMMARS: Mapping[str, tuple[int, Mapping[str, object]]] = {  # name: half of the text and seed, settings
-    "grammar-1": (1, {}),
-    "grammar-2": (2, {"model.marks": 1.0, "model.marks_side": "either"}),
+_MARKS: Mapping[str, object] = {"model.marks": 1.0, "model.marks_side": "either"}
+TEACHERS: Mapping[str, Mapping[str, object]] = {  # name, with the seed at the end: settings
+    "teacher-1": _MARKS,
+    "teacher-2": {},
+    "teacher-3": _MARKS,
+    "teacher-4": {},
 }
-SCORER, LEARNERS = "scorer", "learners"
-PARSED, LONGEST = 80_000, 30  # sentences from whose trees the small parsers learn, and their most words and marks
+LEARNERS, SMALL, SCORER, NGRAMS = "learners", "small", "scorer", "kn5"
+CHOICE = "choice.json"
+PARSED, LONGEST = 100_000, 35  # sentences from whose trees the parsers learn, and their most words and marks
 VALID_PARSED = 1_000
 FOCUS = 2.0  # nats, `model.focus`
 
 SHIPPED = Path(syntaxlm.storage.bundled.__file__).parent
 
 
-def main() -> None:
-    """Makes the models; see the module."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", type=Path)
-    parser.add_argument("runs", type=Path)
-    options = parser.parse_args()
-    write_texts(options.data, options.runs / "data")
-    train_members(options.runs)
-    write_shipped(options.runs)
+def make_english(data: Path, runs: Path) -> None:
+    """Trains the models and writes the folders `en` and `en-fast`, but for their cards.
+
+    Args:
+        data: the folder of `shipping.english_text`.
+        runs: a folder for text and runs; interrupted runs are resumed, finished ones are kept.
+    """
+    write_texts(data, runs / "data")
+    for name in TEACHERS:
+        train_teacher(runs, name)
+    train_learners(runs)
+    train_language_models(runs)
+    write_shipped(runs)
 
 
 def write_texts(data: Path, output: Path) -> None:
-    """Writes the text, its halves, and the sentences from whose trees the small parsers learn."""
+    """Writes the text, and the sentences from whose trees the parsers learn."""
     output.mkdir(parents=True, exist_ok=True)
     if not all((output / name).exists() for name in ("train.txt", "valid.txt")):
         write_english(data, output)
     lines, valid = ((output / name).read_text("utf-8").splitlines() for name in ("train.txt", "valid.txt"))
-    draw, generator = random.Random(0), np.random.default_rng(0)
-    halves = [1 if draw.random() < 0.5 else 2 for _ in lines]
-    parts = {f"half-{half}": [line for line, its in zip(lines, halves, strict=True) if its == half] for half in (1, 2)}
-    parts["parsed"] = _short(lines, PARSED, generator)
-    parts["valid-parsed"] = _short(valid, VALID_PARSED, generator)
-    parts["valid-fifth"] = valid[::5]
+    generator = np.random.default_rng(0)
+    parts = {
+        "parsed": _short(lines, PARSED, generator),
+        "valid-parsed": _short(valid, VALID_PARSED, generator),
+        "valid-fifth": valid[::5],
+    }
     for name, part in parts.items():
         if not (output / f"{name}.txt").exists():
             write_text("".join(f"{line}\n" for line in part), output / f"{name}.txt")
@@ -80,26 +83,66 @@ def _short(lines: Sequence[str], count: int, generator: np.random.Generator) -> 
     return [short[place] for place in np.sort(chosen).tolist()]
 
 
-def train_members(runs: Path) -> None:
-    """Trains the grammars, the parsers that learn from their trees, and the scorer."""
+def train_teacher(runs: Path, name: str) -> None:
+    """Trains a grammar on the whole text."""
+    seed = int(name.rpartition("-")[2])
+    _train(runs / name, "simple-pcfg", {**_whole_text(runs), "run.seed": seed, **TEACHERS[name]})
+
+
+def train_language_models(runs: Path) -> None:
+    """Trains the scorer, and the n-grams that it is compared with, on the whole text."""
+    _train(runs / SCORER, "lstm", _whole_text(runs))
+    _train(runs / NGRAMS, "kn5", _whole_text(runs))
+
+
+def train_learners(runs: Path) -> None:
+    """Trains the parsers that learn from the trees of the teachers' average."""
     text = runs / "data"
-    for name, (half, settings) in GRAMMARS.items():
-        own = {"run.seed": half, "text.train": str(text / f"half-{half}.txt"), **settings}
-        _train(runs / name, "simple-pcfg", {**own, "text.valid": str(text / "valid-fifth.txt")})
-    settings = {"text.train": str(text / "parsed.txt"), "text.valid": str(text / "valid-parsed.txt")}
-    recipe = recipe_of("english", "simple-pcfg-fast", settings)
-    student = read_recipe("span-parser-text", settings)
-    options = FocusOptions(seeds=0, also=[runs / name for name in GRAMMARS], strength=FOCUS, student=student)
+    short = {"text.train": str(text / "parsed.txt"), "text.valid": str(text / "valid-parsed.txt")}
+    recipe = recipe_of("english", "simple-pcfg-focused", short)
+    student = read_recipe("span-parser-text", short)
+    options = FocusOptions(seeds=0, also=[runs / name for name in TEACHERS], strength=FOCUS, student=student)
     focus(recipe, runs / LEARNERS, options, lambda recipe: nullcontext(lambda event: None), print)
-    both = {"text.train": str(text / "train.txt"), "text.valid": str(text / "valid-fifth.txt")}
-    _train(runs / SCORER, "lstm", both)
+    trees = str(runs / LEARNERS / "trees" / "average.mrg")
+    _train(runs / SMALL, "simple-pcfg-fast", {**short, "model.focus": FOCUS, "text.focus": [trees]})
+
+
+def _whole_text(runs: Path) -> Mapping[str, object]:
+    return {"text.train": str(runs / "data" / "train.txt"), "text.valid": str(runs / "data" / "valid-fifth.txt")}
 
 
 def write_shipped(runs: Path) -> None:
     """Writes the bundled model folders from the finished runs, with weights in bfloat16."""
-    parsers = [read_model(runs / LEARNERS / name) for name in ("focused", "student")]
+    parsers = chosen_parsers(runs)
     write_model(SHIPPED / "en", combine(parsers, read_model(runs / SCORER)), torch.bfloat16)
-    write_model(SHIPPED / "en-fast", parsers[0], torch.bfloat16)
+    write_model(SHIPPED / "en-fast", read_model(runs / SMALL), torch.bfloat16)
+
+
+def chosen_parsers(runs: Path) -> list[ModelBundle]:
+    """Returns the parsers of `en`: those whose average agrees best with the average of the teachers.
+
+    All parsers that learned from the teachers' trees are candidates, alone and averaged. Agreement is the F1 between
+    the trees of validation sentences. The figures are written beside the runs.
+    """
+    learners = {
+        "focused": read_model(runs / LEARNERS / "focused"),
+        "small": read_model(runs / SMALL),
+        "student": read_model(runs / LEARNERS / "student"),
+    }
+    candidates = {
+        " + ".join(names): [learners[name] for name in names]
+        for count in range(1, len(learners) + 1)
+        for names in combinations(learners, count)
+    }
+    models = [parsers[0] if len(parsers) == 1 else combine(parsers) for parsers in candidates.values()]
+    teachers = read_model(runs / LEARNERS / "average")
+    text = str(runs / "data" / "valid-parsed.txt")
+    agreement = measure_agreement([*models, teachers], text, [*candidates, "teachers"])
+    figures = dict(zip(candidates, agreement.matrix.values[:-1, -1].round(4).tolist(), strict=True))
+    write_text(json.dumps(figures, indent=2) + "\n", runs / CHOICE)
+    best = max(figures, key=lambda name: figures[name])
+    print(f"{figures}\nen: {best}")
+    return candidates[best]
 
 
 def _train(folder: Path, name: str, settings: Mapping[str, object]) -> None:
@@ -112,7 +155,3 @@ def _train(folder: Path, name: str, settings: Mapping[str, object]) -> None:
         resume(folder)
     else:
         train(recipe_of("english", name, settings), folder)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,14 +1,7 @@
-"""Measures the shipped English models, and stores the reports in the experiment `shipped`.
-
-    python -m laboratory.shipping.figures DATA RUNS
-
-DATA: a folder with wsj-sample/mrg, gum/test.mrg, craft, blimp, natural-stories and english/ewt_test.sentences.txt.gz.
-RUNS: the folder of `shipping.english`. Its folder kn5, the run kn5 of the experiment english, is measured as well.
-"""
+"""Measures the bundled English models, and stores the reports in the experiment `shipped`."""
 
 from __future__ import annotations
 
-import argparse
 import io
 import json
 import os
@@ -36,7 +29,7 @@ from syntaxlm.trees.marks import is_mark
 from syntaxlm.trees.tree import parse_brackets
 
 EXPERIMENT = "shipped"
-ORDINARY = Path(__file__).with_name("ordinary-sentences.mrg")
+ORDINARY, ORDINARY_2 = (Path(__file__).with_name(f"ordinary-sentences{number}.mrg") for number in ("", "-2"))
 MODELS = ("en", "en-fast")
 TREEBANKS: Sequence[tuple[str, str, Sequence[str]]] = [  # name of the data, treebank, options
     ("wsj", "wsj-sample/mrg", ()),
@@ -46,6 +39,7 @@ TREEBANKS: Sequence[tuple[str, str, Sequence[str]]] = [  # name of the data, tre
     ("gum-test", "gum/test.mrg", ("--max-words", "10")),
     ("craft-dev", "craft/craft-dev.mrg.gz", ("--max-words", "40")),
     ("ordinary-sentences", str(ORDINARY), ("--preprocessing", "letters")),
+    ("ordinary-sentences-2", str(ORDINARY_2), ("--preprocessing", "letters")),
 ]
 EWT = "english/ewt_test.sentences.txt.gz"
 TIMED_SENTENCES = 2_000
@@ -56,13 +50,15 @@ STORIES = (
 )  # fmt: skip
 
 
-def main() -> None:
-    """Measures the models; see the module."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", type=Path)
-    parser.add_argument("runs", type=Path)
-    options = parser.parse_args()
-    data, runs = options.data.resolve(), options.runs.resolve()
+def measure(data: Path, runs: Path) -> None:
+    """Measures the models.
+
+    Args:
+        data: a folder with wsj-sample/mrg, gum/test.mrg, craft, blimp, natural-stories, syntaxgym and
+            english/ewt_test.sentences.txt.gz.
+        runs: the folder of `english.make_english`, with the text and the n-grams.
+    """
+    data, runs = data.resolve(), runs.resolve()
     os.chdir(data)  # so that the reports name the data by relative paths
     for model in MODELS:
         for name, treebank, further in TREEBANKS:
@@ -72,6 +68,9 @@ def main() -> None:
     _store_ordinary()
     _perplexities(runs)
     store_report("", "blimp", "evaluate", "pairs", "en", "blimp", "--also", "en-fast", "--also", str(runs / "kn5"))
+    store_report(
+        "", "syntaxgym", "evaluate", "suites", "en", "syntaxgym", "--also", "en-fast", "--also", str(runs / "kn5")
+    )
     words = "--frequencies", str(runs / "data" / "train.txt")
     store_report("en", "natural-stories", "evaluate", "reading-times", "en", *STORIES, *words)
 
@@ -83,8 +82,8 @@ def store_report(name: str, data: str, *arguments: str, factors: Mapping[str, st
         if code := run([*arguments, "--json", "--quiet"]):
             raise InputError(f"syntaxlm {' '.join(arguments)}: exit code {code}")
     text = printed.getvalue()
-    named = {str(ORDINARY): f"shipping/{ORDINARY.name}"}
-    named |= {path: Path(path).name for path in arguments if Path(path).is_absolute() and path != str(ORDINARY)}
+    named = {str(path): f"shipping/{path.name}" for path in (ORDINARY, ORDINARY_2)}
+    named |= {path: Path(path).name for path in arguments if Path(path).is_absolute() and path not in named}
     for here, shown in named.items():
         text = text.replace(here, shown)  # reports name no folder of this machine
     add(EXPERIMENT, json.loads(text), run=name, data=data, factors=factors or {}, replace=True)
@@ -115,20 +114,21 @@ def _time(model: str, use: str, process: Callable[[ModelBundle, list[str]], obje
 
 
 def _store_ordinary() -> None:
-    """Stores the trees of `en` for ordinary sentences, and the gold constituents that they lack."""
-    report = evaluate_parsing(read_model("en"), ORDINARY, preprocessing="letters")
-    rows = []
-    for scored in report.details():
-        predicted, gold = parse_brackets(f"{scored.predicted} {scored.gold}")
-        found = {(start, end) for _, start, end in predicted.constituents}
-        missed = [
-            f"{label}: {' '.join(gold.words[start:end])}"
-            for label, start, end in gold.constituents
-            if end - start > 1 and (start, end) not in found
-        ]
-        rows.append({"sentence": " ".join(gold.words), "tree": scored.predicted, "missed": missed})
-    right = sum(not row["missed"] for row in rows)
-    _store({"right": right, "sentences": rows}, "missed-constituents", "en", "ordinary-sentences")
+    """Stores the trees of `en` for the ordinary sentences, and the gold constituents that they lack."""
+    bundle = read_model("en")
+    for data, treebank in (("ordinary-sentences", ORDINARY), ("ordinary-sentences-2", ORDINARY_2)):
+        rows = []
+        for scored in evaluate_parsing(bundle, treebank, preprocessing="letters").details():
+            predicted, gold = parse_brackets(f"{scored.predicted} {scored.gold}")
+            found = {(start, end) for _, start, end in predicted.constituents}
+            missed = [
+                f"{label}: {' '.join(gold.words[start:end])}"
+                for label, start, end in gold.constituents
+                if end - start > 1 and (start, end) not in found
+            ]
+            rows.append({"sentence": " ".join(gold.words), "tree": scored.predicted, "missed": missed})
+        right = sum(not row["missed"] for row in rows)
+        _store({"right": right, "sentences": rows}, "missed-constituents", "en", data)
 
 
 def _perplexities(runs: Path) -> None:
@@ -158,7 +158,3 @@ def _of_words(model: ModelBundle, lines: Sequence[str], context: Context) -> dic
     bits = [row.surprisal for row in rows if row.surprisal is not None]
     unknown = sum(row.in_vocabulary is False for row in rows)
     return {"perplexity": 2 ** fmean(bits), "tokens": len(bits), "unknown": unknown}
-
-
-if __name__ == "__main__":
-    main()

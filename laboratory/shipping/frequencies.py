@@ -1,14 +1,9 @@
-"""Counts the words of the text of the bundled English models, for `--frequencies en`.
-
-    python -m laboratory.shipping.frequencies TRAIN
-
-TRAIN: train.txt of `shipping.english_text`. Words that occur once are left out.
-"""
+"""Counts the words of the text of the bundled English models, for `--frequencies en`."""
 
 from __future__ import annotations
 
 import lzma
-import sys
+from pathlib import Path
 
 from syntaxlm.data.frequencies import BUNDLED, Frequencies
 from syntaxlm.storage.bundled import bundled_folder
@@ -16,13 +11,13 @@ from syntaxlm.storage.bundled import bundled_folder
 LEAST = 2  # occurrences of a word that is listed
 
 
-def main() -> None:
-    """Writes the list; see the module."""
-    counts = Frequencies.read(sys.argv[1]).counts
+def write_frequencies(text: Path) -> None:
+    """Stores how often each word occurs in a text, but for words that occur once.
+
+    Args:
+        text: train.txt of `shipping.english_text`.
+    """
+    counts = Frequencies.read(str(text)).counts
     rows = sorted((-int(count), word) for word, count in counts.items() if word and count >= LEAST)
     lines = "".join(f"{word}\t{-count}\n" for count, word in rows)
     (bundled_folder("en") / BUNDLED).write_bytes(lzma.compress(f"word\tcount\n{lines}".encode(), preset=9))
-
-
-if __name__ == "__main__":
-    main()

@@ -1,4 +1,4 @@
-"""Writes the model cards of the shipped models, with the figures of the experiment `shipped`.
+"""Writes the model cards of the bundled models, with the figures of the experiment `shipped`.
 
 python -m laboratory.shipping.model_cards
 """
@@ -51,7 +51,7 @@ twice.
 "linguistic education, research, and development, including commercial development" |
 
 The experiment `english` (`laboratory/experiments`) has the recipes and their settings;
-`python -m laboratory.shipping.english` makes the models again.
+`python -m laboratory.shipping` makes the models again.
 """
 LIMITS = """\
 The trees are induced: a quarter of the constituents of the WSJ sample is missing. Unknown words are read by their
@@ -66,7 +66,7 @@ Icelandic Parsed Historical Corpus (IcePaHC), 0.7 million words and marks. These
 the 12th to the 21st century (Wallenberg, Ingason, Sigurðsson and Rögnvaldsson; CC BY 4.0). Its trees were not used.
 
 The experiment `english` has the recipe and its settings;
-`python -m laboratory.shipping.icelandic` makes the model again.
+`python -m laboratory.shipping.languages is` makes the model again.
 """
 TREEBANKS = {
     "en": {
@@ -76,14 +76,15 @@ TREEBANKS = {
         "gum": "GUM test, all (automatic trees)",
         "gum10": "GUM test, up to 10 words (automatic trees)",
         "craft40": "CRAFT, up to 40 words",
-        "ordinary": "ordinary sentences, all",
+        "ordinary": "ordinary sentences, first sixty",
+        "ordinary-2": "ordinary sentences, second sixty",
     },
     "is": {"icepahc": "last tenth of IcePaHC, all", "icepahc10": "last tenth of IcePaHC, up to 10 words"},
 }
 """The treebanks of the cards' results, by language."""
 
 
-def main() -> None:
+def write_cards() -> None:
     """Writes the cards."""
     write_icelandic()
     for name, description in DESCRIPTIONS.items():
@@ -164,4 +165,4 @@ def perplexity_results(model: str) -> list[Result]:
 
 
 if __name__ == "__main__":
-    main()
+    write_cards()

@@ -84,8 +84,8 @@ def comparison() -> str:
     ours = [percent(_suites(name)["all"]["accuracy"]) for name in ("en", "en-fast")]
     rows.append([f"SyntaxGym, {len(gpt2)} suites", percent(report["chance"]), *ours, percent(fmean(gpt2.values()))])
     sources = (
-        "Accuracy in percent. Stored results `shipped` (BLiMP, the first 250 pairs per paradigm) and `suites`"
-        f" (SyntaxGym). GPT-2 as published: BLiMP, {published['blimp']['source']}; SyntaxGym, the same suites,"
+        "Accuracy in percent. Stored results `shipped` (BLiMP: the first 250 pairs per paradigm)."
+        f" GPT-2 as published: BLiMP, {published['blimp']['source']}; SyntaxGym, the same suites,"
         f" {published['suites']['source']}."
     )
     return f"{table(['test', 'chance', '`en`', '`en-fast`', 'GPT-2'], rows)}\n{_wrapped(sources)}"
@@ -119,7 +119,7 @@ def _pairs(name: str, part: str) -> Mapping[str, Any]:
 
 def _suites(name: str) -> Mapping[str, Any]:
     """The figures of a model on the suites."""
-    models = stored_report("suites")["models"]
+    models = stored_report("shipped", what="suites")["models"]
     (figures,) = (model for model in models if model["model"] == name)
     found: Mapping[str, Any] = figures
     return found
