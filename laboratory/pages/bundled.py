@@ -40,6 +40,16 @@ def _perplexity_of_ewt(name: str) -> float:
     return float(report["perplexity"])
 
 
+def shipped_choice() -> str:
+    """Agreement of the parsers that learned from the teachers' trees, alone and averaged, with the teachers."""
+    report = stored_report("shipped", what="agreement")
+    rows = []
+    for names, f1 in report["f1_with_teachers"].items():
+        is_chosen = names == report["chosen"]
+        rows.append([names.replace(" + ", "; "), "`en`" if is_chosen else "", percent(f1)])
+    return table(["parsers, averaged", "", "F1 with the teachers' trees"], rows)
+
+
 def shipped_pairs() -> str:
     """Accuracy on BLiMP of the bundled models and of Kneser-Ney 5-grams, by field and linguistics term."""
     models = _blimp()
@@ -90,8 +100,10 @@ def ordinary_sentences() -> str:
     shown = ", ".join(
         f"{label} {100 * share:.0f}% of {count}" for label, (share, count) in recall.items() if count > 10
     )
+    others = stored_report("shipped", what="missed-constituents", data="ordinary-sentences-2")
     parts = [
         f"All constituents are correct in {report['right']} of {len(report['sentences'])} sentences. Found: {shown}."
+        f" Of the second sixty, {others['right']} have all constituents."
     ]
     for one in report["sentences"]:
         (tree,) = parse_brackets(one["tree"])

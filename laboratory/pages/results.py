@@ -42,8 +42,8 @@ _LINK = re.compile(r"\]\((?!https?://|#)")
 _TABLES: tuple[Callable[[], str], ...] = (
     evaluations.compared_parsers, evaluations.languages, seeds.agreeing_seeds, seeds.decoder_gain, seeds.agreement,
     seeds.loss_and_f1,
-    evaluations.suites, bundled.ordinary_sentences, bundled.unknown_words, bundled.shipped_pairs,
-    bundled.shipped_pairs_by_paradigm, speed.command_speed, speed.job_speed,
+    evaluations.suites, bundled.ordinary_sentences, bundled.unknown_words, bundled.shipped_choice,
+    bundled.shipped_pairs, bundled.shipped_pairs_by_paradigm, speed.command_speed, speed.job_speed,
     leaderboard.leaderboard, papers.significance,
 )  # fmt: skip
 BLOCKS: dict[str, Callable[[], str]] = {

@@ -125,9 +125,9 @@ def chosen_parsers(runs: Path) -> list[ModelBundle]:
     the trees of validation sentences. The figures are written beside the runs.
     """
     learners = {
-        "focused": read_model(runs / LEARNERS / "focused"),
-        "small": read_model(runs / SMALL),
-        "student": read_model(runs / LEARNERS / "student"),
+        "SN-PCFG, 256": read_model(runs / LEARNERS / "focused"),
+        "SN-PCFG, 128": read_model(runs / SMALL),
+        "span parser": read_model(runs / LEARNERS / "student"),
     }
     candidates = {
         " + ".join(names): [learners[name] for name in names]
@@ -139,9 +139,10 @@ def chosen_parsers(runs: Path) -> list[ModelBundle]:
     text = str(runs / "data" / "valid-parsed.txt")
     agreement = measure_agreement([*models, teachers], text, [*candidates, "teachers"])
     figures = dict(zip(candidates, agreement.matrix.values[:-1, -1].round(4).tolist(), strict=True))
-    write_text(json.dumps(figures, indent=2) + "\n", runs / CHOICE)
     best = max(figures, key=lambda name: figures[name])
-    print(f"{figures}\nen: {best}")
+    choice = {"sentences": agreement.matrix.sentences, "f1_with_teachers": figures, "chosen": best}
+    write_text(json.dumps(choice, indent=2) + "\n", runs / CHOICE)
+    print(choice)
     return candidates[best]
 
 

@@ -26,7 +26,7 @@ from syntaxlm.storage.model_index import (
 )
 
 DESCRIPTIONS = {
-    "en": "English trees and surprisals from one small model: a span parser and a neural PCFG (SN-PCFG) whose span"
+    "en": "English trees and surprisals from one small model: a neural PCFG (SN-PCFG) and a span parser whose span"
     " probabilities are averaged, and an LSTM for the probabilities of words and punctuation. It was trained without"
     " any tree or tag.",
     "en-fast": "English trees from one small neural PCFG (SN-PCFG). It was trained without any tree or tag.",
