@@ -269,14 +269,19 @@ def released_rules(tables: Tables, sentence_count: int, probabilities: bool) -> 
 def cases(models: Sequence[str], lengths: Sequence[int], quick: bool) -> list[Case]:
     """Return the models at their published sizes, or at small ones."""
     words = 100 if quick else WORDS
-    small = {"nonterminals": 5, "preterminals": 10, "embedding_size": 16} if quick else {}
     configs: list[tuple[str, PCFGConfig]] = [
-        ("N-PCFG", NeuralPCFGConfig(**small)),
-        ("C-PCFG", CompoundPCFGConfig(**small, **({"latent_size": 4, "encoder_size": 16} if quick else {}))),
-        ("TN-PCFG", TensorPCFGConfig(**({"nonterminals": 30, "preterminals": 60} | small), rank=10 if quick else 60)),
+        ("N-PCFG", NeuralPCFGConfig()),
+        ("C-PCFG", CompoundPCFGConfig()),
+        ("TN-PCFG", TensorPCFGConfig(nonterminals=30, preterminals=60, rank=60)),
+        ("TN-PCFG", TensorPCFGConfig(nonterminals=250, preterminals=500, rank=500)),
     ]
-    if not quick:
-        configs.append(("TN-PCFG", TensorPCFGConfig(nonterminals=250, preterminals=500, rank=500)))
+    if quick:
+        small = NeuralPCFGConfig(nonterminals=5, preterminals=10, embedding_size=16)
+        compound = CompoundPCFGConfig(
+            nonterminals=5, preterminals=10, embedding_size=16, latent_size=4, encoder_size=16
+        )
+        tensor = TensorPCFGConfig(nonterminals=5, preterminals=10, embedding_size=16, rank=10)
+        configs = [("N-PCFG", small), ("C-PCFG", compound), ("TN-PCFG", tensor)]
     return [Case(name, config, words, length) for name, config in configs if name in models for length in lengths]
 
 
@@ -307,7 +312,7 @@ def random_tables(case: Case, batch: Sentences) -> Tables:
 
 def own_model(case: Case) -> SentencePCFG:
     torch.manual_seed(0)
-    model = build_model(case.config, case.words + SPECIALS)  # type: ignore[arg-type]
+    model = build_model(case.config, case.words + SPECIALS)
     assert isinstance(model, SentencePCFG)
     return model.train()
 

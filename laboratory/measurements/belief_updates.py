@@ -27,7 +27,8 @@ from syntaxlm.core.arrays import Numbers
 from syntaxlm.core.iteration import batched
 from syntaxlm.data.displayed_words import DisplayedWords
 from syntaxlm.data.stimuli import Stimuli
-from syntaxlm.evaluation.reading_times import ReadingTimesReport, evaluate_reading_times
+from syntaxlm.evaluation.reading_times import evaluate_reading_times
+from syntaxlm.evaluation.reading_times_report import ReadingTimesReport
 from syntaxlm.models.pcfg.model import PCFG
 from syntaxlm.models.sentences import SPECIALS
 from syntaxlm.ops.inside import FactoredRules, Rules, belief_updates, incremental_beliefs

@@ -39,7 +39,7 @@ from syntaxlm.text.options import TextOptions
 
 if TYPE_CHECKING:
     from syntaxlm.evaluation.reading_measures import ReadingMeasuresReport
-    from syntaxlm.evaluation.reading_times import ReadingTimesReport
+    from syntaxlm.evaluation.reading_times_report import ReadingTimesReport
 
 Classifier = Annotated[
     Path, Argument("MODEL", help="folder of a classifier, written by train"), Needs("a classifier of pairs")

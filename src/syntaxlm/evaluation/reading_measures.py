@@ -19,7 +19,7 @@ from syntaxlm.scoring.word_table import WordTable
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from syntaxlm.evaluation.reading_times import ReadingTimesReport
+    from syntaxlm.evaluation.reading_times_report import ReadingTimesReport
 
 _COUNTS = {
     "times": "number of times of displayed words",
