@@ -46,8 +46,9 @@ def shipped_choice() -> str:
     rows = []
     for names, f1 in report["f1_with_teachers"].items():
         is_chosen = names == report["chosen"]
-        rows.append([names.replace(" + ", "; "), "`en`" if is_chosen else "", percent(f1)])
-    return table(["parsers, averaged", "", "F1 with the teachers' trees"], rows)
+        parameters = f"{report['parameters'][names]:,}"
+        rows.append([names.replace(" + ", "; "), "`en`" if is_chosen else "", parameters, percent(f1)])
+    return table(["parsers, averaged", "", "parameters", "F1 with the teachers' trees"], rows)
 
 
 def shipped_pairs() -> str:

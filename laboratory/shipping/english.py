@@ -2,7 +2,7 @@
 
 Four grammars with different biases, the teachers, are trained on the whole text and parse short sentences. Three
 parsers learn from the trees of their average: a large grammar, a small grammar, and a span parser. en-fast is the small
-grammar. en averages those of the three that agree best with the teachers; no tree of a treebank is used.
+grammar. en averages the smallest of the three that agree well with the teachers; no tree of a treebank is used.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ CHOICE = "choice.json"
 PARSED, LONGEST = 100_000, 35  # sentences from whose trees the parsers learn, and their most words and marks
 VALID_PARSED = 1_000
 FOCUS = 2.0  # nats, `model.focus`
+TOLERANCE = 0.005  # F1 by which a smaller average of parsers may agree less with the teachers
 
 SHIPPED = Path(syntaxlm.storage.bundled.__file__).parent
 
@@ -119,10 +120,11 @@ def write_shipped(runs: Path) -> None:
 
 
 def chosen_parsers(runs: Path) -> list[ModelBundle]:
-    """Returns the parsers of `en`: those whose average agrees best with the average of the teachers.
+    """Returns the parsers of `en`: the smallest whose average agrees with that of the teachers as well as the best do.
 
     All parsers that learned from the teachers' trees are candidates, alone and averaged. Agreement is the F1 between
-    the trees of validation sentences. The figures are written beside the runs.
+    the trees of validation sentences, and up to `TOLERANCE` below the best is as well. The figures are written beside
+    the runs.
     """
     learners = {
         "SN-PCFG, 256": read_model(runs / LEARNERS / "focused"),
@@ -139,11 +141,17 @@ def chosen_parsers(runs: Path) -> list[ModelBundle]:
     text = str(runs / "data" / "valid-parsed.txt")
     agreement = measure_agreement([*models, teachers], text, [*candidates, "teachers"])
     figures = dict(zip(candidates, agreement.matrix.values[:-1, -1].round(4).tolist(), strict=True))
-    best = max(figures, key=lambda name: figures[name])
-    choice = {"sentences": agreement.matrix.sentences, "f1_with_teachers": figures, "chosen": best}
+    sizes = {
+        name: sum(weight.numel() for model in parsers for weight in model.model.parameters())
+        for name, parsers in candidates.items()
+    }
+    good = [name for name in candidates if figures[name] >= max(figures.values()) - TOLERANCE]
+    chosen = min(good, key=lambda name: sizes[name])
+    sentences = agreement.matrix.sentences
+    choice = {"sentences": sentences, "f1_with_teachers": figures, "parameters": sizes, "chosen": chosen}
     write_text(json.dumps(choice, indent=2) + "\n", runs / CHOICE)
     print(choice)
-    return candidates[best]
+    return candidates[chosen]
 
 
 def _train(folder: Path, name: str, settings: Mapping[str, object]) -> None:
