@@ -46,7 +46,7 @@ def shipped_choice() -> str:
     rows = []
     for names, f1 in report["f1_with_teachers"].items():
         is_chosen = names == report["chosen"]
-        parameters = f"{report['parameters'][names]:,}"
+        parameters = f"{report['sizes'][names]:,}"
         rows.append([names.replace(" + ", "; "), "`en`" if is_chosen else "", parameters, percent(f1)])
     return table(["parsers, averaged", "", "parameters", "F1 with the teachers' trees"], rows)
 

@@ -148,7 +148,7 @@ def chosen_parsers(runs: Path) -> list[ModelBundle]:
     good = [name for name in candidates if figures[name] >= max(figures.values()) - TOLERANCE]
     chosen = min(good, key=lambda name: sizes[name])
     sentences = agreement.matrix.sentences
-    choice = {"sentences": sentences, "f1_with_teachers": figures, "parameters": sizes, "chosen": chosen}
+    choice = {"sentences": sentences, "f1_with_teachers": figures, "sizes": sizes, "chosen": chosen}
     write_text(json.dumps(choice, indent=2) + "\n", runs / CHOICE)
     print(choice)
     return candidates[chosen]

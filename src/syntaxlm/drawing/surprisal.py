@@ -9,7 +9,6 @@ from typing import Protocol
 from syntaxlm.drawing import svg
 from syntaxlm.drawing.layout import LONGEST_WORD, MARGIN
 from syntaxlm.drawing.svg import TEXT_SIZES, UNKNOWN, Anchor, Picture, right_to_left, shortened, text_width, visible
-from syntaxlm.trees.marks import is_mark
 
 COLUMN = 34.0  # pixels: least width of a column, room for a bar's value
 BAR_ZONE = 96.0  # pixels: height of a bar of `FULL` bits
@@ -207,7 +206,7 @@ def _beside(row: DrawableSurprisal, places: Sequence[tuple[int, int]]) -> tuple[
     """Return the bits of the marks of a row, and the words of it that are in none of the words of the tree."""
     if isinstance(row, _Joined) or _places_of(row, places):
         return row.surprisal_marks or 0.0, _others_of(row)
-    if is_mark(row.word):
+    if row.surprisal_marks in (None, row.surprisal):  # it consists of marks
         return row.surprisal or 0.0, ()
     return row.surprisal_marks or 0.0, (row,)
 
