@@ -26,7 +26,7 @@ from syntaxlm.parsing.analysis import analyse
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-AMBIGUOUS = "I saw the man with the telescope."
+AMBIGUOUS = "She fed her dog meat."
 GIVING = ("The", "old", "woman", "gave", "the", "children", "a", "letter")
 PRO_FORMS = ("she", "it", "them", "one", "did")
 NOUN_PHRASES = {(0, 3), (4, 6)}  # of GIVING, [start, end)
@@ -42,7 +42,7 @@ LABELS = {
 def readings() -> Picture:
     """The two best trees of an ambiguous sentence side by side, each with its probability."""
     best = load("en").parse(AMBIGUOUS, best=2).alternatives
-    names = ("I used the telescope", "the man had the telescope")
+    names = ("her dog got meat", "she got dog meat")
     spans = [{(start, end) for _, start, end in one.tree.constituents} for one in best]
     drawn = []
     for name, one, own in zip(names, best, spans, strict=True):

@@ -98,7 +98,7 @@ def write_cards() -> None:
             specified_table("shipped-trees"),
             "Perplexity on the development and test splits of the English Web Treebank.",
             specified_table("shipped-perplexity"),
-            "Speed, on two cores of a processor with AVX-512 and its bfloat16 instructions.",
+            "Speed, on two cores of a processor with bfloat16 instructions.",
             specified_table("shipped-speed"),
             "## Limits",
             LIMITS,

@@ -30,19 +30,20 @@ def test_trees_show_what_the_models_compute(name):
     assert is_same(words_of(PICTURES[name]().svg()), words_of(stored(name)))
 
 
-def test_only_noun_phrases_are_replaced_without_cost():
+def test_noun_phrases_and_one_other_group_are_replaced_at_little_cost():
     plot = substitution()
     assert is_same(words_of(plot.svg()), words_of(stored("induction-substitution.svg")))
     names = [label.get_text() for label in plot.axes[0].get_yticklabels()]
     costs = [bar.get_width() for bar in plot.axes[0].patches]
-    assert names[:2] == ["the children → them", "The old woman → she"]
-    assert costs[1] < 0
-    assert costs[2] > 2
+    assert names[:3] == ["the children → them", "children a → one", "The old woman → she"]
+    assert costs[0] < 0
+    assert costs[2] < 1
+    assert costs[3] > 2
 
 
 def test_numbers_in_the_text_are_in_the_pictures_or_compared_with_stored_results():
-    """The remaining numbers are compared below; 0.06 is what the two trees leave, and 0.9 to 1.0 is an interval."""
-    compared = {"60.5", "46.8", "74.1", "68.4", "52.6", "66.5", "51.8", "0.9", "1.0", "0.06"}
+    """The remaining numbers are compared below; 0.9 to 1.0 is an interval."""
+    compared = {"60.5", "46.8", "74.4", "68.6", "52.6", "66.5", "51.8", "0.9", "1.0"}
     shown = " ".join(words_of(path.read_text(encoding="utf-8")) for path in IMAGES.glob("induction-*.svg"))
     assert set(re.findall(r"(?<![-\w.])\d+\.\d+(?!\d|\.\d)", TEXT)) <= {*re.findall(r"\d+\.\d+", shown), *compared}
 

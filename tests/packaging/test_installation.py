@@ -20,8 +20,8 @@ ROOT = Path(__file__).parents[2]
 SOURCES = ROOT / "src" / "syntaxlm"
 BUNDLED = SOURCES / "storage" / "bundled" / "en"
 LARGEST_SDIST = 30 << 20  # bytes
-LARGEST_BUNDLED = 24_000_000  # bytes of the bundled models in the wheel
-LARGEST_WHEEL = 24 << 20  # bytes
+LARGEST_BUNDLED = 27_000_000  # bytes of the bundled models in the wheel
+LARGEST_WHEEL = 30_000_000  # bytes
 SENTENCE = "the old cat sleeps on a red chair"
 TINY = ["--schedule.epochs", "1", "--model.nonterminals", "6", "--model.preterminals", "10", "--run.accelerator", "cpu"]
 
