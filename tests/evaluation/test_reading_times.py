@@ -6,11 +6,13 @@ import csv
 import dataclasses
 import io
 import json
+import re
 import string
 import sys
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 
 from syntaxlm.core.errors import InputError, InputWarning
@@ -21,7 +23,7 @@ from syntaxlm.drawing.files import check_picture
 from syntaxlm.evaluation.options import RegressionSettings
 from syntaxlm.evaluation.reading_times import evaluate_reading_times
 from syntaxlm.evaluation.time_regressions import binned_means, smooth_terms
-from syntaxlm.reports.writers import format_rows
+from syntaxlm.reports.writers import format_rows, write_rows
 from syntaxlm.scoring.options import ScoreOptions
 from syntaxlm.scoring.surprisal import surprisals
 from syntaxlm.scoring.word_table import score_words, word_table
@@ -332,6 +334,17 @@ def report(experiment):
     return evaluate(experiment)
 
 
+@pytest.fixture(scope="module")
+def curved():
+    """A report on words of 1 to 11 letters, some of them unknown, whose times grow with the square of their length."""
+    generator = np.random.default_rng(1)
+    drawn = generator.choice(["a", "the", "cat", "sees", "walked", "unknowable", "old"], 600)
+    words = frame([str(word) + "." * (place % 7 == 6) for place, word in enumerate(drawn)], story=np.arange(600) // 200)
+    times = words.assign(zone=np.arange(600), time=words["word"].str.len() ** 2 + generator.normal(300, 20, 600))
+    words = words.assign(zone=np.arange(600))
+    return evaluate(({"kn": fresh("ngram")}, words, times[["story", "zone", "time"]]), unknown="keep", folds=2)
+
+
 def test_models_are_measured_on_the_same_words_and_the_true_effect_is_found(report):
     lstm, kn = report.models
     assert abs(lstm.regression.coefficient("surprisal").value - 6) < 0.5
@@ -413,6 +426,39 @@ def test_figures_for_json_and_details_agree_with_the_report(report):
     text = str(report)
     assert f"{1000 * report.models[0].delta.value:.2f}" in text
     assert "kn, reset minus lstm, reset:" in text
+
+
+@pytest.mark.parametrize("form", ["tsv", "frame", "parquet"])
+def test_the_regression_of_the_exported_columns_is_that_of_the_report(curved, form, tmp_path):
+    """By least squares on the columns, which have six decimals."""
+    path = tmp_path / f"rows.{form}"
+    table = curved.word_table()
+    if form == "frame":
+        exported = table.to_dataframe()
+    elif form == "parquet":
+        table.to_parquet(path)
+        exported = pd.DataFrame(pl.read_parquet(path).to_dict(as_series=False))
+    else:
+        write_rows(table.rows(), table.columns, path, "tsv")
+        exported = pd.read_csv(path, sep="\t")
+    rows = exported[exported["analysed"]]
+    of_model = re.compile(r"((?:previous_)?(?:surprisal|tokens|in_vocabulary))")
+    for one in curved.models:
+        for regression in (one.baseline, one.regression):
+            names = [coefficient.name for coefficient in regression.coefficients]
+            assert {"length_spline_1", "previous_length_spline_1", "previous_unknown"} <= set(names)
+            columns = [np.ones(len(rows))]
+            for name in names[1:]:
+                column = of_model.sub(rf"\1_{one.name}_{one.context}", name.replace("unknown", "in_vocabulary"))
+                values = rows[column].to_numpy(float)
+                columns.append(1 - values if "unknown" in name else values)
+            design, times = np.column_stack(columns), rows["reading_time"].to_numpy(float)
+            values, squares, *_ = np.linalg.lstsq(design, times, rcond=None)
+            variance = squares[0] / (len(rows) - len(names))
+            errors = np.sqrt(np.diag(np.linalg.inv(design.T @ design)) * variance)
+            differences = values - [coefficient.value for coefficient in regression.coefficients]
+            assert np.abs(differences / errors).max() < 1e-5
+            assert errors == pytest.approx([each.standard_error for each in regression.coefficients], rel=1e-5)
 
 
 def test_a_numeric_column_can_be_a_predictor_and_logarithms_are_predicted(experiment):

@@ -171,7 +171,8 @@ class ItemsReport(HasReport):
 
     def _rows(self) -> list[Row]:
         words = self.stimuli.words
-        names = names_beside(list(self._added()), words.table.names)
+        added = self._added()
+        names = names_beside(list(added), words.table.names)
         properties = word_properties(words, self.frequencies)
         rows: list[Row] = []
         for model, scores in self.scores.items():
@@ -181,11 +182,11 @@ class ItemsReport(HasReport):
                 for number, region in enumerate(regions, 1):
                     row = {"model": model, "region": number, **_region_values(region, scores, properties)}
                     row |= {
-                        name: _number(combined(name, of_measure[region.first : region.end]), name)
+                        name: _number(combined(name, of_measure[region.first : region.end]), added[name])
                         for name, of_measure in scores.measures.items()
                     }
                     row |= {
-                        name: _number(column[region.first], name) if region.text else None
+                        name: _number(column[region.first], added[name]) if region.text else None
                         for name, column in previous.items()
                     }
                     others = zip(names, words.table.values[region.row], strict=True)
@@ -408,14 +409,15 @@ def _region_values(region: StimulusRegion, scores: WordScores, properties: Mappi
         "surprisal": round(float(np.nansum(scores.surprisal[words])), 6),
     }
     for name in ("surprisal_word", "surprisal_marks"):
-        row[name] = _number(combined(name, getattr(scores, name)[words]), name)
+        row[name] = _number(combined(name, getattr(scores, name)[words]), REGION_COLUMNS[name])
     row |= {"tokens": int(scores.token_counts[words].sum()), "length": int(properties["length"][words].sum())}
     if "log_frequency" in properties:
         frequencies = properties["log_frequency"][words]
-        row["log_frequency"] = _number(frequencies.mean(), "log_frequency") if region.text else None
+        column = REGION_COLUMNS["log_frequency"]
+        row["log_frequency"] = _number(frequencies.mean(), column) if region.text else None
     return row
 
 
-def _number(value: float, name: str) -> float | None:
-    """Return the value of a column for a row: None for NaN, a whole number for a length."""
-    return None if np.isnan(value) else int(value) if "length" in name else round(float(value), 6)
+def _number(value: float, column: Column) -> float | None:
+    """Return the value of a column for a row: None for NaN, a whole number in a column of integers."""
+    return None if np.isnan(value) else int(value) if column.type == "integer" else round(float(value), 6)

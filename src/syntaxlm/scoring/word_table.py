@@ -27,7 +27,7 @@ from syntaxlm.reports.report import HasRows
 from syntaxlm.reports.tables import Column, Columns
 from syntaxlm.scoring.options import BELIEF_MEASURES, MOST_SPILLOVER, TREE_MEASURES, Context, Measure, ScoreOptions
 from syntaxlm.scoring.regions import combined
-from syntaxlm.scoring.surprisal import WordSurprisal, surprisals_of
+from syntaxlm.scoring.surprisal import MEASURES, WordSurprisal, surprisals_of
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.doubts import warn_of_doubts
 from syntaxlm.text.options import Contractions, Punctuation, TextOptions
@@ -39,7 +39,10 @@ RowsOf: TypeAlias = Callable[[ModelBundle, ScoreOptions], LineScorer]
 LONGEST = 100  # words of a sentence for models of whole sentences, whose time grows with the cube of the length
 _NAMED = 10  # unknown words in a summary
 FEW_FREQUENT = 0.5  # share of the displayed words that a frequency list should have
-_INTEGER_COLUMNS = re.compile(r"(previous_)?(length|tokens|rank|constituents_ended|depth|distance)(_.*)?")
+_INTEGERS = ["length", "tokens", *(name for name, column in MEASURES.items() if column.type == "integer")]
+# Those of the word or of a previous word (previous_length_2), or of a model (tokens_NAME_reset). Terms computed from
+# them, such as length_spline_1, are no integers.
+_INTEGER_COLUMNS = re.compile(rf"(previous_)?({'|'.join(_INTEGERS)})(_.+_(reset|carry))?(_\d+)?")
 _BREAKS = (",", ";", ":", "—", "--", ")")  # a long sentence is split after a word that ends in one of these
 
 
