@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from scipy.stats import t
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.evaluation.items import evaluate_items
@@ -69,6 +70,51 @@ def test_the_legend_names_the_factor_and_the_caption_models_items_and_intervals(
     assert plot.axes[0].get_xlabel() == "comma"
     caption = plot.figure.get_supxlabel()
     assert caption.startswith("Models: one, two. Points are means of 2 items, bars 95% within-item intervals")
+
+
+def test_bars_are_over_items_if_each_item_has_one_level_of_a_factor(tmp_path):
+    rows = "".join(
+        f"{item},{'x' if item < 4 else 'y'},{comma},{words},{end}\n"
+        for item, words in enumerate(["the", "a old", "the old", "a", "the a", "a the"], 1)
+        for comma, end in (("yes", "cat"), ("no", "dog sleeps"))
+    )
+    (tmp_path / "between.csv").write_text(f"item,verb,comma,start,end\n{rows}")
+    report = evaluate_items(
+        fresh("lstm"), tmp_path / "between.csv", condition=["verb", "comma"], regions=["start", "end"]
+    )
+    plot = report.plot(regions="end")
+    cells = {cell.levels: cell for cell in report.design.cells if cell.region == "end"}
+    expected = [t.interval(0.95, 2, *moments(report, verb, comma)) for verb in "xy" for comma in ("yes", "no")]
+    assert segments(plot.axes[0]) == [pytest.approx(list(ends)) for ends in expected]
+    assert list(cells) == [(verb, comma) for verb in "xy" for comma in ("yes", "no")]
+    assert plot.figure.get_supxlabel() == (
+        "Model: lstm. Points are means of 3 items, bars 95% intervals over items (t). Each item has one level of verb,"
+        " so there are no intervals within items."
+    )
+    assert "no intervals within items (within_low and within_high are empty)" in str(report)
+    assert report.to_dataframe("means")[["within_low", "within_high"]].isna().all(axis=None)
+
+
+def moments(report, verb, comma):
+    """The mean of the surprisals of the region end, and its standard error."""
+    rows = report.to_dataframe()
+    values = rows[(rows["region_name"] == "end") & (rows["verb"] == verb) & (rows["comma"] == comma)]["surprisal"]
+    return values.mean(), values.sem()
+
+
+def test_the_caption_names_the_items_with_all_conditions_or_says_why_there_are_no_bars(tmp_path):
+    rows = TABLE.splitlines(keepends=True)
+    third = [row.replace("1,", "3,", 1) for row in rows[1:4]]  # without its fourth condition
+
+    def caption(*lines):
+        (tmp_path / "uneven.csv").write_text("".join(lines))
+        conditions, regions = ["verb", "comma"], ["start", "end"]
+        report = evaluate_items(fresh("lstm"), tmp_path / "uneven.csv", condition=conditions, regions=regions)
+        return report.plot().figure.get_supxlabel()
+
+    bars = "bars 95% within-item intervals (Cousineau-Morey, t) from the 2 items with all conditions."
+    assert f"means of 2 to 3 items, {bars}" in caption(*rows, *third)
+    assert "means of 1 to 2 items, without bars, because fewer than 2 items have all conditions." in caption(*rows[:8])
 
 
 def test_contrasts_have_a_row_each_and_models_and_their_differences_a_colour(crossed):

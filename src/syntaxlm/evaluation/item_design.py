@@ -36,7 +36,12 @@ _VALUES: Mapping[str, Column] = {
     "mean": Column("number", "mean over items, in the unit of the measure", ".2f"),
     "low": Column("number", "lower end of its 95% t interval over items", ".2f"),
     "high": Column("number", "upper end", ".2f"),
-    "within_low": Column("number", "lower end of its 95% interval within items (Cousineau-Morey)", ".2f"),
+    "within_low": Column(
+        "number",
+        "lower end of its 95% interval within items (Cousineau-Morey), from the items that have all conditions; missing"
+        " if these are fewer than 2, as if each item has one level of a factor",
+        ".2f",
+    ),
     "within_high": Column("number", "upper end", ".2f"),
     "difference": Column("number", "mean difference to the baseline, over items that have both", ".2f"),
     "difference_low": Column("number", "lower end of its 95% t interval", ".2f"),
@@ -176,6 +181,16 @@ class ItemDesign:
             for place, name in enumerate(self.factors)
             if len(self.factors[name]) > 1 and all(len(set(levels[of_item, place])) < 2 for of_item in self._is_there.T)
         ]
+
+    @property
+    def has_within(self) -> bool:
+        """Whether there may be intervals within items, for which an item has all of several conditions."""
+        return self.several and not self.between
+
+    def complete_items(self, model: str, measure: str, region: str) -> int:
+        """Return how many items have all conditions of a region: intervals within items are computed from these."""
+        is_there: Flags = ~np.isnan(self.values[model][measure][self.regions.index(region)])
+        return int(is_there[is_there.any(1)].all(0).sum())
 
     @cached_property
     def compared(self) -> list[str]:

@@ -9,11 +9,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from syntaxlm.core.errors import InputError, listed
+from syntaxlm.core.errors import InputError, amount, listed
 from syntaxlm.drawing.plots import FAINT, GUIDE, INK, Plot, draw_intervals, label_axes, name_ticks, new_plot
 from syntaxlm.drawing.svg import SERIES, visible
 from syntaxlm.evaluation.item_design import ItemCell, ItemContrast, ItemDesign, Levels
 from syntaxlm.statistics.contrasts import TIMES
+from syntaxlm.statistics.intervals import Interval
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -103,12 +104,45 @@ class PlottedDesign:
             if one.measure == self.measure and one.region in self.regions and one.words == "all"
         ]
 
-    def caption(self, meaning: str, counts: Iterable[int]) -> str:
-        """Return whose values are drawn, of how many items, and what they are."""
-        fewest, most = min(known := list(counts), default=0), max(known, default=0)
-        items = f"{most:,} items" if fewest == most else f"{fewest:,} to {most:,} items"
+    def caption(self, meaning: str) -> str:
+        """Return whose values are drawn, and what they are."""
         names = "Model" if len(self.models) == 1 else "Models"
-        return f"{names}: {', '.join(self.models)}. {meaning.format(items=items)}"
+        return f"{names}: {', '.join(self.models)}. {meaning}"
+
+    def interval(self, cell: ItemCell) -> Interval:
+        """Return the mean of a cell with the interval that is drawn: within items, or over items if there is none."""
+        return cell.within if self.design.has_within else cell.mean
+
+    def means_caption(self, further: str = "") -> str:
+        """Return what points of means and their bars are.
+
+        Args:
+            further: sentences after it.
+        """
+        panels = [(model, region) for model in self.models for region in self.regions]
+        cells = [cell for panel in panels for cell in self.cells(*panel).values()]
+        counts = [cell.n_items for cell in cells]
+        complete = [self.design.complete_items(model, self.measure, region) for model, region in panels]
+        if not any(math.isfinite(self.interval(cell).low) for cell in cells):
+            needed = "have all conditions" if self.design.has_within else "are in a condition"
+            bars = f"without bars, because fewer than 2 items {needed}"
+        elif self.design.has_within:
+            bars = "bars 95% within-item intervals (Cousineau-Morey, t)"
+            if min(complete) < max(counts):
+                bars += f" from the {_items(complete)} with all conditions"
+        else:
+            bars = "bars 95% intervals over items (t)"
+        meaning = f"Points are means of {_items(counts)}, {bars}."
+        if self.design.several and self.design.between:
+            names = " and ".join(self.design.between)
+            meaning += f" Each item has one level of {names}, so there are no intervals within items."
+        return self.caption(meaning + further)
+
+
+def _items(counts: Iterable[int]) -> str:
+    """Return numbers of items, such as "7 to 8 items"."""
+    fewest, most = min(known := list(counts), default=0), max(known, default=0)
+    return amount(most, "item") if fewest == most else f"{fewest:,} to {most:,} items"
 
 
 def check_plotted_conditions(conditions: Sequence[Levels], regions: int) -> None:
@@ -135,7 +169,9 @@ def check_plotted_regions(regions: Sequence[str], names: Sequence[str]) -> None:
 
 
 def plot_means(drawn: PlottedDesign, ax: Axes | Sequence[Axes] | None = None) -> Plot:
-    """Return points of means with 95% intervals within items, by region and condition.
+    """Return points of means with 95% intervals, by region and condition.
+
+    Intervals are within items, or over items if each item has one level of a factor.
 
     Each region has a panel: the last factor is its x axis, the first one the colour, and others the fill of the points.
     The vertical scales of all panels have the same length. If the design has one factor and several regions, or more
@@ -164,13 +200,11 @@ def plot_means(drawn: PlottedDesign, ax: Axes | Sequence[Axes] | None = None) ->
     plot = new_plot("Means by region and condition", ax, len(panels), rows, size)
     steps = [level for level in drawn.design.factors[drawn.factors[-1]] if any(level == own[-1] for own in conditions)]
     handles: dict[str, Artist] = {}
-    counts: list[int] = []
     ranges = []
     for place, ((model, region), panel) in enumerate(zip(panels, plot.axes, strict=True)):
         cells = drawn.cells(model, region)
-        counts += [cell.n_items for cell in cells.values()]
-        ranges.append([end for cell in cells.values() for end in cell.within])
-        handles |= _draw_lines(panel, cells, steps, styles)
+        ranges.append([end for cell in cells.values() for end in drawn.interval(cell)])
+        handles |= _draw_lines(panel, drawn, cells, steps, styles)
         name_ticks(panel, list(map(visible, steps)))
         panel.set_xlim(-0.45, len(steps) - 0.55)
 
@@ -184,12 +218,11 @@ def plot_means(drawn: PlottedDesign, ax: Axes | Sequence[Axes] | None = None) ->
         label_axes(panel, visible(x_label), unit if place % columns == 0 else "", heading, bold=is_critical)
 
     _equal_scales(plot.axes, ranges)
-    meaning = "Points are means of {items}, bars 95% within-item intervals (Cousineau-Morey, t)."
+    further = ""
     if len(panels) > 1:
-        meaning += " The same difference has the same height in all panels; the scales do not start at 0."
-        meaning += " The critical region is in bold." * (drawn.critical in drawn.regions)
-    _finish(plot, drawn, handles, drawn.factors[:-1], drawn.caption(meaning, counts))
-    return plot
+        further += " The same difference has the same height in all panels; the scales do not start at 0."
+        further += " The critical region is in bold." * (drawn.critical in drawn.regions)
+    return _finish(plot, drawn, handles, drawn.factors[:-1], drawn.means_caption(further))
 
 
 def plot_contrasts(drawn: PlottedDesign, ax: Axes | Sequence[Axes] | None = None) -> Plot:
@@ -234,10 +267,9 @@ def plot_contrasts(drawn: PlottedDesign, ax: Axes | Sequence[Axes] | None = None
         label_axes(panel, unit, "", heading, bold=columns > 1 and region == drawn.critical)
 
     plot.axes[0].set_ylim(len(names) - 0.5, -0.5)  # the first contrast is at the top
-    meaning = f"Points are mean contrasts of {drawn.measure_name}, {{items}}; bars are 95% intervals over items (t)."
-    caption = drawn.caption(meaning, [one.test.n for one in contrasts])
-    _finish(plot, drawn, handles, ["model"], caption)
-    return plot
+    items = _items(one.test.n for one in contrasts)
+    meaning = f"Points are mean contrasts of {drawn.measure_name}, {items}; bars are 95% intervals over items (t)."
+    return _finish(plot, drawn, handles, ["model"], drawn.caption(meaning))
 
 
 def _contrast_name(name: tuple[str, str]) -> str:
@@ -269,21 +301,27 @@ def _styles(conditions: Sequence[Levels]) -> dict[Levels, tuple[int, str]]:
 
 
 def _draw_lines(
-    ax: Axes, cells: Mapping[Levels, ItemCell], steps: Sequence[str], styles: Mapping[Levels, tuple[int, str]]
+    ax: Axes,
+    drawn: PlottedDesign,
+    cells: Mapping[Levels, ItemCell],
+    steps: Sequence[str],
+    styles: Mapping[Levels, tuple[int, str]],
 ) -> dict[str, Artist]:
     """Draw a line from level to level of the last factor for each combination of the others. Returns the legend."""
     handles: dict[str, Artist] = {}
     for number, (line, (colour, fill)) in enumerate(styles.items()):
         shift = DODGE * (number - (len(styles) - 1) / 2)
         found = [(place + shift, cells[(*line, step)]) for place, step in enumerate(steps) if (*line, step) in cells]
-        handles[BETWEEN.join(line)] = _draw_cells(ax, found, colour, fill)
+        handles[BETWEEN.join(line)] = _draw_cells(ax, drawn, found, colour, fill)
     return handles
 
 
-def _draw_cells(ax: Axes, cells: Sequence[tuple[float, ItemCell]], colour: int, fill: str) -> Artist:
-    """Draw the means of cells at their places, with their intervals within items."""
+def _draw_cells(
+    ax: Axes, drawn: PlottedDesign, cells: Sequence[tuple[float, ItemCell]], colour: int, fill: str
+) -> Artist:
+    """Draw the means of cells at their places, with their intervals."""
     points = [(place, cell.mean.value) for place, cell in cells]
-    return draw_intervals(ax, points, [cell.within[1:] for _, cell in cells], colour, fill)
+    return draw_intervals(ax, points, [drawn.interval(cell)[1:] for _, cell in cells], colour, fill)
 
 
 def _plot_regions(drawn: PlottedDesign, conditions: Sequence[Levels], ax: Axes | Sequence[Axes] | None) -> Plot:
@@ -291,20 +329,16 @@ def _plot_regions(drawn: PlottedDesign, conditions: Sequence[Levels], ax: Axes |
     size = max(5.0, AXIS + LEGEND + REGION * len(drawn.regions)), 0.7 + 2.7 * len(drawn.models)
     plot = new_plot("Means by region and condition", ax, len(drawn.models), len(drawn.models), size)
     handles: dict[str, Artist] = {}
-    counts: list[int] = []
     for model, panel in zip(drawn.models, plot.axes, strict=True):
         cells = [drawn.cells(model, region) for region in drawn.regions]
-        counts += [cell.n_items for of_region in cells for cell in of_region.values()]
         for number, condition in enumerate(conditions):
             shift = DODGE * (number - (len(conditions) - 1) / 2)
             found = [(place + shift, own[condition]) for place, own in enumerate(cells) if condition in own]
-            handles[BETWEEN.join(condition)] = _draw_cells(panel, found, number, FILLS[number % 2])
+            handles[BETWEEN.join(condition)] = _draw_cells(panel, drawn, found, number, FILLS[number % 2])
         name_ticks(panel, list(map(drawn.heading, drawn.regions)))
         panel.set_xlim(-0.5, len(drawn.regions) - 0.5)
         label_axes(panel, "", drawn.unit, model if len(drawn.models) > 1 else "")
-    meaning = "Points are means of {items}, bars 95% within-item intervals (Cousineau-Morey, t)."
-    _finish(plot, drawn, handles, drawn.factors, drawn.caption(meaning, counts))
-    return plot
+    return _finish(plot, drawn, handles, drawn.factors, drawn.means_caption())
 
 
 def _equal_scales(panels: Sequence[Axes], ranges: Sequence[Sequence[float]]) -> None:
@@ -319,8 +353,8 @@ def _equal_scales(panels: Sequence[Axes], ranges: Sequence[Sequence[float]]) -> 
 
 def _finish(
     plot: Plot, drawn: PlottedDesign, handles: Mapping[str, Artist], factors: Sequence[str], caption: str
-) -> None:
-    """Add a legend of several lines, whose title is what distinguishes them, the caption, and margins."""
+) -> Plot:
+    """Return the plot with margins, a caption, and a legend of several lines: its title is what distinguishes them."""
     if len(handles) > 1:
         plot.add_legend(handles, BETWEEN.join(factors))
     plot.add_note(caption)
@@ -328,3 +362,4 @@ def _finish(
         from matplotlib.layout_engine import ConstrainedLayoutEngine
 
         plot.figure.set_layout_engine(ConstrainedLayoutEngine(w_pad=PADDING, h_pad=PADDING))
+    return plot

@@ -69,6 +69,11 @@ def _explain_contrasts(design: ItemDesign) -> list[str]:
             f"Each item has one level of {' and '.join(others)}, and a level has one item only, so there are no"
             " contrasts of it."
         )
+    if design.between and design.several:
+        lines.append(
+            f"Each item has one level of {' and '.join(design.between)}, so there are no intervals within items"
+            " (within_low and within_high are empty). Bars of a picture are the 95% t intervals over items."
+        )
     shown = {one.levels for one in design.contrasts}
     lines += [
         f"No item has all conditions of {shortened(formula, _FORMULA_CHARACTERS)}, so it is omitted."

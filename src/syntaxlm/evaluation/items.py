@@ -285,6 +285,8 @@ class ItemsReport(HasReport):
     ) -> Plot:
         """Return means with 95% intervals within items, or contrasts with 95% intervals over items, by region.
 
+        If each item has one level of a factor, there are no intervals within items, and those of means are over items.
+
         Args:
             ax: axes of matplotlib to draw on, one per panel, instead of a new figure
             kind: "points", the means of all conditions; or "contrasts", main effects and interactions
