@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from itertools import pairwise
+
 import pytest
 from scipy.stats import t
 
@@ -115,6 +118,24 @@ def test_the_caption_names_the_items_with_all_conditions_or_says_why_there_are_n
     bars = "bars 95% within-item intervals (Cousineau-Morey, t) from the 2 items with all conditions."
     assert f"means of 2 to 3 items, {bars}" in caption(*rows, *third)
     assert "means of 1 to 2 items, without bars, because fewer than 2 items have all conditions." in caption(*rows[:8])
+
+
+def test_a_width_at_which_texts_overlap_is_refused_with_the_smallest_one(crossed, tmp_path):
+    plot = crossed.plot()
+    own = plot.width
+    message = r"width=60: texts of the picture overlap .* expected at least (\d+), or fewer regions: regions=\.\.\.$"
+    with pytest.raises(InputError, match=message) as refused:
+        plot.save(tmp_path / "narrow.svg", width=60)
+    assert plot.width == pytest.approx(own)
+    assert not (tmp_path / "narrow.svg").exists()
+    least = int(re.search(message, str(refused.value))[1])
+    with pytest.raises(InputError, match=f"expected at least {least}"):
+        plot.save(tmp_path / "narrow.svg", width=least - 3)
+    plot.save(tmp_path / "least.svg", width=least)
+    assert plot.width == pytest.approx(least / 25.4 * 96)
+    panels = plot.axes[:2]
+    names = [label.get_window_extent() for panel in panels for label in panel.get_xticklabels()]
+    assert all(before.x1 < after.x0 for before, after in pairwise(names))
 
 
 def test_contrasts_have_a_row_each_and_models_and_their_differences_a_colour(crossed):

@@ -7,6 +7,7 @@ while a file is written, by one thread at a time, and restored afterwards.
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 import threading
 import warnings
@@ -17,7 +18,8 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from syntaxlm.core.errors import warn_caller
+from syntaxlm.core.errors import InputError, warn_caller
+from syntaxlm.core.option_names import option_name
 from syntaxlm.core.settings import check_number
 from syntaxlm.drawing.files import Saved
 from syntaxlm.drawing.fonts import FONT_NAMES
@@ -26,6 +28,7 @@ from syntaxlm.drawing.svg import COLOURS, SERIES, Theme, escaped, visible
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.text import Text
 
 INK, FAINT, EDGE, GUIDE, PAPER = (COLOURS[name][0] for name in ("ink", "faint", "edge", "guide", "paper"))
 CHARACTER = 0.085  # inches: width of a character of a name
@@ -35,6 +38,10 @@ MILLIMETRES = 25.4  # per inch
 PNG_DPI = 300  # as journals ask for
 MOST_DPI = 2400
 LEAST_WIDTH, MOST_WIDTH = 20, 2000  # millimetres
+WIDTH_STEP = 2  # millimetres: precision of the smallest width of a picture
+LEAST_PANEL = 0.3  # inches: width of a panel
+GAP = 0.03  # inches: between two texts in a line
+OVERLAP = 0.02  # inches: by which the boxes of two lines of text may overlap, whose edges are empty
 LAYOUTS = 3  # times that the layout is computed, each starting from the last, until panels of a fixed shape fit
 _SETTINGS: Any = {
     "svg.fonttype": "none",  # text, which can be searched and copied, in a font that the reader has
@@ -58,12 +65,14 @@ class Plot(Saved):
         axes: of each panel
         title: what the plot shows, in one line, also for screen readers
         is_own: whether the figure was made here, not by the user
+        narrower: what needs less width, for messages
     """
 
     figure: Figure
     axes: list[Axes]
     title: str
     is_own: bool = True
+    narrower: str = ""
 
     @property
     def width(self) -> float:
@@ -80,17 +89,14 @@ class Plot(Saved):
             dpi: dots per inch of a PNG
 
         Raises:
-            InputError: as `check_picture`, and for a width or dpi out of range.
+            InputError: as `check_picture`, for a width or dpi out of range, and for a width at which texts overlap that
+                do not overlap at the width of the figure.
         """
         check_number("dpi", dpi, 1, MOST_DPI)
         self.figure.set_dpi(dpi)
         if width is not None:
             check_number("width", width, LEAST_WIDTH, MOST_WIDTH)
-            ratio = width / MILLIMETRES / self.figure.get_figwidth()
-            has_fixed_shape = any(panel.get_box_aspect() is not None for panel in self.axes)
-            self.figure.set_figwidth(width / MILLIMETRES)
-            self.figure.set_figheight(self.figure.get_figheight() * (ratio if has_fixed_shape else 1))
-            self._place_legend_again()
+            self._narrow(width)
         super().save(path, theme)
 
     def svg(self, theme: Theme = "auto") -> str:
@@ -135,6 +141,39 @@ class Plot(Saved):
             legend.get_title().set_color(INK)
         for text in (*legend.get_texts(), legend.get_title()):
             text.set_parse_math(False)
+
+    def _narrow(self, width: int) -> None:
+        """Set the width of an own figure in millimetres. Raises InputError for one at which more texts overlap."""
+        own = self.figure.get_figwidth() * MILLIMETRES
+        self._set_width(width)
+        if not self.is_own or width >= own or not (found := _overlaps(self.figure)):
+            return
+        self._set_width(own)
+        most = _overlaps(self.figure)
+        if found <= most:
+            self._set_width(width)
+            return
+
+        # The smallest width without further overlaps is above `low`, and at most `high`.
+        low, high = width, math.ceil(own)
+        while high - low > WIDTH_STEP:
+            middle = (low + high) // 2
+            self._set_width(middle)
+            low, high = (low, middle) if _overlaps(self.figure) <= most else (middle, high)
+        self._set_width(own)
+        others = f", or {self.narrower}" if self.narrower else ""
+        raise InputError(
+            f"{option_name('--picture-width', width)}: texts of the picture overlap at this width, in millimetres;"
+            f" expected at least {high}{others}"
+        )
+
+    def _set_width(self, width: float) -> None:
+        """Set the width of the figure in millimetres; its height, too, if a panel has a fixed shape."""
+        ratio = width / MILLIMETRES / self.figure.get_figwidth()
+        has_fixed_shape = any(panel.get_box_aspect() is not None for panel in self.axes)
+        self.figure.set_figwidth(width / MILLIMETRES)
+        self.figure.set_figheight(self.figure.get_figheight() * (ratio if has_fixed_shape else 1))
+        self._place_legend_again()
 
     def _place_legend_again(self) -> None:
         """Place the legend of an own figure whose width has changed."""
@@ -218,6 +257,36 @@ def plot_bytes(plot: Plot, form: str, theme: Theme = "light") -> bytes:
     """
     metadata = {"Software": None} if form == "png" else {"CreationDate": None}
     return _written(plot.figure, form, theme, metadata=metadata)
+
+
+def _overlaps(figure: Figure) -> int:
+    """Return how many pairs of texts overlap or have no gap between them, and how many panels have hardly any width."""
+    import numpy as np
+
+    with _WRITING, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of matplotlib, of panels without any width
+        _add_fonts(figure)
+        for _ in range(LAYOUTS):
+            figure.draw_without_rendering()
+        texts = [text for panel in figure.axes for text in _texts(panel)]
+        boxes = [one.get_window_extent() for one in (*texts, *figure.legends)]
+    narrow = sum(panel.bbox.width < LEAST_PANEL * figure.dpi for panel in figure.axes)
+    left, low, right, high = np.array([box.extents for box in boxes]).reshape(-1, 4).T
+    across = np.minimum.outer(right, right) - np.maximum.outer(left, left) > -GAP * figure.dpi
+    along = np.minimum.outer(high, high) - np.maximum.outer(low, low) > OVERLAP * figure.dpi
+    return int(np.triu(across & along, 1).sum()) + narrow
+
+
+def _texts(panel: Axes) -> list[Text]:
+    """Return the texts in and around a panel, without turned names of bars, whose boxes overlap."""
+    from matplotlib.text import Text
+
+    texts = [panel.xaxis.label, panel.yaxis.label, *(one for one in panel.get_children() if isinstance(one, Text))]
+    for axis in (panel.xaxis, panel.yaxis):
+        low, high = sorted(axis.get_view_interval())
+        ticks = zip(axis.get_majorticklocs(), axis.get_majorticklabels(), strict=False)
+        texts += [label for place, label in ticks if low <= place <= high]
+    return [one for one in texts if one.get_text() and one.get_visible() and not one.get_rotation() % 90]
 
 
 def _written(figure: Figure, form: str, theme: Theme, **options: Any) -> bytes:

@@ -6,10 +6,11 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from syntaxlm.core.errors import InputError, amount, listed
+from syntaxlm.core.option_names import option_name
 from syntaxlm.drawing.plots import FAINT, GUIDE, INK, Plot, draw_intervals, label_axes, name_ticks, new_plot
 from syntaxlm.drawing.svg import SERIES, visible
 from syntaxlm.evaluation.item_design import ItemCell, ItemContrast, ItemDesign, Levels
@@ -362,4 +363,4 @@ def _finish(
         from matplotlib.layout_engine import ConstrainedLayoutEngine
 
         plot.figure.set_layout_engine(ConstrainedLayoutEngine(w_pad=PADDING, h_pad=PADDING))
-    return plot
+    return replace(plot, narrower=f"fewer regions: {option_name('--picture-region')}" if len(drawn.regions) > 1 else "")
