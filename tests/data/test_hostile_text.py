@@ -136,12 +136,12 @@ def test_a_deep_chain_over_one_word_is_not_drawn_in_a_terminal():
 @pytest.mark.parametrize(
     ("text", "found"),
     [
-        ("(S (A a)", "line 1: found a tree that starts here and is never closed (1 brackets are open at the end)"),
+        ("(S (A a)", "line 1: found a tree that starts here and is never closed (1 bracket open at the end)"),
         ("(S (A a)))", "line 1: found a closing bracket without an opening one"),
         ("\n))((", "line 2: found a closing bracket without an opening one"),
         ("()", "line 1: found a tree without words"),
         ("(S (A a)) x", "line 1: found 'x' outside brackets"),
-        ("(" * 200_000, "found a tree that starts here and is never closed (200000 brackets"),
+        ("(" * 200_000, "found a tree that starts here and is never closed (200,000 brackets"),
         (" \n\t", "found no trees"),
     ],
 )

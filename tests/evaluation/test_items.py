@@ -67,7 +67,7 @@ def test_regions_may_be_columns_or_single_words(write):
     stored = fresh("lstm")
     columns = "item,condition,start,verb,end\n1,a,the cat,sees,a dog\n1,b,the cat,,a dog\n"
     lacking = evaluate_items(stored, write(columns), regions=["start", "verb", "end"], critical="verb")
-    assert "region verb has no words in item 1; not in the means" in lacking.warnings
+    assert "region verb has no words in item 1, condition b; not in the means" in lacking.warnings
     assert list(lacking.means["lstm"]["verb"]) == ["a"]
     report = evaluate_items(stored, write(columns), regions=["start", "verb", "end"])
     rows = list(report.rows())
@@ -98,6 +98,17 @@ def test_items_with_several_rows_of_a_condition_count_once(write):
     report = evaluate_items(fresh("lstm"), write(repeated))
     assert report.sizes["2"] == {"short": 2, "long": 2}
     assert "several sentences are averaged: item 2, condition long" in report.warnings
+    assert not any("the same sentence" in line for line in report.warnings)
+
+
+def test_repeated_rows_are_not_taken_for_several_sentences_and_all_examples_are_counted(write):
+    sentences = {"a": "the | cat", "b": "a | cat"}
+    rows = [f"{item},{condition},{text}\n" for item in range(3) for condition, text in sentences.items()]
+    warnings = evaluate_items(fresh("ngram"), write("item,condition,sentence\n" + 2 * "".join(rows))).warnings
+    assert not any("averaged" in line for line in warnings)
+    (line,) = [line for line in warnings if "the same sentence" in line]
+    assert line.startswith("the same sentence is in several rows: item 0, condition a; item 0, condition b;")
+    assert line.endswith("; item 2, condition a; ... (6 in all)")
 
 
 def test_spillover_is_of_the_words_before_the_region_of_the_same_sentence(write):
@@ -144,7 +155,7 @@ def test_uneven_stimuli_are_reported(write):
     text = "item,condition,sentence\n1,a,the | cat\n1,b,the | cat | sees\n2,a,a | dog\n"
     warnings = evaluate_items(fresh("lstm"), write(text)).warnings
     assert any("different numbers of regions: 2 in" in line and "3 in" in line for line in warnings)
-    assert any("condition b: missing in 1 items (2)" in line for line in warnings)
+    assert any("condition b: missing in 1 item (2), which is in neither" in line for line in warnings)
 
 
 def test_names_cannot_control_the_terminal(write):

@@ -3,10 +3,10 @@ sentences that a model reads alike."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import combinations, zip_longest
 
+from syntaxlm.core.errors import amount
 from syntaxlm.data.stimuli import Stimuli
 from syntaxlm.scoring.marks import remark_on_marks
 from syntaxlm.scoring.word_table import WordScores
@@ -68,22 +68,37 @@ def _uneven_regions(stimuli: Stimuli) -> list[str]:
 
 
 def _empty_regions(stimuli: Stimuli, critical: str | None) -> list[str]:
-    """Return a line if the critical region has no words in some items."""
+    """Return a line if the critical region has no words in some sentences."""
     empty = [
-        item
-        for item, regions in zip(stimuli.items, stimuli.regions, strict=True)
+        _cell(stimuli, item, condition)
+        for item, condition, regions in zip(stimuli.items, stimuli.conditions, stimuli.regions, strict=True)
         if any(region.name == critical and not region.text for region in regions)
     ]
-    return [f"region {critical} has no words in item {', '.join(empty[:_EXAMPLES])}; not in the means"] if empty else []
+    return [f"region {critical} has no words in {_examples(empty, '; ')}; not in the means"] if empty else []
+
+
+def _cell(stimuli: Stimuli, item: str, condition: str) -> str:
+    return f"item {item}, condition {stimuli.label(condition)}"
+
+
+def _examples(found: Sequence[str], separator: str) -> str:
+    """Return the first few of what was found, and if there are more, how many there are."""
+    shown = separator.join(found[:_EXAMPLES])
+    return f"{shown}{separator}... ({len(found):,} in all)" if len(found) > _EXAMPLES else shown
 
 
 def _uneven_conditions(stimuli: Stimuli) -> list[str]:
     """Return lines on items with several sentences of a condition, and on items without a condition."""
+    pairs: dict[tuple[str, str], list[str]] = {}
+    for item, condition, regions in zip(stimuli.items, stimuli.conditions, stimuli.regions, strict=True):
+        pairs.setdefault((item, condition), []).append(" ".join(region.text for region in regions))
+    averaged = [_cell(stimuli, *pair) for pair, texts in pairs.items() if len(set(texts)) > 1]
+    repeated = [_cell(stimuli, *pair) for pair, texts in pairs.items() if len(set(texts)) < len(texts)]
     lines = []
-    pairs = Counter(zip(stimuli.items, stimuli.conditions, strict=True))
-    repeated = [f"item {item}, condition {one}" for (item, one), count in pairs.items() if count > 1]
+    if averaged:
+        lines.append(f"several sentences are averaged: {_examples(averaged, '; ')}")
     if repeated:
-        lines.append(f"several sentences are averaged: {'; '.join(repeated[:_EXAMPLES])}")
+        lines.append(f"the same sentence is in several rows: {_examples(repeated, '; ')}")
 
     # An item with one level of a factor between items does not lack the conditions of other levels.
     levels_of: dict[str, list[set[str]]] = {}
@@ -99,8 +114,8 @@ def _uneven_conditions(stimuli: Stimuli) -> list[str]:
         if lacking:
             shown = ", ".join(lacking[:_EXAMPLES]) + (", ..." if len(lacking) > _EXAMPLES else "")
             lines.append(
-                f"condition {stimuli.label(one)}: missing in {len(lacking):,} items ({shown}), which are in"
-                " neither the differences nor the contrasts"
+                f"condition {stimuli.label(one)}: missing in {amount(len(lacking), 'item')} ({shown}), which"
+                f" {'is' if len(lacking) == 1 else 'are'} in neither the differences nor the contrasts"
             )
     return lines
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Generic, NamedTuple, TypeVar, cast
 
-from syntaxlm.core.errors import InputError, warn_caller
+from syntaxlm.core.errors import InputError, amount, warn_caller
 from syntaxlm.core.reading import LINES_NAMED, Remarks
 from syntaxlm.core.threads import no_collection
 from syntaxlm.trees.bracket_forms import (
@@ -468,7 +468,7 @@ def _outside(number: int, atom: str) -> _Fault:
 
 
 def _unclosed(first: int, stack: Sequence[int]) -> _Fault:
-    fault = f"a tree that starts here and is never closed ({len(stack)} brackets are open at the end)"
+    fault = f"a tree that starts here and is never closed ({amount(len(stack), 'bracket')} open at the end)"
     return _Fault(first, fault, "the same number of opening and closing brackets")
 
 
