@@ -174,7 +174,7 @@ def test_an_option_may_include_its_value_and_two_dashes_end_the_options():
     app = app_of("p", {"c": command})
     assert parse(app, ["c", "-oout.txt", "--", "--text"])[1] == {"output": Path("out.txt"), "text": "--text"}
     assert parse(app, ["c", "--output=-"])[1] == {"output": None}
-    for text in ("a sentence -- with dashes", "- he said", "-1"):
+    for text in ("a sentence -- with dashes", "- he said", "-1", "-1e-3", "-0.5 / 0.5 - -0.5 / -0.5"):
         assert parse(app, ["c", text, "-o", "x"])[1]["text"] == text
 
 

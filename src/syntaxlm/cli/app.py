@@ -185,8 +185,12 @@ def _values(command: Command, given: Mapping[str, Any], program: str) -> dict[st
 
 
 def _is_value(word: str) -> bool:
-    """Return whether a word that starts with a hyphen is a value: "-", or a sentence such as "- he said"."""
-    return word.startswith("-") and word != "--" and not OPTION.match(word) and not re.match(r"-[.\d]", word)
+    """Return whether a word that starts with a hyphen is a value: "-", or a sentence such as "- he said".
+
+    Numbers are values without a mark.
+    """
+    is_number = re.fullmatch(r"-[.\d]+(e[-+]?\d+)?", word, re.IGNORECASE)
+    return word.startswith("-") and word != "--" and not OPTION.match(word) and not is_number
 
 
 def _message(error: CycloptsError) -> str:
@@ -204,7 +208,10 @@ def _message(error: CycloptsError) -> str:
             first = argument.tokens[0].keyword if argument else token.keyword
             return f"{first} and {token.keyword}: expected one of them, once"
         case MissingArgumentError(argument=argument, keyword=name) if argument:
-            return f"{name}: the value is missing; expected {name} {argument.parameter.metavar}"
+            value = argument.parameter.metavar
+            return (
+                f"{name}: the value is missing; expected {name} {value}, or {name}={value} if it starts with a hyphen"
+            )
     return str(error)
 
 
