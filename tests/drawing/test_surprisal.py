@@ -47,8 +47,10 @@ def test_bars_hang_below_their_words_and_are_as_long_as_their_bits():
 
 
 def test_marks_that_are_rows_of_their_own_belong_to_the_bar_of_the_word_beside_them():
-    rows = [Row('"', 0, 1, 3.0), Row("the", 2, 5, 5.0), Row("cat", 6, 9, 10.0, False), Row(".", 10, 11, 2.4),
-            Row('"', 12, 13, 1.5), Row("", 13, 13, 1.0)]  # fmt: skip
+    rows = [
+        Row('"', 0, 1, 3.0, surprisal_marks=3.0), Row("the", 2, 5, 5.0), Row("cat", 6, 9, 10.0, False),
+        Row(".", 10, 11, 2.4, surprisal_marks=2.4), Row('"', 12, 13, 1.5, surprisal_marks=None), Row("", 13, 13, 1.0),
+    ]  # fmt: skip
     root = read_svg(surprisal_bars(rows, [20, 60], [(2, 5), (6, 9)], 200, False, 20.0).svg())
     assert "surprisal in bits, 22.9 in total" in [drawn(note) for note in of_role(root, "note")]
     bars = of_role(root, "area-1")
@@ -59,6 +61,23 @@ def test_marks_that_are_rows_of_their_own_belong_to_the_bar_of_the_word_beside_t
         "cat . \": 13.90 bits, 3.90 of them for punctuation marks, not in the model's vocabulary",
     ]
     assert [drawn(text) for text in of_role(root, "small")] == ["5.0", '+3.0 "', "10.0", '+3.9 ."', "1.0"]
+
+
+def test_words_that_are_not_in_the_tree_are_no_marks():
+    rows = [Row("😀", 0, 1, 4.0, False), Row("he", 2, 4, 5.0), Row("said", 5, 9, 6.0), Row("😀", 10, 11, 12.3, False),
+            Row("&", 12, 13, 2.0), Row(".", 14, 15, 2.4, True, 2.4)]  # fmt: skip
+    root = read_svg(surprisal_bars(rows, [20, 60], [(2, 4), (5, 9)], 200, False, 20.0).svg())
+    bars = of_role(root, "area-1")
+    assert [numbers(bar, "height")[0] for bar in bars] == pytest.approx(
+        [BAR_ZONE * bits / 20 for bits in (5, 4, 6, 12.3, 2)], abs=0.05
+    )
+    assert [bar.get("fill-opacity") for bar in bars] == [None, "0.350", None, "0.350", None]
+    assert tooltip(bars[3]) == "😀: 12.30 bits, not in the model's vocabulary"
+    (mark,) = of_role(root, "area-6")
+    assert numbers(mark, "height")[0] == pytest.approx(BAR_ZONE * 2.4 / 20, abs=0.05)
+    assert numbers(mark, "y")[0] == pytest.approx(MARGIN + BAR_ZONE * 20.3 / 20, abs=0.1)
+    values = [drawn(text) for text in of_role(root, "small")]
+    assert values == ["5.0", "+4.0 😀", "6.0", "+12.3 😀 +2.0 & +2.4 ."]
 
 
 @pytest.mark.parametrize("mirrored", [False, True])

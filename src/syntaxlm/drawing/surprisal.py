@@ -63,8 +63,9 @@ def surprisal_bars(
     """Return bars that hang below words, and one for the end of the sentence, beside all words.
 
     A row may have several words ("did" and "n't" in "didn't"): its bar is in the middle of them. If it also has marks,
-    such as the stop of "boats.", their part of the bar has another colour, and is written below that of the word. Marks
-    that are rows of their own, as in "boats .", are not in the tree; they belong to the bar of the word beside them.
+    such as the stop of "boats.", their part of the bar has another colour, and is written below that of the word. Rows
+    that are not in the tree, as the stop in "boats .", belong to the bar of the word beside them. Those of words, such
+    as an emoji, are parts of their own, in the colour of words.
 
     Args:
         centres: x of each word.
@@ -91,10 +92,14 @@ def surprisal_bars(
         if not below and row.word:
             continue
         x = moved + (below[0] + below[-1]) / 2 if below else behind
-        marks = row.surprisal_marks or 0.0
-        elements += _bar(row, value, x, MARGIN, full, shown=value - marks)
-        if below and marks:
-            note = f"+{marks:.1f} {_marks(row, places)}".rstrip()
+        marks, others = row.surprisal_marks or 0.0, _others_of(row)
+        elements += _bar(row, value, x, MARGIN, full, shown=value - marks - sum(map(_bits_of_word, others)))
+        notes = [f"+{_bits_of_word(other):.1f} {other.word}" for other in others]
+        if marks:
+            inside = [*places, *((other.begin, other.end) for other in others)]
+            notes.append(f"+{marks:.1f} {_marks(row, inside)}".rstrip())
+        if below and notes:
+            note = " ".join(notes)
             elements.append(svg.text(x, MARGIN + BAR_ZONE * value / full + SECOND_LINE, note, "small", "middle"))
             lowest = max(lowest, value)
         if not below:
@@ -157,7 +162,11 @@ def _places_of(row: DrawableSurprisal, places: Sequence[tuple[int, int]]) -> lis
 
 @dataclass(frozen=True)
 class _Joined:
-    """A word and the marks beside it."""
+    """A word and what is beside it.
+
+    Attributes:
+        others: the words beside it, which are not in the tree.
+    """
 
     word: str
     begin: int
@@ -165,24 +174,41 @@ class _Joined:
     surprisal: float | None
     in_vocabulary: bool | None
     surprisal_marks: float | None
+    others: tuple[DrawableSurprisal, ...]
+
+
+def _others_of(row: DrawableSurprisal) -> tuple[DrawableSurprisal, ...]:
+    return row.others if isinstance(row, _Joined) else ()
+
+
+def _bits_of_word(row: DrawableSurprisal) -> float:
+    """Return the surprisal of a row without that of its marks."""
+    return (row.surprisal or 0.0) - (row.surprisal_marks or 0.0)
 
 
 def _with_marks_beside(rows: Sequence[DrawableSurprisal], places: Sequence[tuple[int, int]]) -> list[DrawableSurprisal]:
-    """Join the rows of marks that are in none of the words to the row before them, or to the first word."""
+    """Join the rows that are in none of the words to the row before them, or to the first word."""
     joined: list[DrawableSurprisal] = []
     for row in rows:
         is_word = bool(_places_of(row, places))
         if row.word and joined and not (is_word and _places_of(joined[-1], places)):
             before = joined.pop()
-            marks = sum(
-                (one.surprisal_marks if _places_of(one, places) else one.surprisal) or 0.0 for one in (before, row)
-            )
+            (marks, others), (own_marks, own_others) = _beside(before, places), _beside(row, places)
             text = before.word + " " * (row.begin - before.end) + row.word
             bits = (before.surprisal or 0.0) + (row.surprisal or 0.0)
             is_known = (row if is_word else before).in_vocabulary
-            row = _Joined(text, before.begin, row.end, bits, is_known, marks)
+            row = _Joined(text, before.begin, row.end, bits, is_known, marks + own_marks, (*others, *own_others))
         joined.append(row)
     return joined
+
+
+def _beside(row: DrawableSurprisal, places: Sequence[tuple[int, int]]) -> tuple[float, tuple[DrawableSurprisal, ...]]:
+    """Return the bits of the marks of a row, and the words of it that are in none of the words of the tree."""
+    if isinstance(row, _Joined) or _places_of(row, places):
+        return row.surprisal_marks or 0.0, _others_of(row)
+    if row.surprisal_marks in (None, row.surprisal):  # a row of marks only, or of which no more is known
+        return row.surprisal or 0.0, ()
+    return row.surprisal_marks or 0.0, (row,)
 
 
 def _marks(row: DrawableSurprisal, places: Sequence[tuple[int, int]]) -> str:
@@ -208,29 +234,39 @@ def _bar(
     Args:
         shown: the value that is written; by default all bits.
     """
-    is_unknown = row.in_vocabulary is False
     marks = row.surprisal_marks or 0.0
+    others = _others_of(row)
     tooltip = f"{row.word or END}: {bits:.2f} bits"
     if marks:
         tooltip += f", {marks:.2f} of them for punctuation marks"
-    if is_unknown:
+    if row.in_vocabulary is False:
         tooltip += f", {UNKNOWN}"
     length = max(1.0, BAR_ZONE * bits / full)
     of_marks = min(length, BAR_ZONE * marks / full)
-    opacity = 0.35 if is_unknown else None
 
-    # The part of the word is at the axis.
+    # The part of the word is at the axis, then other words, then marks.
     left = x - BAR / 2
     of_word = length - of_marks
+    of_others = [min(of_word, BAR_ZONE * _bits_of_word(other) / full) for other in others]
     if rises:
         word_top, marks_top, baseline = y - of_word, y - length, y - length - 4
     else:
         word_top, marks_top, baseline = y, y + of_word, y + length + 11
-    elements = [svg.rectangle(left, word_top, BAR, of_word, "area-1", tooltip, opacity)]
+    of_row = max(0.0, of_word - sum(of_others))
+    elements = [svg.rectangle(left, word_top, BAR, of_row, "area-1", tooltip, _opacity(row))]
+    top = word_top + of_row
+    for other, part in zip(others, of_others, strict=True):
+        about = f"{other.word}: {_bits_of_word(other):.2f} bits" + f", {UNKNOWN}" * (other.in_vocabulary is False)
+        elements.append(svg.rectangle(left, top, BAR, part, "area-1", about, _opacity(other)))
+        top += part
     if of_marks:
         elements.append(svg.rectangle(left, marks_top, BAR, of_marks, MARKS, tooltip))
     elements.append(svg.text(x, baseline, f"{bits if shown is None else shown:.1f}", "small", "middle"))
     return elements
+
+
+def _opacity(row: DrawableSurprisal) -> float | None:
+    return 0.35 if row.in_vocabulary is False else None
 
 
 def _role(row: DrawableSurprisal) -> str:

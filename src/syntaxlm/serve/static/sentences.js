@@ -171,9 +171,14 @@ function chartOf(model, text, { parse, chart_svg: source }) {
   return made;
 }
 
+// The words of the surprisals that the tree does not have, such as an emoji. Rows of marks only have no surprisal of a word.
+const wordsBeside = (inTree, surprisal) => (surprisal?.words ?? []).filter((row) => row.word && row.surprisal_word !== null
+  && !inTree.some(({ begin, end }) => begin < row.end && end > row.begin));
+
 // What is known of a sentence, and what is missing from its pictures.
 function factsOf(model, { parse, surprisal, chart_svg: chart, sentence }) {
-  const words = parse ? parse.words.map((word, place) => ({ word, in_vocabulary: parse.known[place] }))
+  const inTree = (parse?.words ?? []).map((word, place) => ({ word, begin: parse.offsets[place][0], end: parse.offsets[place][1], in_vocabulary: parse.known[place] }));
+  const words = parse ? [...inTree, ...wordsBeside(inTree, surprisal)].sort((one, other) => one.begin - other.begin)
     : surprisal.words.filter(({ word, in_vocabulary }) => word && in_vocabulary !== null);
   const unknown = words.filter((word) => word.in_vocabulary === false).map(({ word }) => word);
   const unread = parse?.not_read.map(({ text }) => text) ?? [];
