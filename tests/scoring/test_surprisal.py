@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import math
+import pickle
 import warnings
 from dataclasses import replace
 from itertools import pairwise
@@ -11,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from syntaxlm.core.errors import InputWarning
+from syntaxlm.core.errors import InputError, InputWarning
 from syntaxlm.evaluation.perplexity import evaluate_text
 from syntaxlm.scoring import engine, surprisal
 from syntaxlm.scoring.options import ScoreOptions
@@ -238,3 +240,15 @@ def test_carried_state_of_a_model_of_single_sentences_warns():
         warnings.simplefilter("error")
         surprisals(fresh("lstm", STREAM), LINES, ScoreOptions(context="carry"))
         surprisals(fresh("lstm"), LINES)
+
+
+def test_measures_are_attributes_and_errors_say_how_to_ask_for_them():
+    (words,) = surprisals(fresh("lstm"), ["the cat"], ScoreOptions(measures=["entropy"]))
+    assert [word.entropy for word in words] == [word.measures["entropy"] for word in words]
+    assert pickle.loads(pickle.dumps(words[0])) == copy.copy(words[0]) == words[0]
+    with pytest.raises(AttributeError, match=r"^rank: not computed; expected measures=\['rank'\] in the call"):
+        words[0].rank  # noqa: B018
+    with pytest.raises(AttributeError, match="'WordSurprisal' object has no attribute 'entrpy'"):
+        words[0].entrpy  # noqa: B018
+    with pytest.raises(InputError, match=r"^measures: found 'entrpy'; expected .*\. Did you mean entropy\?$"):
+        ScoreOptions(measures=["entrpy"])

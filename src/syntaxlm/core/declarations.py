@@ -29,7 +29,7 @@ from numbers import Number
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, TypeVar
 
-from syntaxlm.core.errors import LONGEST_NAME, InputError, shortened
+from syntaxlm.core.errors import LONGEST_NAME, InputError, closest_match, shortened
 from syntaxlm.core.files import named_path
 
 if TYPE_CHECKING:
@@ -270,7 +270,10 @@ class Options:
             values = value if option.is_list and isinstance(value, Iterable) else [value]
             if wrong := [one for one in values if not option.accepts(one)]:
                 expected = f"a list of: {option.expected}" if option.is_list else option.expected
-                raise InputError(f"{name}: found {wrong[0]!r}; expected {expected}")
+                similar = closest_match(wrong[0], option.choices) if option.choices else ""
+                raise InputError(
+                    f"{name}: found {wrong[0]!r}; expected {expected}" + (f". {similar}" if similar else "")
+                )
 
 
 @cache

@@ -118,7 +118,7 @@ class WordSurprisal(NamedTuple):
         surprisal_word: the part that is not of punctuation marks; None if only marks are read, and for an end.
         surprisal_marks: the part of punctuation marks, 0 without marks; None if the word was dropped, and for an end.
         tokens: number of its tokens; if the model splits its tokens into sub-tokens, of these.
-        measures: further measures by name, see `MEASURES`; None where a word has none.
+        measures: further measures by name, see `MEASURES`; None where a word has none. They are attributes, too.
     """
 
     sentence: int
@@ -137,6 +137,16 @@ class WordSurprisal(NamedTuple):
     def __reduce__(self) -> tuple[Any, ...]:
         """Allow copies, also in other processes: `NO_MEASURES` cannot be copied."""
         return WordSurprisal, self[:-1] if self.measures is NO_MEASURES else tuple(self)
+
+    def __getattr__(self, name: str) -> Any:
+        """Return a measure that was asked for, such as `word.entropy`."""
+        if name in self.measures:
+            return self.measures[name]
+        message = f"{type(self).__name__!r} object has no attribute {name!r}"
+        if name in MEASURES:
+            option = "next_words=5" if name == "next_words" else f"measures=[{name!r}]"
+            message = f"{name}: not computed; expected {option} in the call that gave the surprisals"
+        raise AttributeError(message, name=name, obj=self)
 
     def __str__(self) -> str:
         """Return the word, or the token at the end of a sentence, and its bits."""
