@@ -127,6 +127,19 @@ def test_a_table_with_a_row_per_region_has_the_command_that_reads_it(found, tmp_
 
 
 @pytest.mark.parametrize(
+    ("header", "commands"),
+    [
+        ("item,head,sentence", ["items MODEL {} --condition NAME", "score MODEL {} --column sentence"]),
+        ("item,condition,subj", ["items MODEL {} --column NAME", "score MODEL {} --column NAME"]),
+        ("set,condition,text", ["items MODEL {} --column NAME --item NAME", "score MODEL {} --column NAME"]),
+    ],
+)
+def test_commands_for_other_tables_leave_only_unusual_columns_open(found, tmp_path, header, commands):
+    (inspection,) = found(f"{header}\n1,a,the | cat\n1,b,a | cat\n", "table.csv")
+    assert list(inspection.commands) == [f"syntaxlm {one}".format(tmp_path / "table.csv") for one in commands]
+
+
+@pytest.mark.parametrize(
     ("name", "content", "problem"),
     [
         ("a.mrg", "(S (NN a)\n", "is never closed"),

@@ -10,7 +10,7 @@ import json
 import shlex
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, islice
@@ -221,7 +221,7 @@ def _readers(file: str | Path) -> Iterable[_Reader]:
         is_a_table = _is_table(file)
         if is_a_table:
             readers = list(_table_readers(file))
-            yield from readers if not (is_list and readers == [_TABLE]) else ()
+            yield from readers if not (is_list and [read for read, _ in readers] == [_read_table]) else ()
         if is_list:
             yield _FREQUENCIES
         if not (is_list or is_a_table):
@@ -266,7 +266,17 @@ def _table_readers(file: str | Path) -> Iterator[_Reader]:
     if by_region is not None and by_region.is_one_list:
         yield partial(_read_region_rows, by_region), (command,)
     elif "word" not in names:
-        yield _TABLE if by_region is None else (_TABLE[0], (command, *_TABLE[1][1:]))
+        of_sentences, of_scores = _commands_of(names)
+        yield _read_table, (command or of_sentences, of_scores)
+
+
+def _commands_of(names: Collection[str]) -> tuple[str, str]:
+    """Return commands for a table of sentences, in which NAME is what its usual columns do not say."""
+    has_sentences = "sentence" in names
+    options = [] if has_sentences else ["--column NAME"]
+    options += [f"--{name} NAME" for name in ("item", "condition") if name not in names]
+    column = "sentence" if has_sentences else "NAME"
+    return " ".join(["syntaxlm items MODEL {}", *options]), f"syntaxlm score MODEL {{}} --column {column}"
 
 
 def _escaped(words: Sequence[str]) -> str:
@@ -307,13 +317,6 @@ _UD_TREEBANK: _Reader = (
 _TEXT: _Reader = (
     _read_text,
     ("syntaxlm parse MODEL {}", "syntaxlm score MODEL {}", "syntaxlm train RECIPE -o FOLDER --text.train {}"),
-)
-_TABLE: _Reader = (
-    _read_table,
-    (
-        "syntaxlm items MODEL {} --column NAME --item NAME --condition NAME",
-        "syntaxlm score MODEL {} --column NAME",
-    ),
 )
 _FREQUENCIES: _Reader = (Frequencies.read, ("syntaxlm score MODEL --words FILE --frequencies {}",))
 _PAIRS: _Reader = (_files_of(read_pairs), ("syntaxlm evaluate pairs MODEL {}",))
