@@ -610,3 +610,12 @@ def test_the_training_text_of_en_gives_frequencies():
     found = Frequencies.read("en")
     assert found.source == "the training text of en"
     assert found.zipf("the") > found.zipf("window") > found.zipf("tulip") > found.zipf("zyzzyva")
+
+
+def test_a_setting_that_is_given_as_a_parameter_is_refused_with_its_place(experiment):
+    models, words, times = experiment
+    hint = r"unexpected parameter 'predictors'\. Write settings=syntaxlm\.RegressionSettings\(predictors=\.\.\.\)"
+    with pytest.raises(TypeError, match=hint):
+        evaluate_reading_times(models, words, times, frequencies=FREQUENCIES, predictors=["zone"])
+    with pytest.raises(TypeError, match="unexpected parameter 'groups2'"):
+        evaluate_reading_times(models, words, times, frequencies=FREQUENCIES, groups2="story")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import operator
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import fields
 from functools import wraps
@@ -287,12 +288,26 @@ def suggests_parameters(function: Callable[Parameters, Chosen]) -> Callable[Para
             other = f"{name}s" if f"{name}s" in several else name.removesuffix("s")
             if other not in several or other in options:
                 known = [known for known in names if known != "self"]
-                hint = closest_match(name, known, f"Its parameters: {', '.join(known)}")
+                hint = _with_settings(function, name)
+                hint = hint or closest_match(name, known, f"Its parameters: {', '.join(known)}")
                 raise TypeError(f"{function.__name__}: found the unexpected parameter {name!r}. {hint}")
             options[other] = options.pop(name)
         return function(*arguments, **options)
 
     return checked
+
+
+def _with_settings(function: Callable[..., Any], name: str) -> str:
+    """Return how a parameter that belongs to the settings of a function is written, "" for others."""
+    names = vars(inspect.getmodule(inspect.unwrap(function)))
+    for parameter in inspect.signature(function).parameters.values():
+        for word in re.findall(r"\w+", str(parameter.annotation)):
+            declared = names.get(word)
+            if not (isinstance(declared, type) and issubclass(declared, Options)):
+                continue
+            if name in {field.name for field in fields(declared)}:
+                return f"Write {parameter.name}=syntaxlm.{word}({name}=...)"
+    return ""
 
 
 def shows_options(options: type[Options], keywords: type) -> Callable[[AnyFunction], AnyFunction]:

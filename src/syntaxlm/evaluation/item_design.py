@@ -39,7 +39,7 @@ _VALUES: Mapping[str, Column] = {
     "within_low": Column(
         "number",
         "lower end of its 95% interval within items (Cousineau-Morey), from the items that have all conditions; missing"
-        " if these are fewer than 2, as if each item has one level of a factor",
+        " if these are fewer than 2, as when each item has one level of a factor",
         ".2f",
     ),
     "within_high": Column("number", "upper end", ".2f"),

@@ -29,7 +29,7 @@ class RegressionSettings(Options):
         smooth: number of knots of the natural cubic splines of length and log frequency, of the word and of previous
             words, in the baseline; fewer than 3: linear terms only
         unknown: treatment of words that a model does not know: exclude (default), leave them and the following
-            --spillover words out for all models; keep, with indicators of unknown words in each model's baseline and
+            spill-over words out for all models; keep, with indicators of unknown words in each model's baseline and
             regression
         measures: predictor that is added to the baseline; may be repeated: all are added together, each for the word
             and for previous words. surprisal (default), surprisal_word or surprisal_marks, its parts without and of
