@@ -141,6 +141,13 @@ _OTHER_ENCODINGS = {
 }  # by their byte order marks
 
 
+def _conversion(encoding: str) -> str:
+    """Return how to convert a file to UTF-8 on this system."""
+    if os.name == "nt":
+        return "Open it in Notepad, and save it with the encoding UTF-8"
+    return f"Convert it, for example with: iconv -f {encoding} -t UTF-8"
+
+
 def decode_text(content: bytes, source: str, first_line: int = 1, first_byte: int = 0) -> str:
     """Decode UTF-8 text without its byte-order mark; report line and byte of a fault.
 
@@ -154,8 +161,7 @@ def decode_text(content: bytes, source: str, first_line: int = 1, first_byte: in
     encoding = next((name for start, name in _OTHER_ENCODINGS.items() if content.startswith(start)), None)
     if encoding is not None and first_line == 1:
         raise InputError(
-            f"{source}, line 1: found the byte order mark of {encoding}; expected UTF-8 text. Convert it, for example"
-            f" with: iconv -f {encoding} -t UTF-8"
+            f"{source}, line 1: found the byte order mark of {encoding}; expected UTF-8 text. {_conversion(encoding)}"
         )
     zero = content.find(b"\x00")
     if zero >= 0:
@@ -173,7 +179,7 @@ def decode_text(content: bytes, source: str, first_line: int = 1, first_byte: in
         found = content[offset : offset + 1].hex()
         raise InputError(
             f"{source}, line {line}: found byte 0x{found} at offset {first_byte + offset} of the file, expected UTF-8"
-            " text. Convert text of Windows or Latin-1, for example with: iconv -f WINDOWS-1252 -t UTF-8"
+            f" text. {_conversion('WINDOWS-1252')}"
         ) from error
 
 
