@@ -129,7 +129,10 @@ class TrainingResult:
 
     @property
     def perplexity(self) -> float:
-        """The perplexity on the validation text. Raises InputError if there is none, see `criterion`."""
+        """The perplexity on the validation text. Raises InputError if there is none, see `criterion`.
+
+        A run with a time limit may validate on a part of the text, which `valid.source` names.
+        """
         if self.valid is None:
             raise InputError(f"{self.folder}: the run has no validation perplexity")
         return self.valid.perplexity
