@@ -40,7 +40,9 @@ export function chip(model, place, perplexity) {
 // What the cards of the models state. Models whose cards have the same table share one.
 export function accuracyOf(models) {
   const silent = models.filter((model) => !model.accuracy && can(model, "parsing")).map(({ name }) => name);
+  const isStated = models.some(({ accuracy, perplexities }) => accuracy || perplexities.length);
   return [
+    ...(isStated ? [element("p", {}, "The cards of the models state these values.")] : []),
     ...tablesOf(models.filter(({ accuracy }) => accuracy).map(({ name, accuracy }) => [name, accuracy])),
     ...tablesOf(models.flatMap(({ name, perplexities }) => perplexities.map((result) => [name, result]))),
     ...(silent.length ? [element("p", {}, `No accuracy is stated for ${silent.join(", ")}.`)] : []),
@@ -52,10 +54,7 @@ function tablesOf(stated) {
   const alike = Object.groupBy(stated, ([, { protocol, values }]) => JSON.stringify([protocol, ...Object.keys(values)]));
   return Object.values(alike).flatMap((group) => {
     const [, { protocol, values }] = group[0];
-    return [
-      element("p", {}, protocol.replaceAll("`", "")),
-      table("As the model cards state it", ["model", ...Object.keys(values)], group.map(([name, result]) => [name, ...Object.values(result.values)])),
-    ];
+    return [table(`Settings: ${protocol.replaceAll("`", "")}`, ["model", ...Object.keys(values)], group.map(([name, result]) => [name, ...Object.values(result.values)]))];
   });
 }
 

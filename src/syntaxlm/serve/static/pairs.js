@@ -5,13 +5,16 @@ import { csv, fileName, json, pictureButtons, printButton, save } from "./files.
 import { figure } from "./pictures.js";
 import { column, withoutPictures } from "./sentences.js";
 
+// A word in quotation marks, unless it has its own.
+const quoted = (word) => (/["“”„«»]/.test(word) ? word : `“${word}”`);
+
 // The words that contribute most to the difference, in quotation marks; null if there are none.
 function decisiveWords({ first, second, columns, decisive_column: decisive }) {
   if (decisive === null) return null;
   const word = (side, place) => (place === null ? null : side.words[place].word || "(end)");
   const [one, other] = [word(first, columns[decisive].first), word(second, columns[decisive].second)];
-  if (one === null || other === null) return { text: `“${one ?? other}”`, after: ", which the other sentence does not have" };
-  return { text: one === other ? `“${one}”` : `“${one}” / “${other}”`, after: "" };
+  if (one === null || other === null) return { text: quoted(one ?? other), after: ", which the other sentence does not have" };
+  return { text: one === other ? quoted(one) : `${quoted(one)} / ${quoted(other)}`, after: "" };
 }
 
 // The unknown words in which the sentences of a pair differ.
