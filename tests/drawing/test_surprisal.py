@@ -47,9 +47,10 @@ def test_bars_hang_below_their_words_and_are_as_long_as_their_bits():
 
 
 def test_marks_that_are_rows_of_their_own_belong_to_the_bar_of_the_word_beside_them():
-    rows = [Row('"', 0, 1, 3.0, surprisal_marks=3.0), Row("the", 2, 5, 5.0), Row("cat", 6, 9, 10.0, False),
-            Row(".", 10, 11, 2.4, surprisal_marks=2.4), Row('"', 12, 13, 1.5, surprisal_marks=1.5),
-            Row("", 13, 13, 1.0)]  # fmt: skip
+    rows = [
+        Row('"', 0, 1, 3.0, surprisal_marks=3.0), Row("the", 2, 5, 5.0), Row("cat", 6, 9, 10.0, False),
+        Row(".", 10, 11, 2.4, surprisal_marks=2.4), Row('"', 12, 13, 1.5, surprisal_marks=None), Row("", 13, 13, 1.0),
+    ]  # fmt: skip
     root = read_svg(surprisal_bars(rows, [20, 60], [(2, 5), (6, 9)], 200, False, 20.0).svg())
     assert "surprisal in bits, 22.9 in total" in [drawn(note) for note in of_role(root, "note")]
     bars = of_role(root, "area-1")

@@ -320,3 +320,14 @@ def test_a_sign_in_the_place_of_a_region_is_a_warning(tmp_path):
     path.write_text(csv_of(rows))
     with pytest.warns(InputWarning, match=r"line 3: region r2 is '-', in 1 of 4 sentences without a letter or digit"):
         Stimuli.read(path, regions=["r1", "r2", "r3"])
+
+
+@pytest.mark.parametrize(("order", "is_warned_of"), [(REGIONS, False), (sorted(REGIONS), True)])
+def test_regions_that_were_sorted_by_name_are_warned_of(read, recwarn, order, is_warned_of):
+    rows = [
+        {name: row[name] for name in ("item", "head", "attractor")} | {"region": region, "text": row[region]}
+        for row in design() for region in order
+    ]  # fmt: skip
+    read(rows, column="text", region_rows="region")
+    message = "are in the order of the alphabet, prep, spill, subject, verb; expected the order of reading"
+    assert any(message in one for one in warned(recwarn)) == is_warned_of

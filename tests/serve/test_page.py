@@ -110,6 +110,24 @@ def test_the_guide_states_the_accuracy_of_the_card(opened, models):
         assert facts.endswith("not in the tree: \u2068&\u2069 \u2068!\u2069")
 
 
+def test_words_that_the_tree_does_not_have_are_counted_and_unknown_as_in_python(opened):
+    """The grammar of `en` reads no emoji, its model of words does."""
+    nlp = syntaxlm.load("en")
+    text = "“Don’t!” he said 😀."
+    rows = [row for row in nlp.surprisal(text) if row.word]
+    assert [row.word for row in rows if not row.in_vocabulary] == ["😀."]
+    with running(create_app({"en": nlp})) as at:
+        page = opened(at=at)
+        page.get_by_label("Text").fill(text)
+        page.get_by_role("button", name="Parse").click()
+        page.locator("article h2", has_text="😀").wait_for()
+        facts = page.locator("article .facts").text_content()
+        bars = page.locator("article figure .slm-area-1").count()
+    assert facts.startswith("5 words · ")
+    assert "unknown: \u2068😀.\u2069" in facts
+    assert bars == 5  # of two joined words, two words, an emoji beside the last one, and the end
+
+
 def test_back_returns_to_the_previous_result_and_then_to_none(opened):
     page = opened()
     for text in ("the cat", "a dog"):

@@ -28,6 +28,7 @@ from syntaxlm.data.stimulus_checks import (
     check_sentences,
     check_separator,
     refuse_marks_in_regions,
+    warn_of_sorted_regions,
     warn_of_split_words,
 )
 from syntaxlm.text.normaliser import word_spans
@@ -292,6 +293,7 @@ def _of_rows(
     """
     names = _names(table, region_rows, "--region-rows")
     written = regions_of_rows(table, region_rows, names, table.column(column, "--column"), items, conditions)
+    warn_of_sorted_regions(table, region_rows, ([region.name for region in regions] for regions in written))
     for row, name in without_rows(table, written, items, conditions):
         remarks.add("sentences without a row of a region", table.row_numbers[row], name)
     return written

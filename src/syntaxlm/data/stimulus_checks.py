@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations, pairwise, product
 from math import prod
 from statistics import median
@@ -26,6 +26,7 @@ _SIGNS = (*REGION_MARKS, "/", "\\", "#", "^", "~", "*", "+", "@", "=")  # that m
 _SPACED_SIGNS = (" - ", " -- ", " – ", " — ", " ; ", " : ")  # that separate regions only if each sentence has several
 _JOINED = re.compile(r"\w_\w")
 _FINAL = re.compile(r"[.?!…][\W_]*$")
+_FEWEST_SORTED = 4  # regions of a sentence that are hardly in the order of the alphabet by chance
 _RARE = 8  # a level is rare if others have so many times its rows
 _MOST_CELLS = 256  # combinations of levels, above which the factors are probably not meant to be crossed
 _MANY_LEVELS = 50  # of which no pairs are compared
@@ -92,6 +93,23 @@ def refuse_marks_in_regions(table: InputTable, regions: Sequence[str]) -> None:
                     " read as a word. Expected regions either in columns, or separated in a column of sentences"
                     f" ({option_name('--column')}). Remove it"
                 )
+
+
+def warn_of_sorted_regions(table: InputTable, column: str, sentences: Iterable[Sequence[str]]) -> None:
+    """Warn if the regions of all sentences are in the order of the alphabet, and so were probably sorted by name.
+
+    Args:
+        column: the column of the names.
+        sentences: the names of the regions of each sentence. Numbered regions are not warned of.
+    """
+    names = list(dict.fromkeys(map(tuple, sentences)))
+    are_sorted = all(list(own) == sorted(own) for own in names)
+    are_numbered = any(re.search(r"\d", name) for own in names for name in own)
+    if are_sorted and not are_numbered and max(map(len, names)) >= _FEWEST_SORTED:
+        _warn(
+            f"{table.source}: the regions of every sentence are in the order of the alphabet, {listed(names[0])};"
+            f" expected the order of reading. If the rows were sorted by the column {column}, restore their order"
+        )
 
 
 def warn_of_split_words(table: InputTable, texts: Sequence[Sequence[str]], separator: str) -> None:

@@ -206,7 +206,7 @@ def _beside(row: DrawableSurprisal, places: Sequence[tuple[int, int]]) -> tuple[
     """Return the bits of the marks of a row, and the words of it that are in none of the words of the tree."""
     if isinstance(row, _Joined) or _places_of(row, places):
         return row.surprisal_marks or 0.0, _others_of(row)
-    if row.surprisal_marks in (None, row.surprisal):  # it consists of marks
+    if row.surprisal_marks in (None, row.surprisal):  # a row of marks only, or of which no more is known
         return row.surprisal or 0.0, ()
     return row.surprisal_marks or 0.0, (row,)
 

@@ -54,7 +54,7 @@ function tablesOf(stated) {
   const alike = Object.groupBy(stated, ([, { protocol, values }]) => JSON.stringify([protocol, ...Object.keys(values)]));
   return Object.values(alike).flatMap((group) => {
     const [, { protocol, values }] = group[0];
-    return [table(`Measured with: ${protocol.replaceAll("`", "")}`, ["model", ...Object.keys(values)], group.map(([name, result]) => [name, ...Object.values(result.values)]))];
+    return [table(`Settings: ${protocol.replaceAll("`", "")}`, ["model", ...Object.keys(values)], group.map(([name, result]) => [name, ...Object.values(result.values)]))];
   });
 }
 
