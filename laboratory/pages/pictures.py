@@ -31,7 +31,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 IMAGES = DOCS / "images"
 EXAMPLES = DOCS / "examples"
 SENTENCE = "The keys to the cabinet are on the table."
-GARDEN_PATH = "The student knew the answer was wrong."
+GARDEN_PATH = "The woman saw the man and the child saw the dog."
 WORDS = "While the girl read the letter slipped from her hands."
 SECOND_GARDEN_PATH = "While the man hunted the deer ran into the woods."
 

@@ -111,7 +111,7 @@ def test_the_plot_of_trees_in_training_has_a_dot_per_run_with_trees():
 
 
 @pytest.mark.parametrize(
-    ("name", "texts"), [("one-sentence.svg", {"keys", "cabinet", "12.5"}), ("beliefs.svg", {"answer", "60→3"})]
+    ("name", "texts"), [("one-sentence.svg", {"keys", "cabinet", "13.5"}), ("beliefs.svg", {"child", "54→12"})]
 )
 def test_the_picture_of_a_sentence_is_what_is_drawn_today(name, texts):
     stored, today = ((IMAGES / name).read_text(encoding="utf-8"), PICTURES[name]().svg())

@@ -15,7 +15,7 @@ from syntaxlm.core.errors import InputError
 from syntaxlm.storage.bundled import bundled_names, find_model
 from syntaxlm.storage.folder import read_model
 
-MOST_BYTES = 24_000_000  # of all bundled models in the wheel
+MOST_BYTES = 27_000_000  # of all bundled models in the wheel
 SENTENCE = "The keys to the cabinet are on the table."
 ORDINARY = Path(__file__).parents[2] / "laboratory" / "shipping" / "ordinary-sentences.mrg"
 COMPLETE, VERB_PHRASES = 40, 0.85  # sentences with all constituents, and recall, at least
