@@ -100,6 +100,10 @@ def test_a_folder_comes_before_a_bundled_model(tmp_path, monkeypatch):
 def test_a_wrong_name_lists_the_bundled_models():
     with pytest.raises(InputError, match="or the name of a bundled model: en, en-fast, is"):
         syntaxlm.load("de")
+    with pytest.raises(
+        InputError, match=r"or the name of a bundled model: .*\. For another language, train a model on your text"
+    ):
+        read_model("es")
 
 
 def test_ordinary_words_are_known_and_the_scorer_reads_punctuation(en):

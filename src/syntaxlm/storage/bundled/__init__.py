@@ -38,7 +38,9 @@ def check_folder(folder: Path) -> None:
     bundled = f", or the name of a bundled model: {', '.join(names)}" if (names := bundled_names()) else ""
     expected = f"expected a folder written by syntaxlm train, with {_CONFIG} and weights{bundled}"
     if not folder.exists():
-        raise InputError(f"{folder}: no such model folder; {expected}")
+        is_code = len(str(folder)) in (2, 3) and str(folder).isalpha()  # of a language, such as es
+        advice = ". For another language, train a model on your text, or name a model of transformers, hf:NAME"
+        raise InputError(f"{folder}: no such model folder; {expected}{advice if is_code else ''}")
     if not folder.is_dir():
         raise InputError(f"{folder}: found a file; {expected}")
     if not (folder / _CONFIG).exists():
