@@ -252,10 +252,10 @@ class LanguageModel(StoredModel):
         Examples:
             >>> for row in nlp.surprisal("the cat sleeps"):
             ...     print(row.word or row.token, round(row.surprisal, 1))
-            the 3.5
-            cat 13.5
-            sleeps 18.6
-            </s> 4.7
+            the 3.2
+            cat 12.9
+            sleeps 18.4
+            </s> 4.8
         """
         self._check_reads_text("surprisal", "syntaxlm.scoring.surprisal.tree_surprisals")
         chosen = ScoreOptions(**options)
