@@ -337,7 +337,7 @@ class LanguageModel(StoredModel):
 
         Examples:
             >>> round(nlp.log_prob("the cat sleeps"), 1)
-            -28.0
+            -27.3
         """
         self._check_reads_text("log_prob", "syntaxlm.scoring.surprisal.log_probs_of_trees")
         check_names(given=given)
