@@ -383,7 +383,7 @@ class LanguageModel(StoredModel):
 
         Examples:
             >>> round(nlp.perplexity(["the cat sleeps"]).perplexity)
-            1088
+            912
         """
         reading = PerplexityOptions(context=context, punctuation=punctuation, contractions=contractions)
         if column is not None:
