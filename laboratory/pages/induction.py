@@ -42,7 +42,7 @@ LABELS = {
 def readings() -> Picture:
     """The two best trees of an ambiguous sentence side by side, each with its probability."""
     best = load("en").parse(AMBIGUOUS, best=2).alternatives
-    names = ("her dog got meat", "she got dog meat")
+    names = ("her dog got meat", "another woman got dog meat")
     spans = [{(start, end) for _, start, end in one.tree.constituents} for one in best]
     drawn = []
     for name, one, own in zip(names, best, spans, strict=True):

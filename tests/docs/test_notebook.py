@@ -57,7 +57,7 @@ def printed(outputs: list[Outputs]) -> str:
 
 
 def check_parse(text: str) -> None:
-    """In the best tree the dog gets meat, in the second one she gets the meat of a dog."""
+    """In the best tree the dog gets meat, in the second one another woman gets the meat of a dog."""
     assert "(X (X her dog) meat)" in text
     assert "(X her (X dog meat))" in text
 
