@@ -12,6 +12,10 @@ from syntaxlm.drawing.terminal import draw_tree
 from syntaxlm.trees.tree import parse_brackets
 
 SHIPPED = {"en": "`en`", "en-fast": "`en-fast`"}
+KINDS = (  # of the second sixty sentences, ten of each, in order
+    "relative clauses", "coordination", "prepositional phrases", "subordinate clauses",
+    "questions, passives and infinitives", "complement clauses, comparatives and quotations",
+)  # fmt: skip
 
 
 def headlines() -> str:
@@ -102,9 +106,13 @@ def ordinary_sentences() -> str:
         f"{label} {100 * share:.0f}% of {count}" for label, (share, count) in recall.items() if count > 10
     )
     others = stored_report("shipped", what="missed-constituents", data="ordinary-sentences-2")
+    right = [not one["missed"] for one in others["sentences"]]
+    by_kind = ", ".join(
+        f"{sum(right[10 * number : 10 * number + 10])} of 10 with {kind}" for number, kind in enumerate(KINDS)
+    )
     parts = [
         f"All constituents are correct in {report['right']} of {len(report['sentences'])} sentences. Found: {shown}."
-        f" Of the second sixty, {others['right']} have all constituents."
+        f" Of the second sixty, {others['right']} have all constituents: {by_kind}."
     ]
     for one in report["sentences"]:
         (tree,) = parse_brackets(one["tree"])

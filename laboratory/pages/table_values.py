@@ -177,6 +177,12 @@ def _perplexity_difference(facts: Facts) -> str:
     return ", ".join(f"{value - other:+.1f}" for value, other in zip(own.values, beside.values, strict=True))
 
 
+def _gain_over_right_branching(facts: Facts) -> str:
+    """The 95% interval of the difference in F1, by a bootstrap over sentences."""
+    difference = scored_of(facts).first["against_right_branching"]
+    return f"{percent(difference['low'])} to {percent(difference['high'])}"
+
+
 def _agreement(facts: Facts) -> str:
     """Return the agreement of a seed's trees with those of the other seeds."""
     report = stored_report(facts["experiment"], what="agreement")
@@ -214,6 +220,7 @@ VALUES: dict[str, Callable[[Facts], str]] = {
     "evaluated": _evaluated,
     "seeds": _seeds_of_parsed,
     "sentences": lambda facts: f"{scored_of(facts).first['sentences']:,}",
+    "gain_over_right_branching": _gain_over_right_branching,
     "decoder": lambda facts: f"`{facts['decoder']}`",
     "agreement": _agreement,
     "attachment": _attachment,
