@@ -129,6 +129,13 @@ def test_plots_are_written_as_files(tmp_path, suffix, start):
         line_plot().save(tmp_path / "plot.gif")
 
 
+@pytest.mark.parametrize("dpi", [100, 300, 450])
+def test_a_png_has_the_dots_of_its_width_in_millimetres(tmp_path, dpi):
+    line_plot().save(tmp_path / "plot.png", width=127, dpi=dpi)
+    header = (tmp_path / "plot.png").read_bytes()[:24]
+    assert int.from_bytes(header[16:20], "big") == 5 * dpi
+
+
 def test_characters_without_a_font_are_warned_of_where_they_become_boxes(tmp_path):
     plot = plots.new_plot("")
     plots.draw_bars(plot.axes[0], ["\U0010fffd"], {"a": [1.0]})

@@ -302,7 +302,7 @@ def _written(figure: Figure, form: str, theme: Theme, **options: Any) -> bytes:
         for _ in range(LAYOUTS - 1):
             figure.draw_without_rendering()
         with _recoloured(figure, theme):
-            figure.savefig(buffer, format=form, dpi="figure", facecolor=figure.get_facecolor(), **options)
+            figure.savefig(buffer, format=form, dpi=figure.dpi, facecolor=figure.get_facecolor(), **options)
     for message in dict.fromkeys(str(warning.message) for warning in caught):
         is_missing_glyph = message.startswith("Glyph")
         if not is_missing_glyph or form != "svg":  # whose reader has fonts of their own
