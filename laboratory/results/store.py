@@ -15,6 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
+from filelock import FileLock
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
@@ -173,11 +174,13 @@ def add(
     }  # fmt: skip
     stored = _LINE.validate_python(fields)
     path = RESULTS / f"{experiment}.jsonl"
-    runs = list(stored_runs(experiment)) if path.exists() else []
-    others = [earlier for earlier in runs if earlier.identity != stored.identity]
-    if len(others) < len(runs) and not replace:
-        raise ValueError(f"{path}: a run with the same facts is stored: {stored.identity}")
-    write_text("".join(map(_line, (*others, stored))), path)
+    # Without the lock, two processes that store at the same time would each keep only its own line.
+    with FileLock(RESULTS / f"{experiment}.lock"):
+        runs = list(stored_runs(experiment)) if path.exists() else []
+        others = [earlier for earlier in runs if earlier.identity != stored.identity]
+        if len(others) < len(runs) and not replace:
+            raise ValueError(f"{path}: a run with the same facts is stored: {stored.identity}")
+        write_text("".join(map(_line, (*others, stored))), path)
     return stored
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from laboratory.results import __main__ as program
@@ -36,6 +37,16 @@ def test_a_run_with_the_facts_of_another_replaces_it_only_if_asked_to(folder):
         add("some", with_head({"perplexity": 3}), what="perplexity", run="model-1")
     add("some", with_head({"perplexity": 3}), what="perplexity", run="model-1", replace=True)
     assert [run.report["perplexity"] for run in stored_runs("some")] == [2, 3]
+
+
+def test_reports_that_are_stored_at_the_same_time_are_all_kept(folder):
+    with ThreadPoolExecutor(8) as pool:
+        for future in [
+            pool.submit(add, "some", with_head({"perplexity": 1}), what="perplexity", run=f"model-{number}")
+            for number in range(24)
+        ]:
+            future.result()
+    assert {run.run for run in stored_runs("some")} == {f"model-{number}" for number in range(24)}
 
 
 def test_what_a_report_measures_follows_from_its_command():
