@@ -21,7 +21,6 @@ from syntaxlm.models.pcfg.grammars import (
     SimplePCFGConfig,
 )
 from syntaxlm.ops.inside import Layout, TableRules, log_partition, log_partition_reference
-from syntaxlm.ops.products import tiles_usable
 from syntaxlm.training.loop import WeightAverage
 from tests.models.pcfg.small import (
     BOS,
@@ -419,14 +418,12 @@ def test_rules_of_autocast_are_not_those_of_single_precision():
 
 
 @every_type
-def test_structures_are_computed_in_bfloat16_where_it_has_kernels(name, monkeypatch):
-    model, batch = small_model(name).float(), batch_of(SORTED)
-    is_fast = tiles_usable() and not model.config.full_table
-    fast = model.structure(batch).values
-    monkeypatch.setattr(sentence_pcfg, "tiles_usable", lambda: False)
-    exact = model.structure(batch).values
-    assert torch.equal(fast, exact) == (not is_fast)
-    torch.testing.assert_close(fast, exact, rtol=0, atol=0.03)
+def test_structures_are_as_exact_as_the_weights_on_every_processor(name):
+    batch = batch_of(SORTED)
+    found = small_model(name).float().structure(batch).values
+    expected = small_model(name).double().structure(batch).values
+    assert found.dtype == torch.float32
+    torch.testing.assert_close(found.double(), expected, rtol=0, atol=2e-6)
 
 
 @every_type

@@ -44,7 +44,6 @@ from syntaxlm.models.sentences import SPECIALS, draw_short, token_of
 from syntaxlm.models.sizes import check_chart
 from syntaxlm.models.structures import SpanMarginals
 from syntaxlm.ops.inside import Layout, Rules, best_derivations, log_partition, posteriors, sample_trees
-from syntaxlm.ops.products import tiles_usable
 from syntaxlm.ops.sampling import TreeSpans, draw_from
 
 ELBO_AT_MEAN = "ELBO at the mean of q(z|x), approximate"
@@ -101,7 +100,7 @@ class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBe
         self.register_buffer("start_scores", torch.zeros(words, device="cpu"), persistent=False)
         self._bias, self.parsers = 1.0, 1
         # Rules and emissions of all words, cached for evaluation, after the weights from which they were computed; by
-        # autocast's dtype, in which parsing and scoring may differ.
+        # autocast's dtype, in which validation and later use may differ.
         self._caches: dict[torch.dtype | None, tuple[list[Tensor], Rules, Tensor]] = {}
         self._cached_sampler: Sampler | None = None
 
@@ -235,36 +234,27 @@ class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBe
 
     @torch.no_grad()
     def structure(self, batch: TokenBatch, labelled: bool = False) -> SpanMarginals:
-        """Return the probability of every span.
-
-        On a GPU, or on a processor with kernels for bfloat16 (AMX or AVX-512), matrix products of a float32 model are
-        computed in bfloat16, as in training; the marginals are then within a few hundredths of the float32 ones. Full
-        tables have no such kernels.
-        """
+        """Return the probability of every span."""
         sentences = self._sentences(batch, closed=True)
-        device_type = self.device.type
-        is_fast = tiles_usable() and not self.config.full_table if device_type == "cpu" else device_type == "cuda"
-        low = self.unigrams.dtype == torch.float32 and is_fast
-        with torch.autocast(device_type, torch.bfloat16, enabled=low or torch.is_autocast_enabled(device_type)):
-            longest = max(1, *sentences.lengths)
-            shape = len(sentences.lengths), longest, longest
-            marginals = self.unigrams.new_zeros(shape)
-            labels = torch.full(shape, -1, device=self.device) if labelled else None
-            for index, part in self._groups(sentences, _PROBABILITIES_TOGETHER // 2):
+        longest = max(1, *sentences.lengths)
+        shape = len(sentences.lengths), longest, longest
+        marginals = self.unigrams.new_zeros(shape)
+        labels = torch.full(shape, -1, device=self.device) if labelled else None
+        for index, part in self._groups(sentences, _PROBABILITIES_TOGETHER // 2):
+            tables = self._tables(part)
+            layout = Layout(part.lengths, self.device)
+            chart = posteriors(tables.rules, tables.emissions, tables.words, layout, labels=labelled)
+            size = chart.marginals.shape[-1]
+            marginals = marginals.to(chart.marginals.dtype)
+            marginals[index, :size, :size] = chart.marginals.clamp(0, 1)  # rounded sums may slightly exceed 1
+            marginals[index, 0, torch.tensor(part.lengths, device=self.device) - 1] = 1
+            if labels is not None and chart.labels is not None:
+                labels[index, :size, :size] = chart.labels
+        if labels is not None:  # one word is not in the grammar: the preterminal that most probably emits it
+            for index, part in self._groups(sentences, _PROBABILITIES_TOGETHER, shortest=1, longest=1):
                 tables = self._tables(part)
-                layout = Layout(part.lengths, self.device)
-                chart = posteriors(tables.rules, tables.emissions, tables.words, layout, labels=labelled)
-                size = chart.marginals.shape[-1]
-                marginals = marginals.to(chart.marginals.dtype)
-                marginals[index, :size, :size] = chart.marginals.clamp(0, 1)  # bfloat16 sums may slightly exceed 1
-                marginals[index, 0, torch.tensor(part.lengths, device=self.device) - 1] = 1
-                if labels is not None and chart.labels is not None:
-                    labels[index, :size, :size] = chart.labels
-            if labels is not None:  # one word is not in the grammar: the preterminal that most probably emits it
-                for index, part in self._groups(sentences, _PROBABILITIES_TOGETHER, shortest=1, longest=1):
-                    tables = self._tables(part)
-                    labels[index, 0, 0] = self.nonterminal_count + tables.emissions[tables.words].argmax(-1)
-            return SpanMarginals(marginals, labels)
+                labels[index, 0, 0] = self.nonterminal_count + tables.emissions[tables.words].argmax(-1)
+        return SpanMarginals(marginals, labels)
 
     def labelled_structure(self, batch: TokenBatch) -> SpanMarginals:
         """Return `structure` with the most probable symbol of every span, as an index into `labels`."""
