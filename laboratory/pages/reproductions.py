@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from math import isnan
@@ -45,12 +46,11 @@ def overview() -> str:
 
 
 def _overview_row(row: Entry, page: str) -> list[str]:
-    decided, verdict = decisions(row), verdict_on(row)
+    decided = decisions(row)
     held = f"{_held(decided)} of {len(decided)}" if decided else ""
-    label = f"{verdict}, one seed" if _undecided(decided) else str(verdict)
     seeds = str(decided[0].seeds or "") if decided else ""
     section_link = f"[{row['item']}](papers/{page}.md#{_anchor(row['item'])})"
-    return [section_link, row["finding"], _first_values(row), seeds, held, label]
+    return [section_link, row["finding"], _first_values(row), seeds, held, _label(row)]
 
 
 def _first_values(row: Entry) -> str:
@@ -67,6 +67,11 @@ def _anchor(heading: str) -> str:
 
 def _held(decided: Sequence[Decision]) -> int:
     return [decision.result for decision in decided].count(Result.HOLDS)
+
+
+def _label(row: Entry) -> str:
+    """Return the verdict on an experiment, with a note if more seeds could change it."""
+    return f"{verdict_on(row)}{', one seed' * _undecided(decisions(row))}"
 
 
 def _undecided(decided: Sequence[Decision]) -> bool:
@@ -102,21 +107,34 @@ def counted_sentence() -> str:
 
 
 def experiments(paper: str) -> str:
-    """A section for every table, figure or experiment of a paper."""
-    return "\n".join(section(row) for row in rows_of([paper]))
+    """The counts of verdicts on a paper, and a section for every table, figure or experiment."""
+    return "\n".join([_summary(paper), *(section(row) for row in rows_of([paper]))])
+
+
+def _summary(paper: str) -> str:
+    number = Counter(verdict_on(row) for row in rows_of([paper]))
+    pictures = number.pop(Verdict.PICTURE, 0)
+    found = [f"{number[verdict]} {_verb(verdict, number[verdict])} {verdict}" for verdict in Verdict if number[verdict]]
+    listed = " and ".join(", ".join(found).rsplit(", ", 1))
+    shown = f" {pictures} more {'is a picture' if pictures == 1 else 'are pictures'}." if pictures else ""
+    return f"Of the {number.total()} experiments with a result that can be tested, {listed}.{shown}\n"
+
+
+def _verb(verdict: Verdict, number: int) -> str:
+    forms = ("was", "were") if verdict is Verdict.NOT_RUN else ("is", "are")
+    return forms[number > 1]
 
 
 def section(row: Entry) -> str:
     """The section of an experiment: verdict and reasons, claims, and values."""
-    text = f"## {row['item']}\n\n**{verdict_on(row).capitalize()}.** {_sentence(row['why'])}"
-    if "about" in row:
-        text += f" {_sentence(row['about'])}"
+    notes = [_sentence(row["about"])] if "about" in row else []
     if "recipe" in row:
-        text += f" Recipe at published size: `{row['recipe']}`."
+        notes.append(f"The recipe `{row['recipe']}` has the published size.")
     elif "experiment" in row:
-        text += f" At published size: `python -m laboratory run {row['experiment']}`."
+        notes.append(f"`python -m laboratory run {row['experiment']}` trains at the published size.")
     decided = decisions(row)
-    parts = [text, _claims(decided) if decided else ""]
+    parts = [f"## {row['item']}", f"**{_label(row).capitalize()}.** {_sentence(row['why'])}", " ".join(notes)]
+    parts.append(_claims(decided) if decided else "")
     if systems := row.get("systems"):
         parts.append(_values(row, systems))
     parts.append(also_published(row))
