@@ -103,7 +103,7 @@ def ordinary_sentences() -> str:
     report = stored_report("shipped", what="missed-constituents", data="ordinary-sentences")
     recall = parsed("shipped", "ordinary", "en").first["recall_by_label"]
     shown = ", ".join(
-        f"{label} {100 * share:.0f}% of {count}" for label, (share, count) in recall.items() if count > 10
+        f"{100 * share:.0f}% of the {count} {label}s" for label, (share, count) in recall.items() if count > 10
     )
     others = stored_report("shipped", what="missed-constituents", data="ordinary-sentences-2")
     right = [not one["missed"] for one in others["sentences"]]
@@ -111,8 +111,9 @@ def ordinary_sentences() -> str:
         f"{sum(right[10 * number : 10 * number + 10])} of 10 with {kind}" for number, kind in enumerate(KINDS)
     )
     parts = [
-        f"All constituents are correct in {report['right']} of {len(report['sentences'])} sentences. Found: {shown}."
-        f" Of the second sixty, {others['right']} have all constituents: {by_kind}."
+        f"In {report['right']} of {len(report['sentences'])} sentences, `en` finds all constituents."
+        f" By label, it finds {shown}."
+        f" In the second set, it finds all constituents of {others['right']} sentences: {by_kind}."
     ]
     for one in report["sentences"]:
         (tree,) = parse_brackets(one["tree"])
