@@ -116,7 +116,7 @@ def _summary(paper: str) -> str:
     pictures = number.pop(Verdict.PICTURE, 0)
     found = [f"{number[verdict]} {_verb(verdict, number[verdict])} {verdict}" for verdict in Verdict if number[verdict]]
     listed = " and ".join(", ".join(found).rsplit(", ", 1))
-    shown = f" {pictures} more {'is a picture' if pictures == 1 else 'are pictures'}." if pictures else ""
+    shown = f" The page also shows {pictures} picture{'s' * (pictures > 1)}." if pictures else ""
     return f"Of the {number.total()} experiments with a result that can be tested, {listed}.{shown}\n"
 
 

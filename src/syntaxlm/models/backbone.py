@@ -369,18 +369,18 @@ class AWDConfig(NeuralConfig):
 
     Attributes:
         embedding_size: features of a token's embedding
-        layer_sizes: neurons of each layer; if tied, the last equals embedding_size, except with mixture
-        tied: the decoder shares the embedding's weight
-        dropout: rate on the decoder's input; this and the next two use one mask for all steps
+        layer_sizes: neurons of each layer; if tied, the last number must equal embedding_size, except with mixture
+        tied: whether the decoder shares the embedding's weight
+        dropout: rate on the decoder's input; like the next two rates, with one mask for all steps
         layer_dropout: rate between layers, before and after span attention
         input_dropout: rate on the embeddings that the first layer reads
         embedding_dropout: rate of word types whose embedding is 0 for a batch
         weight_drop: rate on the recurrent weights
         ar: activation regularisation, alpha: weight of the mean square of the last layer's states
-        tar: temporal AR, beta: weight of the mean square of their change per step
-        init_range: initial weights of embedding and decoder: uniform in (-init_range, init_range)
-        cutoffs: ids of words from which embeddings are a quarter as large, for an adaptive softmax
-        mixture: softmaxes of a mixture, each of a projection of the last layer's states; 1: a plain softmax
+        tar: temporal AR, beta: weight of the mean square of the states' change per step
+        init_range: initial weights of embedding and decoder are uniform in (-init_range, init_range)
+        cutoffs: word ids from which embeddings are a quarter, a sixteenth, ... as large, for an adaptive softmax
+        mixture: number of softmaxes of a mixture, each of a projection of the last layer's states; 1 is a plain softmax
     """
 
     name: str = ""

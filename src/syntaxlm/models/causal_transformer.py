@@ -48,17 +48,17 @@ class CausalTransformerConfig(NeuralConfig):
 
     Attributes:
         embedding_size: features of a token, in all blocks
-        layers: blocks
-        heads: attention heads of a block; embedding_size must be a multiple of twice as many
-        feedforward_size: inner features; null: 8/3 of embedding_size, to the next multiple of 16
-        window: preceding tokens that a token attends to, besides itself
-        tied: the decoder shares the embedding's weight
+        layers: number of blocks
+        heads: attention heads of a block; embedding_size must be a multiple of twice this number
+        feedforward_size: inner features; null means 8/3 of embedding_size, rounded up to a multiple of 16
+        window: number of preceding tokens that a token attends to, besides itself
+        tied: whether the decoder shares the embedding's weight
         dropout: rate on embeddings and on the output of attention and feed-forward layers
         attention_dropout: rate on attention weights
         supervision: weight of the loss of TreeReg on the states of a block, with text.trees
-        init_range: initial weights: uniform in (-init_range, init_range), so 0.02 is their std
-        cutoffs: ids of words from which embeddings are a quarter as large, for an adaptive softmax
-        mixture: softmaxes of a mixture, each of a projection of the last states; 1: a plain softmax
+        init_range: initial weights are uniform in (-init_range, init_range); the default has a std of 0.02
+        cutoffs: word ids from which embeddings are a quarter, a sixteenth, ... as large, for an adaptive softmax
+        mixture: number of softmaxes of a mixture, each of a projection of the last states; 1 is a plain softmax
     """
 
     name: Literal["transformer"] = "transformer"

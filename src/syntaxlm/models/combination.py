@@ -36,8 +36,8 @@ class ParserCombinationConfig(BaseConfig):
     """Settings of a combination of trained parsers, which `syntaxlm combine` writes.
 
     Attributes:
-        parsers: span probabilities are averaged
-        vocabulary_sizes: of the parsers
+        parsers: settings of the parsers, whose span probabilities are averaged
+        vocabulary_sizes: size of the vocabulary of each parser
     """
 
     name: Literal["parser-combination"] = "parser-combination"
@@ -62,7 +62,7 @@ class CombinationConfig(ParserCombinationConfig):
     """Settings of a combination of trained models, which `syntaxlm combine` writes. Its vocabulary is the scorer's.
 
     Attributes:
-        scorer: the language model
+        scorer: settings of the language model
         drop_punctuation: whether the parsers do not read the punctuation marks that the scorer reads
     """
 

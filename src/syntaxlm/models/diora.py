@@ -45,10 +45,10 @@ class DIORAConfig(BaseConfig):
 
     Attributes:
         embedding_size: features of a word's embedding
-        hidden_size: D, features of a span's vector and of the hidden layer that composes two
-        dropout: of the features of words, and of the outside vectors from which words are predicted
-        shared: the outside pass composes with the weights of the inside pass
-        negatives: words drawn per batch for the loss; 0: full softmax
+        hidden_size: D, features of a span's vector, and of the hidden layer that composes two vectors
+        dropout: rate on the features of words, and on the outside vectors from which words are predicted
+        shared: whether the outside pass uses the weights of the inside pass
+        negatives: number of words drawn per batch for the loss; 0 selects the full softmax
     """
 
     name: Literal["diora"] = "diora"

@@ -50,8 +50,9 @@ class DMVConfig(BaseConfig):
     """Settings of the dependency model with valence (Klein & Manning 2004).
 
     Attributes:
-        valence: whether stopping depends on the presence of a dependent on the side; false: DEP-PCFG
-        smoothing: added to the expected count of every decision in each round; 0: none
+        valence: whether the decision to stop depends on the presence of a dependent on this side; if
+            not, the model is DEP-PCFG
+        smoothing: added to the expected count of every decision in each round; 0 adds nothing
     """
 
     name: Literal["dmv"] = "dmv"

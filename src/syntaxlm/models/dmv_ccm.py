@@ -37,8 +37,8 @@ class DMVCCMConfig(BaseConfig):
     """Settings of DMV+CCM (Klein & Manning 2004): those of both models.
 
     Attributes:
-        valence: DMV: whether stopping depends on the presence of a dependent on the side
-        smoothing: DMV: added to the expected count of every decision in each round; 0: none
+        valence: DMV: whether the decision to stop depends on the presence of a dependent on this side
+        smoothing: DMV: added to the expected count of every decision in each round; 0 adds nothing
         constituent_smoothing: CCM: added to the count of every yield and context as a constituent
         distituent_smoothing: CCM: added to the count of every yield and context as a distituent
     """

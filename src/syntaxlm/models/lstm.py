@@ -31,17 +31,17 @@ class LSTMConfig(NeuralConfig):
     """Settings of the LSTM language model (Hochreiter & Schmidhuber 1997) and the simple RNN (Elman 1990).
 
     Attributes:
-        cell: rnn: the tanh network of Elman 1990
+        cell: an LSTM, or with rnn the tanh network of Elman 1990
         embedding_size: features of a token's embedding
         hidden_size: features of each layer's state
-        layers: stacked layers
-        tied: the decoder shares the embedding's weight; a projection is added if sizes differ
+        layers: number of stacked layers
+        tied: whether the decoder shares the embedding's weight; a projection is added if their sizes differ
         dropout: rate on embeddings and on the decoder's input
         layer_dropout: rate between layers
         supervision: weight of the loss of TreeReg on the last layer's states, with text.trees
-        init_range: initial weights of embedding and decoder: uniform in (-init_range, init_range)
-        cutoffs: ids of words from which embeddings are a quarter as large, for an adaptive softmax
-        mixture: softmaxes of a mixture, each of a projection of the last states; 1: a plain softmax
+        init_range: initial weights of embedding and decoder are uniform in (-init_range, init_range)
+        cutoffs: word ids from which embeddings are a quarter, a sixteenth, ... as large, for an adaptive softmax
+        mixture: number of softmaxes of a mixture, each of a projection of the last states; 1 is a plain softmax
     """
 
     name: Literal["lstm"] = "lstm"

@@ -35,8 +35,9 @@ class NGramConfig(BaseConfig):
     """Settings of the n-gram model (Chen & Goodman 1998).
 
     Attributes:
-        order: longest n-grams, in words: a word is predicted from order - 1 words
-        minimum_counts: least count of n-grams kept, for 1, 2, ... words; the last for longer ones
+        order: words in the longest n-grams, so that order - 1 words predict the next word
+        minimum_counts: smallest count of n-grams that are kept, for n-grams of 1, 2, ... words; the last value also
+            holds for longer n-grams
     """
 
     name: Literal["ngram"] = "ngram"

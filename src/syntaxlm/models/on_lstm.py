@@ -39,14 +39,14 @@ class ONLSTMConfig(AWDConfig):
     """Settings of ON-LSTM (Shen et al. 2019, tables 1 and 2) and the other recurrent models of its table 1.
 
     Attributes:
-        cell: only on-lstm has distances; lstm: AWD-LSTM
+        cell: type of the recurrent cell; only on-lstm computes distances, and lstm is the AWD-LSTM
         highway_depth: highway layers that a state passes at each step, with cell highway
-        skip: true: the output is the sum of all layers' states; needs equal layer_sizes
+        skip: whether the output is the sum of all layers' states, which needs equal layer_sizes
         chunk_size: neurons that share one master gate; divides every layer's size
-        weight_drop_rescaled: true: kept weights are divided by 1 - rate, as in AWD-LSTM
-        supervision: weight of the loss of text.trees: a ranking of distances; TreeReg with other cells
-        margin: by which a distance must exceed those within the constituents beside it, with supervision
-        ar_after_dropout: true: the AR penalty applies after the output dropout, as in AWD-LSTM
+        weight_drop_rescaled: whether kept weights are divided by 1 - rate, as in AWD-LSTM
+        supervision: weight of the loss on text.trees, which ranks distances, or is TreeReg with other cells
+        margin: with supervision, by how much a distance must exceed the distances inside the neighbouring constituents
+        ar_after_dropout: whether the AR penalty applies after the output dropout, as in AWD-LSTM
     """
 
     name: Literal["on-lstm"] = "on-lstm"

@@ -177,17 +177,17 @@ class PaLMConfig(AWDConfig):
     """Settings of PaLM (Peng, Schwartz, Smith 2019): PaLM-U, PaLM-S and PaLM-RB.
 
     Attributes:
-        attention_after: LSTM layers below the span attention; the others read its output
-        span_size: features of a span, half for each direction; even
+        attention_after: number of LSTM layers below the span attention; the other layers read its output
+        span_size: features of a span, an even number, half of them for each direction
         scorer_size: hidden units of the network that scores a span for a word
-        maximum_span: longest span attended to, in words; no limit in parsing
-        scores: right-branching: a span's score is its length (PaLM-RB); left-branching: minus its length
-        supervision: lambda: weight of the cross-entropy of gold spans, with text.trees
-        supervision_epochs: first epochs, which train the attention on gold spans and nothing else; the others train
-            the language model alone; 0: all epochs train both
-        form: of span updates, span gates, scores by length, and the mixing of attention into the state
-        init_range: initial weights of embedding and decoder: uniform in (-init_range, init_range); released:
-            sqrt(3 / embedding_size)
+        maximum_span: longest span that receives attention, in words; parsing has no limit
+        scores: learned scores, or the length of a span (right-branching, PaLM-RB), or minus its length (left-branching)
+        supervision: lambda, the weight of the cross-entropy of gold spans, with text.trees
+        supervision_epochs: number of first epochs, which train only the attention on gold spans; the other epochs
+            train only the language model; with 0, all epochs train both
+        form: whether the equations follow the released program or the paper
+        init_range: initial weights of embedding and decoder are uniform in (-init_range, init_range); the
+            released program uses sqrt(3 / embedding_size)
     """
 
     name: Literal["palm"] = "palm"

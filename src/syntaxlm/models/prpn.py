@@ -53,7 +53,7 @@ class PRPNConfig(NeuralConfig):
         memory_slots: earlier steps that attention can reach
         look_back: earlier tokens that the parsing network reads
         residual_blocks: residual blocks of the predict network
-        tied: the decoder shares the embedding's weight
+        tied: whether the decoder shares the embedding's weight
         dropout: rate on embeddings and on the decoder's input
         layer_dropout: rate between layers, on keys, and before each convolution
         recurrent_dropout: rate on the attended hidden state, one mask per layer and chunk
@@ -62,9 +62,9 @@ class PRPNConfig(NeuralConfig):
         resolution: difference at which two distances count as distinct (released form)
         temperature: tau of equation 6 (paper form); infinite in evaluation
         supervision: weight of the ranking loss of distances, with text.trees
-        margin: by which a distance must exceed those within the constituents beside it, with supervision
-        init_range: initial weights of embedding and decoder: uniform in (-init_range, init_range)
-        mixture: softmaxes of a mixture, each of a projection of the output; 1: a plain softmax
+        margin: with supervision, by how much a distance must exceed the distances inside the neighbouring constituents
+        init_range: initial weights of embedding and decoder are uniform in (-init_range, init_range)
+        mixture: number of softmaxes of a mixture, each of a projection of the output; 1 is a plain softmax
     """
 
     name: Literal["prpn"] = "prpn"

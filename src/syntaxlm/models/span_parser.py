@@ -33,9 +33,9 @@ class SpanParserConfig(BaseConfig):
     Attributes:
         embedding_size: features of a word's embedding
         hidden_size: features of the LSTM in each direction, and of a span
-        layers: of the LSTM
-        dropout: of embeddings, between layers, and of the features of spans
-        marks: whether its teachers used punctuation marks: then parsing uses them, too
+        layers: layers of the LSTM
+        dropout: rate on embeddings, between layers, and on the features of spans
+        marks: whether its teachers used punctuation marks, so that parsing also uses them
         marks_side: the side of a span at which parsing expects a mark
     """
 

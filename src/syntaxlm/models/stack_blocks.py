@@ -26,10 +26,11 @@ class TreeTransformerConfig(CausalTransformerConfig):
     """Settings of the Transformer that builds a tree, besides those of the plain one. It learns from text.trees.
 
     Attributes:
-        supervision: weight of the loss of closing decisions; 1: the loss is that of words and trees
-        closing_layer: blocks before the closing decision; null: half of them, rounded up
+        supervision: weight of the loss of closing decisions; with 1, the loss is the negative log-probability of
+            words and trees
+        closing_layer: number of blocks before the closing decision; null means half of them, rounded up
         beam: hypotheses that are kept after each word of a text without trees
-        validation_beam: the same, in validations during training
+        validation_beam: hypotheses that are kept in validations during training
     """
 
     name: Literal["tree-transformer"] = "tree-transformer"  # type: ignore[assignment]

@@ -45,13 +45,13 @@ class StructFormerConfig(BaseConfig):
     """Settings of StructFormer (Shen et al. 2021).
 
     Attributes:
-        embedding_size: D, features of a word in all layers
-        layers: of the Transformer encoder
-        heads: attention heads of a layer; embedding_size must be a multiple
+        embedding_size: D, number of features of a word in all layers
+        layers: layers of the Transformer encoder
+        heads: attention heads of a layer; embedding_size must be a multiple of this number
         parser_layers: convolutions of the parser
-        parser_width: words that a convolution reads; odd
-        positions: learned position embeddings; later words have the last one
-        margin: what calibrates distances: a sentence, or as released a batch
+        parser_width: words that a convolution reads, an odd number
+        positions: number of learned position embeddings; later words use the last one
+        margin: whether distances are calibrated by sentence or, as in the released program, by batch
         mask_rate: share of known words that are masked and predicted
         dropout: rate on the output of attention, in and after feed-forward layers, and at the end
         attention_dropout: rate on attention weights

@@ -71,10 +71,10 @@ class GumbelTreeLSTMConfig(BaseConfig):
     Attributes:
         embedding_size: features of a token's embedding
         hidden_size: features of a node's hidden state, and of its memory
-        leaf_lstm: an LSTM over the words gives the states of the leaves; false: an affine layer
-        temperature: of the Gumbel-softmax in training: the gradient's; samples do not depend on it
+        leaf_lstm: whether an LSTM over the words computes the states of the leaves, instead of an affine layer
+        temperature: temperature of the gradient of the Gumbel-softmax; samples do not depend on it
         dropout: rate on embeddings
-        init_range: initial embeddings: uniform in (-init_range, init_range)
+        init_range: initial embeddings are uniform in (-init_range, init_range)
     """
 
     name: Literal["gumbel-tree-lstm"] = "gumbel-tree-lstm"
@@ -209,9 +209,9 @@ class RLSPINNConfig(BaseConfig):
         tracking_size: features of the tracking LSTM, which chooses the actions
         policy_weight: weight of the REINFORCE term in the training loss
         entropy_weight: weight of the entropy bonus, per nat of a sentence
-        baseline_decay: of the moving average of rewards, which is subtracted from each reward
+        baseline_decay: decay of the moving average of rewards, which is subtracted from each reward
         dropout: rate on embeddings
-        init_range: initial embeddings: uniform in (-init_range, init_range)
+        init_range: initial embeddings are uniform in (-init_range, init_range)
     """
 
     name: Literal["rl-spinn"] = "rl-spinn"

@@ -151,19 +151,19 @@ class TreeRNNConfig(BaseConfig):
     With LSTM cells and left dependents it is LdTreeLSTM.
 
     Attributes:
-        cell: the cell of each edge: one tanh layer, or an LSTM with biases
+        cell: one tanh layer, or an LSTM with biases
         labelled: whether the model also reads the label of the edge above each word
-        left_dependents: whether a word's first right dependent depends on its left ones, read by an LSTM
+        left_dependents: whether a word's first right dependent depends on its left dependents, which an LSTM reads
         embedding_size: features of a word's embedding
         label_size: features of a label's embedding, if labelled
         hidden_size: features of a state
-        output: one softmax per edge type, or one; null: by-edge for tanh
+        output: one softmax per edge type (by-edge) or one for all edges; null means by-edge for tanh, otherwise one
         loss: training loss; perplexity always uses the softmax
-        noise_words: nce: noise words per step
-        shared_noise: nce: all steps with the same softmax share a batch's noise words, which is faster
-        log_normaliser: nce: ln Z, fixed
+        noise_words: noise words per step, with nce
+        shared_noise: whether all steps with the same softmax share a batch's noise words, which is faster, with nce
+        log_normaliser: the fixed value of ln Z, with nce
         dropout: rate on embeddings and on the decoder's input
-        init_range: initial weights: uniform in (-init_range, init_range); biases: 0
+        init_range: initial weights are uniform in (-init_range, init_range), and biases 0
     """
 
     name: Literal["tree-rnn"] = "tree-rnn"
