@@ -19,4 +19,4 @@ def show(report: Mapping[str, Any], as_json: bool) -> None:
         print(json.dumps(with_head(report), indent=1))
         return
     for name, value in report.items():
-        print(f"{name:24} {value:,.2f}" if isinstance(value, float) else f"{name:24} {value:,}")
+        print(f"{name:26} {value:,.3f}" if isinstance(value, float) else f"{name:26} {value:,}")

@@ -28,7 +28,7 @@ What = Literal[
     "training", "comparison", "trees", "untrained", "attachment", "agreement", "boundaries", "splits",
     "missed-constituents", "stops", "perplexity", "unknown-words", "pairs", "suites", "completion", "reading-times",
     "significance", "sentence-splitting", "speed", "training-speed", "command-speed", "growth", "job", "cache",
-    "dependency-range", "parameters", "belief-updates", "released-speed",
+    "dependency-range", "parameters", "belief-updates", "released-speed", "collapse",
 ]  # fmt: skip
 """What a report measures. "untrained": trees of models with random weights."""
 
@@ -203,6 +203,7 @@ _MEASURES: Mapping[str, What] = {
     "-m laboratory.measurements.dependency_range": "dependency-range",
     "-m laboratory.measurements.tree_rnn_parameters": "parameters",
     "-m laboratory.measurements.belief_updates": "belief-updates",
+    "-m laboratory.measurements.collapse": "collapse",
     "-m laboratory.benchmarks.released": "released-speed",
     **{
         f"evaluate {measure}": measure

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.parsing.structure import structure_of
@@ -74,10 +75,18 @@ def tree_figures(bundle: ModelBundle, corpus: EncodedCorpus, sentences: int = SE
     if structure.labels:
         labelled = structure.labelled(structure.decoders[0])
         assert labelled.labels is not None
-        counts = np.bincount(labelled.labels[labelled.ends - labelled.starts > 1])
-        shares = counts[counts > 0] / counts.sum()
-        symbols = float(np.exp(-(shares * np.log(shares)).sum()))
+        symbols = effective_number(np.bincount(labelled.labels[labelled.ends - labelled.starts > 1]))
     return TreeFigures(branching.right, branching.left, symbols, branching.sentences)
+
+
+def effective_number(counts: npt.NDArray[Any]) -> float:
+    """Return the exponential of the entropy of the shares of counts: k if k counts are equal and the others are 0.
+
+    Args:
+        counts: at least 0, not all 0.
+    """
+    shares = counts[counts > 0] / counts.sum()
+    return float(np.exp(-(shares * np.log(shares)).sum()))
 
 
 def branching_side(right: float, left: float) -> Literal["right", "left"] | None:
