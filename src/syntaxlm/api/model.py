@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeVar, Unpack, overload
 
 import torch
 
-from syntaxlm.api.results import Results, SentenceScores, SentenceSurprisal, Surprisals
+from syntaxlm.api.results import Results, SentenceSurprisal, SentenceWordScores, Surprisals
 from syntaxlm.api.stored_model import StoredModel
 from syntaxlm.core.declarations import Masking
 from syntaxlm.core.errors import LONGEST_NAME, InputError, shortened
@@ -278,19 +278,19 @@ class LanguageModel(StoredModel):
     @overload
     def word_scores(  # type: ignore[overload-overlap]
         self, text: str, *, given: str | None = None, masking: Masking | None = None, **options: Unpack[TextKeywords]
-    ) -> SentenceScores: ...
+    ) -> SentenceWordScores: ...
 
     @overload
     def word_scores(
         self, text: Iterable[str], *, given: str | None = None, masking: Masking | None = None,
         **options: Unpack[TextKeywords],
-    ) -> Results[SentenceScores]: ...  # fmt: skip
+    ) -> Results[SentenceWordScores]: ...  # fmt: skip
 
     @overload
     def word_scores(
         self, text: Any, *, column: str, given: str | None = None, masking: Masking | None = None,
         **options: Unpack[TextKeywords],
-    ) -> Results[SentenceScores]: ...  # fmt: skip
+    ) -> Results[SentenceWordScores]: ...  # fmt: skip
 
     @suggests_parameters
     @shows_options(TextOptions, TextKeywords)
@@ -302,7 +302,7 @@ class LanguageModel(StoredModel):
         given: str | None = None,
         masking: Masking | None = None,
         **options: Unpack[TextKeywords],
-    ) -> SentenceScores | Results[SentenceScores]:
+    ) -> SentenceWordScores | Results[SentenceWordScores]:
         """Score every word with a masked or a sequence-to-sequence model of transformers.
 
         The scores are not surprisals given the words before, so `surprisal` refuses these models. Masked models give
@@ -335,7 +335,7 @@ class LanguageModel(StoredModel):
             others = iter(cells)
         name = model.score_type.word
         sentences = (
-            SentenceScores([WordScore.of(word, name) for word in words], columns, next(others))
+            SentenceWordScores([WordScore.of(word, name) for word in words], columns, next(others))
             for words in scored_lines(bundle, texts_of(texts, "word_scores"), chosen)
         )
         results = Results(sentences, columns)

@@ -150,7 +150,7 @@ class SentenceSurprisal(Results[WordSurprisal]):
         return f"<div>{self._repr_svg_() or ''}</div>" + super()._repr_html_()
 
 
-class SentenceScores(Results[WordScore]):
+class SentenceWordScores(Results[WordScore]):
     """The words of one sentence with scores that are not surprisals given the words before, see `WordScore`."""
 
     not_printed = SentenceSurprisal.not_printed

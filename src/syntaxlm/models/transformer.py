@@ -348,7 +348,7 @@ _DECODES = f"is a sequence-to-sequence model, which was not trained to predict t
 _MASKS = f"is a masked model, which reads the words after a word, too, and gives pseudo-log-likelihoods {_WORKS_IN}"
 
 
-class Decoder(nn.Module):
+class EmptyInputDecoder(nn.Module):
     """The decoder of a sequence-to-sequence network that reads an empty input, as a network for `CausalTransformer`.
 
     Args:

@@ -21,8 +21,8 @@ from syntaxlm.models.registry import ModelConfig
 from syntaxlm.models.sizes import shapes_of
 from syntaxlm.models.transformer import (
     CausalTransformer,
-    Decoder,
     DecoderTransformer,
+    EmptyInputDecoder,
     MaskedSentence,
     MaskedTransformer,
     TransformersConfig,
@@ -118,7 +118,7 @@ def _decoder(network: Any, tokenizer: Any, name: str) -> DecoderTransformer:
     words = word_tokenizer(tokenizer, name)
     words.start = tokenizer.bos_token_id if begins else first
     before = [first] if begins else []
-    decoder = Decoder(network, torch.tensor([empty], device=network.device), before).eval()
+    decoder = EmptyInputDecoder(network, torch.tensor([empty], device=network.device), before).eval()
     logit_count = _check_causal(decoder, words.start, name, network.device)
     window = _window(network, tokenizer) - len(before)
     return DecoderTransformer(
