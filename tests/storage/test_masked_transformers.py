@@ -171,6 +171,16 @@ def test_words_of_unknown_or_no_subtokens_are_not_in_the_vocabulary(models):
     assert [row.bits is None for row in rows] == [False, False, True, False]
 
 
+def test_scores_of_a_table_keep_its_cells_and_name_their_column(models):
+    table = pandas.DataFrame({"text": ["the cat", "a dog sees"], "item": [7, 8]})
+    found = models["bert"].word_scores(table, column="text")
+    frame = found.to_dataframe()
+    assert list(frame["item"]) == [7, 7, 8, 8, 8]
+    assert list(frame["pseudo_surprisal"]) == [row.bits for sentence in found for row in sentence]
+    assert not any(column.startswith("surprisal") for column in frame)
+    assert "pseudo_surprisal" in str(found[0])
+
+
 def test_a_sentence_that_is_too_long_for_a_masked_model_is_refused(models):
     message = rf"found a sentence of \d+ sub-tokens, which begins with 'cat cat.*expected at most {WINDOW}"
     for name in MASKED:

@@ -29,6 +29,7 @@ from syntaxlm.data.dependencies import DependencyCorpus
 from syntaxlm.models.abilities import (
     GeneratesTrees,
     HasHiddenStates,
+    MasksTokens,
     Model,
     Predictions,
     PredictsNextToken,
@@ -47,6 +48,7 @@ from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.vocabulary import Vocabulary
 
 TOKEN_BUDGET = 8192  # tokens of a batch of sentences or trees, padding included
+MASKED_BUDGET = 512  # of a model that masks tokens, for which each token is a sentence to read
 SENTENCES = 1 << 15  # sentences batched at a time: enough for batches of similar length
 TOKENS = 1 << 15  # tokens of a part of a text whose hidden states are in memory until they are in order
 SUM_COLUMNS = 32  # of a batch of a stream if only the sum is needed
@@ -269,7 +271,8 @@ class Scorer:
 
     def _batches(self, corpus: EncodedCorpus) -> SentenceBatches:
         ends = self.mode.predict_eos
-        return SentenceBatches(corpus, self.vocabulary, TOKEN_BUDGET, shuffle=False, seed=0, predict_eos=ends)
+        budget = MASKED_BUDGET if isinstance(self.model, MasksTokens) else TOKEN_BUDGET
+        return SentenceBatches(corpus, self.vocabulary, budget, shuffle=False, seed=0, predict_eos=ends)
 
     def _sentence_tokens(
         self, model: TokenScorer, corpus: EncodedCorpus, hidden: bool, best: int | None
