@@ -688,8 +688,6 @@ def test_several_measures_are_exported_to_a_file_each(measures, tmp_path):
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        ("IA_SKIP", r"column IA_SKIP has only the numbers 0 and 1.*fit a logistic regression"),
-        (["FPRT", "skip"], r"column IA_SKIP has only the numbers 0 and 1"),
         (["FPRT", "gaze_duration"], r"found the column FPRT twice"),
         ([], r"found no column; expected one or more"),
         ("total", r"no column 'total'.*reading measures: FPRT \(first_pass\), firstrun\.gopast \(go_past\)"),

@@ -11,8 +11,9 @@ from typing import Any, Literal, TypeVar, Unpack, overload
 
 import torch
 
-from syntaxlm.api.results import Results, SentenceSurprisal, Surprisals
+from syntaxlm.api.results import Results, SentenceSurprisal, SentenceWordScores, Surprisals
 from syntaxlm.api.stored_model import StoredModel
+from syntaxlm.core.declarations import Masking
 from syntaxlm.core.errors import LONGEST_NAME, InputError, shortened
 from syntaxlm.core.progress import progress_bar
 from syntaxlm.core.reading import keeps_readings
@@ -48,6 +49,7 @@ from syntaxlm.generation.sentences import (
 )
 from syntaxlm.generation.stops import read_stops
 from syntaxlm.generation.trees import GeneratedTree, generate_trees
+from syntaxlm.models.abilities import ScoresWords
 from syntaxlm.parsing.analysis import beliefs_of
 from syntaxlm.parsing.options import ParseKeywords, ParseOptions
 from syntaxlm.parsing.processes import parse_stream
@@ -58,6 +60,7 @@ from syntaxlm.scoring.cache import CacheSettings
 from syntaxlm.scoring.engine import Scorer
 from syntaxlm.scoring.options import Context, PerplexityOptions, ReadingOptions, ScoreKeywords, ScoreOptions
 from syntaxlm.scoring.surprisal import word_columns
+from syntaxlm.scoring.word_scores import WordScore, score_columns, scored_lines, with_masking
 from syntaxlm.scoring.word_table import word_table
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.storage.sources import read_named
@@ -271,6 +274,72 @@ class LanguageModel(StoredModel):
         sentences = (SentenceSurprisal(words, columns, next(others)) for words in scored)
         rows = Surprisals(_shown(sentences, texts) if progress else sentences, columns)
         return rows[0] if isinstance(text, str) and column is None else rows
+
+    @overload
+    def word_scores(  # type: ignore[overload-overlap]
+        self, text: str, *, given: str | None = None, masking: Masking | None = None, **options: Unpack[TextKeywords]
+    ) -> SentenceWordScores: ...
+
+    @overload
+    def word_scores(
+        self, text: Iterable[str], *, given: str | None = None, masking: Masking | None = None,
+        **options: Unpack[TextKeywords],
+    ) -> Results[SentenceWordScores]: ...  # fmt: skip
+
+    @overload
+    def word_scores(
+        self, text: Any, *, column: str, given: str | None = None, masking: Masking | None = None,
+        **options: Unpack[TextKeywords],
+    ) -> Results[SentenceWordScores]: ...  # fmt: skip
+
+    @suggests_parameters
+    @shows_options(TextOptions, TextKeywords)
+    def word_scores(
+        self,
+        text: Any,
+        *,
+        column: str | None = None,
+        given: str | None = None,
+        masking: Masking | None = None,
+        **options: Unpack[TextKeywords],
+    ) -> SentenceWordScores | Results[SentenceWordScores]:
+        """Score every word with a masked or a sequence-to-sequence model of transformers.
+
+        The scores are not surprisals given the words before, so `surprisal` refuses these models. Masked models give
+        pseudo-log-likelihoods, sequence-to-sequence models log-probabilities of the decoder after an empty encoder
+        input. Rows have the negative score in bits, and the attribute `score` of a sentence has the sum in nats.
+
+        Args:
+            text: a sentence, several, or a table.
+            column: the column of sentences, if `text` is a data frame or the file of a table; its other columns are
+                added to every row.
+            given: the beginning of the sentence, which every text continues; its words are read, but have no rows.
+            masking: sub-tokens that a masked model masks with the one that it predicts: the later ones of its word
+                ("word-l2r", the default), or none ("original").
+            punctuation: see `parse`.
+            contractions: see `parse`.
+
+        Raises:
+            InputError: for models that give surprisals, for `masking` with a model without masks, and for a sentence
+                that is longer than a masked model reads.
+        """
+        self.require(ScoresWords, "word_scores")
+        (bundle,) = with_masking({self.name: self}, masking, "word_scores").values()
+        model = bundle.require(ScoresWords, "word_scores")
+        chosen = ScoreOptions(given=given, **options)
+        others: Iterator[dict[str, Any]] = cycle([{}])
+        columns = score_columns(model.score_type)
+        texts = text
+        if column is not None:
+            texts, columns, cells = texts_and_cells(text, column, "word_scores", columns)
+            others = iter(cells)
+        name = model.score_type.word
+        sentences = (
+            SentenceWordScores([WordScore.of(word, name) for word in words], columns, next(others))
+            for words in scored_lines(bundle, texts_of(texts, "word_scores"), chosen)
+        )
+        results = Results(sentences, columns)
+        return results[0] if isinstance(text, str) and column is None else results
 
     @suggests_parameters
     def draw_beliefs(
@@ -498,8 +567,9 @@ def load(
     Args:
         name_or_folder: a model folder, written by `syntaxlm train` or `save_pretrained`; or the name of a bundled
             model, such as "en", if there is no such model folder here; or, as a string, the name of a repository of the
-            Hugging Face hub, "user/name", if there is no such folder here. "hf:NAME" is a causal language model of the
-            library transformers, which scores text: a repository such as "hf:gpt2", or a folder.
+            Hugging Face hub, "user/name", if there is no such folder here. "hf:NAME" is a language model of the library
+            transformers, which scores text: a repository such as "hf:gpt2", or a folder. It is causal, masked (see
+            `word_scores`) or sequence-to-sequence.
         device: "cpu", "cuda", "cuda:1", "mps", or "auto" for the fastest one available.
         revision: the revision of a repository: a branch, tag or commit; None: its main branch.
         token: for a private repository; None: that of `hf auth login` or HF_TOKEN.

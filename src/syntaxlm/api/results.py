@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -14,6 +15,7 @@ from syntaxlm.reports.report import ROWS_PRINTED, HasRows
 from syntaxlm.reports.tables import Columns, ReportTable, Row
 from syntaxlm.scoring.marks import remark_on_marks
 from syntaxlm.scoring.surprisal import SURPRISALS, WordSurprisal
+from syntaxlm.scoring.word_scores import WordScore
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -146,6 +148,34 @@ class SentenceSurprisal(Results[WordSurprisal]):
     def _repr_html_(self) -> str:
         """Return the bars above a table, because notebooks prefer HTML to a picture."""
         return f"<div>{self._repr_svg_() or ''}</div>" + super()._repr_html_()
+
+
+class SentenceWordScores(Results[WordScore]):
+    """The words of one sentence with scores that are not surprisals given the words before, see `WordScore`."""
+
+    not_printed = SentenceSurprisal.not_printed
+    __str__ = __repr__ = HasRows.__str__
+
+    def __init__(
+        self, words: Iterable[WordScore] = (), columns: Columns = NOTHING, others: Mapping[str, Any] | None = None
+    ) -> None:
+        """Keep the words of a sentence. Parameters: see `SentenceSurprisal`."""
+        super().__init__(words, columns)
+        self.others = others or {}
+
+    def rows(self) -> Iterator[Row]:
+        """Yield a row per word."""
+        return ({**word.row(), **self.others} for word in self)
+
+    @property
+    def bits(self) -> float:
+        """The negative score of the whole sentence in bits, the sum over its words."""
+        return sum(word.bits for word in self if word.bits is not None)
+
+    @property
+    def score(self) -> float:
+        """The score of the whole sentence in nats, such as its pseudo-log-likelihood."""
+        return -self.bits * math.log(2)
 
 
 class Surprisals(Results[SentenceSurprisal]):

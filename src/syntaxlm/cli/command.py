@@ -33,6 +33,7 @@ SUFFIXES = {
 }  # fmt: skip
 SIGNATURE_BYTES = 4096  # at the start of a file, which may hold its signature
 ALSO_TRANSFORMERS = f". Also: a causal language model of the library transformers, {TRANSFORMERS}NAME"
+TAKES_SCORES = ("score", "evaluate pairs")  # commands for models with the ability `ScoresWords`
 
 
 @dataclass(frozen=True)
@@ -126,7 +127,9 @@ class Command:
         if option.shown.use == "format":
             text += f". The extension of -o FILE also chooses it: {', '.join(self.formats or ())}"
         elif option.shown.metavar == "MODEL" and option.shown.is_positional and option.mark(Needs) is None:
-            text += ALSO_TRANSFORMERS
+            text += ALSO_TRANSFORMERS + (
+                ", or a masked or sequence-to-sequence one" if self.name in TAKES_SCORES else ""
+            )
         if option.default is MISSING and not option.shown.is_positional:
             text += " (must be given)"
         return replace(option, text=text)

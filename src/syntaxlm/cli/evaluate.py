@@ -29,7 +29,7 @@ from syntaxlm.cli.options import (
     weights_of,
 )
 from syntaxlm.cli.output import DetailedOutput, ReportOutput
-from syntaxlm.core.declarations import Argument, Count, InputFile, Name, Needs, Only, Shown
+from syntaxlm.core.declarations import Argument, Count, InputFile, Masking, Name, Needs, Only, Shown
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.progress import status
 from syntaxlm.evaluation.options import RegressionSettings
@@ -237,6 +237,7 @@ def pairs(
     files: Annotated[Sequence[str], Argument("FILES")],
     style: TextOptions,
     output: DetailedOutput,
+    masking: Masking | None = None,
 ) -> None:
     """Measure accuracy on minimal pairs.
 
@@ -248,8 +249,12 @@ def pairs(
     - Files of BLiMP, MultiBLiMP, EWoK and the BabyLM supplement are read as they are.
     - Accuracy is printed by group and case, beside the share of pairs with an unknown differing word.
     - Several models appear in adjacent columns and are compared with the first.
+    - Masked models of transformers compare pseudo-log-likelihoods, and sequence-to-sequence models
+      log-probabilities of the decoder. The output names them.
 
     Args:
+        masking: sub-tokens that masked models mask with the one that they predict: the later ones of its word
+            (word-l2r, the default), or none (original)
         files: files or folders of minimal pairs; - for JSON lines on standard input
         also: another model; may be repeated: it is compared with the first
         details: write each pair and its log-probabilities to this file, as JSON lines
@@ -259,7 +264,7 @@ def pairs(
     """
     from syntaxlm.evaluation.pairs import evaluate_pairs
 
-    output.write(evaluate_pairs(models.load_all(), files, **vars(style)))
+    output.write(evaluate_pairs(models.load_all(), files, masking=masking, **vars(style)))
 
 
 def suites(

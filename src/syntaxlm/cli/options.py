@@ -342,12 +342,12 @@ class TimesOptions:
     Attributes:
         times: table with reading times; several times of a word are averaged; default: a column of --words
         time_column: column of the times, default time, or the name of a reading measure (first_fixation, first_pass,
-            right_bounded, go_past, total), whose column in published corpora is found; may be repeated: each measure
-            has its own regressions
+            right_bounded, go_past, total, skip), whose column in published corpora is found; may be repeated: each
+            measure has its own regressions, which are logistic for a column of 0 and 1
         key: column of both tables that identifies a word; may be repeated; default: all columns that both have, except
             the word and the time
-        min_time: leave out shorter times
-        max_time: leave out longer times
+        min_time: leave out shorter times; does not apply to a column of 0 and 1
+        max_time: leave out longer times; does not apply to a column of 0 and 1
         allow_unmatched: accept tables of times of which more than 5% of the rows belong to no displayed word
     """
 

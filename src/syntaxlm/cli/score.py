@@ -21,7 +21,7 @@ from syntaxlm.cli.options import (
 )
 from syntaxlm.cli.output import ReportOutput, print_note, print_warning
 from syntaxlm.cli.parse import JobOptions
-from syntaxlm.core.declarations import Argument, InputFile, ItemTable, Name, OutputFile, Shown
+from syntaxlm.core.declarations import Argument, InputFile, ItemTable, Masking, Name, OutputFile, Shown
 from syntaxlm.core.errors import InputError, printable, shortened
 from syntaxlm.core.progress import progress_bar
 from syntaxlm.scoring.options import Measure, ScoreOptions
@@ -55,6 +55,7 @@ def score(
     drawn: PictureOutput,
     column: Name | None = None,
     words: InputFile | None = None,
+    masking: Masking | None = None,
     format: Annotated[ScoreFormat, Shown(use="format")] | None = None,
     output: OutputFile | None = None,
 ) -> int:
@@ -71,11 +72,16 @@ def score(
     Columns: sentence, position, word, begin, end, token, in_vocabulary, surprisal, those of --measure and --next-words,
     those of the table, and with --also, model as the first. For sums by region and means by condition, see items.
 
+    A masked model of transformers has a column pseudo_surprisal instead of surprisal, and a sequence-to-sequence model
+    the column decoder_surprisal. These are not the surprisal given the words before.
+
     Args:
         also: another model; may be repeated: its rows follow those of the first model, which then have a column with
             the name of the model
         column: column with the sentences, if TEXT is a table (a header line, and cells separated by tabs, commas or
             semicolons); in a job, column of Parquet files, default text
+        masking: sub-tokens that a masked model masks with the one that it predicts: the later ones of its word
+            (word-l2r, the default), or none (original)
         words: table with one displayed word per row, read instead of TEXT; print one row per displayed word
         format: output format. text: tables with a bar beside each word, the default for a sentence in a terminal;
             otherwise tsv. json: JSON lines. A job always writes Parquet
@@ -87,13 +93,15 @@ def score(
         syntaxlm score MODEL items.tsv --column sentence -o surprisals.tsv
     """
     asked = _asks_for_displayed_words(text, displayed, column, words, frequencies.frequencies)
+    if masking is not None and (job.is_asked or asked):
+        raise InputError("--masking: cannot be used with --words, --group or in a job, which need surprisals")
     if job.is_asked:
         if asked:
             raise InputError("--words and --group: cannot be used in a job; omit --workers and --engine")
         return _score_in_job(job, model, text, options, drawn, column, output, format)
     if not asked:
         drawn.check()
-        _write_scores(model.load_all(), text, column, options, drawn, output, format)
+        _write_scores(model.load_all(), text, column, options, drawn, output, format, masking)
         return 0
     if format == "text":
         raise InputError("--format text: found with --words or --group; expected tsv, csv, json or parquet")
@@ -184,11 +192,13 @@ def _write_scores(
     drawn: PictureOutput,
     output: Path | None,
     format: ScoreFormat | None,
+    masking: Masking | None,
 ) -> None:
     """Write the rows of all models, and draw them. Raises InputError for a text without sentences.
 
     Args:
         format: None: text for a sentence whose rows are printed in a terminal, otherwise TSV.
+        masking: of masked models.
     """
     from syntaxlm.api.results import ROWS_PRINTED, SentenceSurprisal, Surprisals
     from syntaxlm.core.text_files import read_lines
@@ -197,7 +207,12 @@ def _write_scores(
     from syntaxlm.reports.tables import Column, Columns
     from syntaxlm.reports.writers import write_lines, write_rows
     from syntaxlm.scoring.marks import remark_on_marks
+    from syntaxlm.scoring.word_scores import WordScore, with_masking
 
+    bundles = with_masking(bundles, masking, "score")
+    measure = _measure(bundles)
+    if measure != "surprisal" and drawn.picture:
+        raise InputError(f"--picture: found {measure}; expected models that give surprisals")
     if len(bundles) > 2 and drawn.picture:
         raise InputError(f"--picture: found {len(bundles)} models; expected one, or two for a scatter plot")
     source = text.read()
@@ -227,7 +242,8 @@ def _write_scores(
                     drawings[name].append(SentenceSurprisal(words))
                 bits_of_marks[name] += sum(word.surprisal_marks or 0.0 for word in words)
                 first = {"model": name} if several else {}
-                yield words, [{**first, **(word.row() if is_parquet else word.to_dict()), **others} for word in words]
+                named = words if measure == "surprisal" else [WordScore.of(word, measure) for word in words]
+                yield words, [{**first, **(word.row() if is_parquet else word.to_dict()), **others} for word in named]
 
     def draw() -> None:
         (first, *names), (drawing, *others) = bundles, drawings.values()
@@ -236,7 +252,7 @@ def _write_scores(
     given = sentence_rows()
     try:
         if format == "text":
-            write_lines(_tables(given, columns, bundles), output)
+            write_lines(_tables(given, columns, bundles, measure), output)
         else:
             write_rows((row for _, rows in given for row in rows), columns, output, format)
     except BrokenPipeError:
@@ -250,19 +266,43 @@ def _write_scores(
         print_warning(f"{remark}; compare surprisal_word")
 
 
-def _tables(scored: Iterable[ScoredRows], columns: Columns, bundles: Mapping[str, ModelBundle]) -> Iterator[str]:
+def _measure(bundles: Mapping[str, ModelBundle]) -> str:
+    """Return the column of the scores of all models, and print what it is if it is not the surprisal.
+
+    Raises InputError for models with different columns.
+    """
+    from syntaxlm.models.abilities import ScoresWords
+
+    types = {
+        name: bundle.model.score_type if isinstance(bundle.model, ScoresWords) else None
+        for name, bundle in bundles.items()
+    }
+    columns = {name: "surprisal" if of_model is None else of_model.word for name, of_model in types.items()}
+    if len(set(columns.values())) > 1:
+        found = ", ".join(f"{column} of {name}" for name, column in columns.items())
+        raise InputError(f"--also: found {found}, which cannot be compared; score these models separately")
+    for name, of_model in types.items():
+        if of_model is not None:
+            print_note(f"{name}: {of_model.word} is the negative score in bits {of_model.meaning}")
+    return next(iter(columns.values()))
+
+
+def _tables(
+    scored: Iterable[ScoredRows], columns: Columns, bundles: Mapping[str, ModelBundle], measure: str
+) -> Iterator[str]:
     """Yield a table with bars for each sentence, as wide as the terminal; before it, what its words have in common.
 
     Args:
         columns: of the rows.
         bundles: the models by name.
+        measure: the column that is drawn.
     """
     from syntaxlm.api.results import SentenceSurprisal
     from syntaxlm.drawing.surprisal import FULL
     from syntaxlm.drawing.terminal_bars import draw_surprisals
     from syntaxlm.scoring.surprisal import MEASURES, SURPRISALS
 
-    common = [name for name in columns if name not in SURPRISALS and name not in MEASURES]
+    common = [name for name in columns if name not in SURPRISALS and name not in MEASURES and name != measure]
     left_out = {*SentenceSurprisal.not_printed, *common}
     formats = {name: column.format for name, column in columns.items() if name not in left_out}
     full = max(FULL[bundle.normaliser.units] for bundle in bundles.values())
@@ -272,7 +312,7 @@ def _tables(scored: Iterable[ScoredRows], columns: Columns, bundles: Mapping[str
         if words:
             heading = "   ".join(f"{name} {rows[0][name]}" for name in common)
             lines = [printable(heading)] if common else []
-            yield between + "\n".join([*lines, draw_surprisals(words, rows, formats, full, width)]) + "\n"
+            yield between + "\n".join([*lines, draw_surprisals(words, rows, formats, full, width, measure)]) + "\n"
             between = "\n"
 
 
@@ -289,9 +329,10 @@ def _scored(
     from syntaxlm.core.text_files import no_sentence, source_name
     from syntaxlm.data import tables
     from syntaxlm.data.corpora import read_sentences
-    from syntaxlm.models.abilities import ScoresTokens
+    from syntaxlm.models.abilities import ScoresTokens, ScoresWords
     from syntaxlm.parsing.word_measures import word_measures
     from syntaxlm.reports.tables import Column
+    from syntaxlm.scoring import word_scores
     from syntaxlm.scoring.surprisal import ReadingSummary, tree_surprisals, word_columns
     from syntaxlm.text.doubts import checked
     from syntaxlm.text.reader import TextReader
@@ -306,7 +347,11 @@ def _scored(
             )
         scored = ((tables.Row("", ()), words) for words in tree_surprisals(bundle, source))
     else:
-        bundle.require(ScoresTokens, "scoring of tokens")  # before the text is read
+        scores = word_measures
+        if isinstance(bundle.model, ScoresWords):
+            columns, scores = word_scores.score_columns(bundle.model.score_type), word_scores.scored_lines
+        else:
+            bundle.require(ScoresTokens, "scoring of tokens")  # before the text is read
         rows: Iterator[tables.Row]
         if column is None:
             rows = (tables.Row(line, ()) for _, line in read_sentences(source, bundle.normaliser))
@@ -319,7 +364,7 @@ def _scored(
         texts, read = tee(rows if most is None else _at_most(rows, most))
         reader = TextReader.of(bundle.normaliser, bundle.vocabulary, options)
         lines = checked((row.text for row in texts), reader, name, source_name(source))
-        scored = zip(read, word_measures(bundle, lines, options), strict=True)
+        scored = zip(read, scores(bundle, lines, options), strict=True)
     summary = ReadingSummary(bundle, options)
 
     def sentences() -> Iterator[tuple[Row, list[WordSurprisal]]]:

@@ -40,6 +40,7 @@ TRANSFORMERS = "hf:"  # before the name of a model of the library transformers
 ReportFormat = Literal["text", "json", "tsv", "csv", "markdown", "latex", "html", "parquet"]
 ItemTable = Literal["regions", "means", "contrasts"]  # of stimuli
 Coding = Literal["treatment", "successive"]  # of factors with more than two levels, see `syntaxlm.statistics.contrasts`
+Masking = Literal["word-l2r", "original"]  # of masked models, see `syntaxlm.models.transformer.MaskedTransformer`
 LARGEST_COUNT, LARGEST_SEED = 2**31 - 1, 2**32 - 1
 
 

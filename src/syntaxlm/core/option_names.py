@@ -11,6 +11,7 @@ _IN_PYTHON = {  # what is written in Python, where its name is not that of the f
     "--allow-unmatched": "allow_unmatched=True",
     "--fold-unit": _SETTINGS.format("fold_unit={}"),
     "--frequency-column": "frequencies=syntaxlm.Frequencies.read(file, column={})",
+    "--log-times": _SETTINGS.format("log=True"),
     "--max-time": "maximum={}",
     "--measure": "measures=[{}]",
     "--min-time": "minimum={}",

@@ -19,6 +19,7 @@ from syntaxlm.core.errors import InputError, listed, shortened, warn_caller
 from syntaxlm.core.option_names import option_name
 from syntaxlm.core.reading import ReadingReport, Remarks, announce
 from syntaxlm.data.input_table import InputTable
+from syntaxlm.data.reading_measures import reading_measure
 from syntaxlm.data.reading_order import (
     check_groups_together,
     check_order,
@@ -211,7 +212,8 @@ class Times:
     """The mean reading time of each displayed word.
 
     Attributes:
-        values: (n,), in the unit of the table, or their natural logarithms; NaN without time.
+        values: (n,), in the unit of the table, or their natural logarithms; NaN without time. Of a binary measure, the
+            share of 1.
         counts: (n,) times averaged.
         source: the table of the times.
         column: the column of the times.
@@ -223,6 +225,8 @@ class Times:
         table: the table of the times.
         kept: (m,) the rows of the table whose times count.
         places: (m,) the displayed word of each of these rows.
+        is_binary: whether the column has only 0 and 1, such as whether a word was skipped. Such values have neither
+            limits nor logarithms.
     """
 
     values: Numbers
@@ -238,6 +242,12 @@ class Times:
     table: InputTable | None = None
     kept: Integers = field(default_factory=lambda: np.zeros(0, np.int64))
     places: Integers = field(default_factory=lambda: np.zeros(0, np.int64))
+    is_binary: bool = False
+
+    @property
+    def what(self) -> str:
+        """What the column has."""
+        return "values" if self.is_binary else "times"
 
     @property
     def notes(self) -> list[str]:
@@ -265,7 +275,8 @@ def join_times(
     """Return the reading time of each displayed word; several times of a word, such as those of participants, are
     averaged.
 
-    If both have `word_column`, its letters and digits must agree.
+    If both have `word_column`, its letters and digits must agree. A column of 0 and 1 is a binary measure, to which
+    limits and logarithms do not apply.
 
     Args:
         times: a table with a column of times; None: the table of the words has it.
@@ -279,11 +290,11 @@ def join_times(
 
     Raises:
         InputError: for missing columns, for a key that several words share, for different words with the same key, if
-            more than MOST_UNMATCHED of the rows match no word, for a time that is negative or, with `log`, 0, and for a
-            column of 0 and 1 only.
+            more than MOST_UNMATCHED of the rows match no word, for a time that is negative or, with `log`, 0, and for
+            rates of skipping.
     """
     source = words.table if times is None else times
-    read, inside = _read_times(source, column, log, minimum, maximum)
+    read, inside, is_binary = _read_times(source, column, log, minimum, maximum)
 
     # The row of the words of each row of times.
     keys: tuple[str, ...] = ()
@@ -296,7 +307,7 @@ def join_times(
 
     # The mean time of each word.
     kept = inside & (of_row >= 0)
-    values = np.log(read[kept]) if log else read[kept]
+    values = np.log(read[kept]) if log and not is_binary else read[kept]
     counts = np.bincount(of_row[kept], minlength=rows)
     sums = np.bincount(of_row[kept], weights=values, minlength=rows)
     means = np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
@@ -314,31 +325,37 @@ def join_times(
         unmatched=int((of_row < 0).sum()),
         missing=missing,
         repeated=len(source.rows) - len(set(source.rows)),
-        outlier=_outlier(source, column, read, kept_rows),
+        outlier="" if is_binary else _outlier(source, column, read, kept_rows),
         table=source,
         kept=kept_rows,
         places=place_of_row[of_row[kept_rows]],
+        is_binary=is_binary,
     )
 
 
 def _read_times(
     table: InputTable, column: str, log: bool, minimum: float | None, maximum: float | None
-) -> tuple[Numbers, Flags]:
-    """Return the time of each row, NaN without one, and whether it is within the limits. Times of 0 are announced.
+) -> tuple[Numbers, Flags, bool]:
+    """Return the time of each row, NaN without one, whether it is within the limits, and whether the column is binary.
+
+    A column of 0 and 1 has no limits. Times of 0 are announced.
 
     Raises:
-        InputError: for a time that is negative or, with `log`, 0, and for a column of 0 and 1 only.
+        InputError: for a time that is negative or, with `log`, 0, and for rates of skipping.
     """
     remarks = Remarks()
     times = table.numbers(column, "--time-column", remarks)
     is_time = ~np.isnan(times)
-    if np.array_equal(np.unique(times[is_time]), [0, 1]):
+    found = np.unique(times[is_time])
+    if np.array_equal(found, [0, 1]):
+        form = f"0 and 1 in column {column}"
+        announce(ReadingReport(table.source, form, {"values": int(is_time.sum())}, "", remarks.all()))
+        return times, is_time, True
+    if reading_measure(column) == "skip" and not np.isin(found, [0, 1]).all():
+        row = int(np.flatnonzero(is_time & ~np.isin(times, [0, 1]))[0])
         raise InputError(
-            f"{table.source}: column {column} has only the numbers 0 and 1, such as whether a word was skipped;"
-            " expected times, because the regressions are linear. Leave the column out of"
-            f" {option_name('--time-column')} and fit a logistic regression to it, such as"
-            " glmer(..., family = binomial) in R, with the predictors of evaluate reading-times --details (in Python:"
-            " report.word_table())"
+            f"{table.place(row)}: found {times[row]:g} in column {column}, whether a word was skipped; expected 0 or 1,"
+            " in a row per reader and word. A rate does not say of how many readers it is"
         )
     inside = is_time & ~(times < (-np.inf if minimum is None else minimum))
     inside &= ~(times > (np.inf if maximum is None else maximum))
@@ -357,7 +374,7 @@ def _read_times(
         )
     form = f"reading times in column {column}"
     announce(ReadingReport(table.source, form, {"times": int(is_time.sum())}, "", remarks.all()))
-    return times, inside
+    return times, inside, False
 
 
 def _check_words(words: InputTable, times: InputTable, key: Sequence[str], word_column: str, matched: Integers) -> None:

@@ -18,8 +18,9 @@ WORD, MARKS = "█░"  # signs of the part of the word, and of its punctuation 
 
 
 def draw_surprisals(
-    words: Sequence[DrawableSurprisal], rows: Sequence[Row], formats: Mapping[str, str], full: float, width: int
-) -> str:
+    words: Sequence[DrawableSurprisal], rows: Sequence[Row], formats: Mapping[str, str], full: float, width: int,
+    measure: str = "surprisal",
+) -> str:  # fmt: skip
     """Return a table with a bar of the surprisal beside each row, the scale of the bars, and the total surprisal.
 
     The part of punctuation marks, such as the stop of "boats.", is drawn with another sign. Unknown words are marked
@@ -31,6 +32,7 @@ def draw_surprisals(
         formats: the columns that are shown, with their formats, see `ReportTable`.
         full: the surprisal of a bar of `FULL_WIDTH` columns, in bits.
         width: columns of the terminal.
+        measure: the name of what is drawn, in bits.
     """
     from rich.cells import cell_len
 
@@ -42,7 +44,7 @@ def draw_surprisals(
     lines = table.text().split("\n")
     bits = [word.surprisal or 0.0 for word in words]
     room = width - BETWEEN - max(map(cell_len, lines))
-    notes = [f"surprisal in bits, {sum(bits):.1f} in total"]
+    notes = [f"{measure} in bits, {sum(bits):.1f} in total"]
     if room >= NARROWEST and any(bits):
         per_bit = min(FULL_WIDTH / full, room / max(bits))
         bars = [_bar(word, per_bit) for word in words]

@@ -24,7 +24,7 @@ class RegressionSettings(Options):
     """The settings of regressions of reading times.
 
     Attributes:
-        log: predict the natural logarithm of the time; default: the time itself
+        log: predict the natural logarithm of the time; default: the time itself; does not apply to a column of 0 and 1
         spillover: number of previous words whose surprisal, length and frequency are predictors
         smooth: number of knots of the natural cubic splines of length and log frequency, of the word and of previous
             words, in the baseline; fewer than 3: linear terms only

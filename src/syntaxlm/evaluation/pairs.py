@@ -16,15 +16,18 @@ from typing import Any
 
 import numpy as np
 
+from syntaxlm.core.declarations import Masking
 from syntaxlm.core.errors import amount, shortened
 from syntaxlm.core.reading import keeps_readings
 from syntaxlm.data.arguments import files_of, models_by_name, suggests_parameters
 from syntaxlm.data.pairs import MinimalPair, read_pairs
 from syntaxlm.evaluation.completion import FEW_KNOWN, candidate_tokens, differing_words
 from syntaxlm.evaluation.significance import Accuracy, compare_credits
+from syntaxlm.models.abilities import ScoresWords
 from syntaxlm.reports.report import HasReport, Report
 from syntaxlm.reports.tables import PERCENT, RIGHT, Column, Columns, ReportTable, format_value
 from syntaxlm.scoring.engine import LogProbs, Scorer
+from syntaxlm.scoring.word_scores import with_masking
 from syntaxlm.statistics.bootstrap import BootstrapResult
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.doubts import warn_of_doubts
@@ -41,6 +44,11 @@ PAIR_ACCURACIES = Columns(
     "model, group of pairs and set of words",
     {
         "model": Column("text", "name of the model"),
+        "score": Column(
+            "text",
+            "what the model compares: log_prob, or pseudo_log_likelihood or decoder_log_probability of some models of"
+            " transformers",
+        ),
         "grouping": Column("text", "all, case, or a type of grouping that the files name, such as field"),
         "group": Column("text", "name of the case or group; empty for all"),
         "words": Column("text", "pairs that are counted: all, differing_words_known, or all_words_known"),
@@ -71,13 +79,15 @@ class PairScores:
     """One model's scores of all pairs. All arrays have the shape (n,), in the order of the pairs.
 
     Attributes:
-        better: natural log-probability of the better sentence.
-        worse: natural log-probability of the worse sentence.
+        better: natural log-probability, or other score, of the better sentence.
+        worse: natural log-probability, or other score, of the worse sentence.
         unknown_sides: how many of the two sentences have an unknown word among the words that they have more often than
             the other: 0, 1 or 2.
         all_known: whether the vocabulary has all words of both sentences.
         read_alike: whether both sentences are identical after normalisation, with all unknown words replaced by one
             token.
+        score: the name of the scores.
+        score_meaning: what they are; "" for log-probabilities.
     """
 
     name: str
@@ -86,6 +96,8 @@ class PairScores:
     unknown_sides: Integers
     all_known: Flags
     read_alike: Flags
+    score: str = "log_prob"
+    score_meaning: str = ""
 
     @property
     def differing_known(self) -> Flags:
@@ -180,7 +192,8 @@ class PairsReport(HasReport):
         """Return the accuracies of all models, in total and by group and case."""
         rows = [
             {
-                **{"model": model.name, "grouping": grouping, "group": group, "words": words},
+                **{"model": model.name, "score": model.score},
+                **{"grouping": grouping, "group": group, "words": words},
                 **_figures(accuracy),
                 "share_unknown": _share_unknown(sets),
             }
@@ -211,6 +224,12 @@ class PairsReport(HasReport):
             [
                 "a pair is correct if the better sentence has the higher total log-probability (end of sentence"
                 " included, state reset at each sentence); ties are incorrect",
+                *(
+                    f"{model.name}: {model.score} instead of the log-probability: {model.score_meaning}; ends of"
+                    " sentences do not count"
+                    for model in self.models
+                    if model.score_meaning
+                ),
                 f"text: {self.style}; then each model's own normaliser",
                 *(self._undecided(model) for model in self.models if 0 < self._share_undecided(model) < MANY_UNDECIDED),
             ],
@@ -264,6 +283,8 @@ class PairsReport(HasReport):
         counted |= {"unknown_in_one": model.unknown_sides == 1, "unknown_in_both": model.unknown_sides == 2}
         return {
             "model": model.name,
+            "score": model.score,
+            "score_meaning": model.score_meaning or None,
             **totals,
             **means,
             **{name: int(flags[self.groupings["all"][""]].sum()) for name, flags in counted.items()},
@@ -318,7 +339,7 @@ class PairsReport(HasReport):
     def details(self) -> Iterator[dict[str, Any]]:
         """Yield every pair with each model's scores.
 
-        log_prob: natural log-probabilities of the better and the worse sentence.
+        log_prob: natural log-probabilities of the better and the worse sentence. Another score has its own name.
         """
         correct = [model.correct for model in self.models]
         for place, pair in enumerate(self.pairs):
@@ -328,7 +349,7 @@ class PairsReport(HasReport):
                 "models": {
                     model.name: {
                         "correct": bool(correct[number][place]),
-                        "log_prob": [float(model.better[place]), float(model.worse[place])],
+                        model.score: [float(model.better[place]), float(model.worse[place])],
                         "differing_words_known": bool(model.differing_known[place]),
                         "all_words_known": bool(model.all_known[place]),
                     }
@@ -354,6 +375,7 @@ def evaluate_pairs(
     models: ModelBundle | Mapping[str, ModelBundle],
     files: str | Path | Sequence[str | Path],
     *,
+    masking: Masking | None = None,
     punctuation: Punctuation = "auto",
     contractions: Contractions = "auto",
 ) -> PairsReport:
@@ -364,19 +386,22 @@ def evaluate_pairs(
     Args:
         models: one model, or several by name.
         files: files of minimal pairs (JSON lines, or tables .tsv and .csv), or folders of such files.
+        masking: sub-tokens that masked models of transformers mask with the one that they predict: the later ones of
+            its word ("word-l2r"), or none ("original"); None: "word-l2r".
         punctuation: how punctuation marks are split off before a model reads the text, see `TextOptions`.
         contractions: how contractions are split before a model reads the text, see `TextOptions`.
 
     Raises:
-        InputError: for the reasons of `read_pairs`, for models without sentence probabilities, and for a sentence that
-            a model's normaliser leaves empty.
+        InputError: for the reasons of `read_pairs`, for models without sentence probabilities, for `masking` with
+            other models than masked ones, and for a sentence that a model's normaliser leaves empty.
 
     Examples:
         >>> report = syntaxlm.evaluate_pairs({"en-fast": nlp, "lstm": trained}, "pairs.jsonl")
         >>> [model.name for model in report.models]
         ['en-fast', 'lstm']
     """
-    named, paths = models_by_name(models), files_of(files, "files")
+    named = with_masking(models_by_name(models), masking, "minimal pairs")
+    paths = files_of(files, "files")
     style = TextOptions(punctuation=punctuation, contractions=contractions)
     pairs = read_pairs(paths)
     scores = [score_pairs(bundle, pairs, style, name) for name, bundle in named.items()]
@@ -396,12 +421,13 @@ def score_pairs(
         InputError: for a sentence that the normaliser leaves empty.
     """
     reader = TextReader.of(bundle.normaliser, bundle.vocabulary, style)
-    knows = bundle.vocabulary.knows
+    score_type = bundle.model.score_type if isinstance(bundle.model, ScoresWords) else None
+    knows = bundle.model.knows if isinstance(bundle.model, ScoresWords) else bundle.vocabulary.knows
     warn_of_doubts(
         reader, [sentence for pair in pairs for sentence in (pair.better, pair.worse)], name, pairs[0].source
     )
     read = [candidate_tokens(reader, (pair.better, pair.worse), pair.place, name) for pair in pairs]
-    log_probs = Scorer.of(bundle).sentences([tokens for candidates in read for tokens in candidates])
+    log_probs = Scorer.of(bundle, takes_scores=True).sentences([tokens for candidates in read for tokens in candidates])
     ids = [list(map(bundle.vocabulary.encode, candidates)) for candidates in read]
     return PairScores(
         name,
@@ -410,4 +436,5 @@ def score_pairs(
         np.array([sum(not all(map(knows, own)) for own in differing_words(candidates)) for candidates in read]),
         np.array([all(map(knows, chain(*candidates))) for candidates in read]),
         np.array([better == worse for better, worse in ids]),
+        *((score_type.sentence, score_type.meaning) if score_type else ()),
     )

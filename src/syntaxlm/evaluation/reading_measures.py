@@ -62,8 +62,13 @@ class ReadingMeasuresReport(HasReport):
             for name, report in reports.items()
             for row in report.rows
         ]
-        tables = [report.tables[0] for report in reports.values()]
-        shown = [[name, *row] for name, table in zip(reports, tables, strict=True) for row in table.rows]
+        tables = {name: report.tables[0] for name, report in reports.items()}
+        kinds = {name: of_measure.kind for name, of_measure in self.by_measure.items()}
+        headings = dict(tables[max(kinds, key=lambda name: kinds[name] == "linear")].headings)
+        shown = [[name, *row] for name, table in tables.items() for row in table.rows]
+        if "logistic" in kinds.values():
+            headings = {"regression": "", **headings}
+            shown = [[name, kinds[name], *cells] for name, *cells in shown]
         figures = {
             "schema_version": 1,
             "measures": [
@@ -77,7 +82,7 @@ class ReadingMeasuresReport(HasReport):
             figures,
             first.facts,
             _merged({name: report.explanation for name, report in reports.items()}),
-            [ReportTable({"measure": "", **tables[0].headings}, shown)],
+            [ReportTable({"measure": "", **headings}, shown)],
             _merged({name: report.notes for name, report in reports.items()}),
             warnings=_merged({name: report.warnings for name, report in reports.items()}),
             data=first.data,

@@ -11,7 +11,8 @@ probability, and so has learned nothing, predicts reading times from the number 
 
 Delta log-likelihood is the mean, over held-out words, of the difference between the log-likelihood of a word's reading
 time under the regression with surprisal and under the baseline, which has all other predictors (Frank & Bod 2011;
-Goodkind & Bicknell 2018). Both are ordinary least squares with normal errors.
+Goodkind & Bicknell 2018). Both are ordinary least squares with normal errors or, for a measure of 0 and 1 such as
+skipping, logistic regressions.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Literal, cast, overload
 
-from syntaxlm.core.errors import InputError
+from syntaxlm.core.errors import InputError, listed
+from syntaxlm.core.option_names import option_name
 from syntaxlm.core.progress import progress_bar
 from syntaxlm.core.reading import keeps_readings
 from syntaxlm.data.arguments import check_names, check_table, models_by_name, names_of, suggests_parameters
@@ -136,7 +138,8 @@ def evaluate_reading_times(
         times: a table with reading times; None: the table of words has them.
         frequencies: a word list, or a text whose words are counted, see `Frequencies.read`.
         time_column: the column of times, or the name of a reading measure, such as "go_past", whose column in published
-            corpora is found; several: each has its own regressions and rows in the report.
+            corpora is found; several: each has its own regressions and rows in the report. A column of 0 and 1, such
+            as "skip", has logistic regressions.
         word_column: the column of words.
         sentence: see `displayed_words`.
         group: see `displayed_words`.
@@ -144,7 +147,7 @@ def evaluate_reading_times(
         key: columns of both tables that identify a word; None: all that both have, see `join_times`.
         context: "reset", "carry" (models that read sentence by sentence are reset), "both" (two results per model that
             can carry its state), or None: each as it was trained, if `group` is given, and otherwise "reset".
-        minimum: times below are left out.
+        minimum: times below are left out. Limits and logarithms do not apply to columns of 0 and 1.
         maximum: times above are left out.
         allow_unmatched: whether more than 5% of the rows of times may belong to no displayed word.
         settings: of the regressions.
@@ -152,9 +155,9 @@ def evaluate_reading_times(
         contractions: how contractions are split before a model reads the text, see `TextOptions`.
 
     Raises:
-        InputError: for wrong tables and settings, for models without token probabilities, for columns of times that
-            have only 0 and 1, such as skipping, if too few words are left, and if statsmodels is not installed (extra
-            `stats`).
+        InputError: for wrong tables and settings, for models without token probabilities, for rates of skipping, if
+            too few words are left, if predictors separate 0 and 1 in a logistic regression, and if statsmodels is not
+            installed (extra `stats`).
 
     Examples:
         >>> settings = syntaxlm.RegressionSettings(unknown="keep")
@@ -172,15 +175,15 @@ def evaluate_reading_times(
         words, times, time_column, word_column, sentence, group, order, key, settings.log, minimum, maximum,
         allow_unmatched,
     )  # fmt: skip
-    listed = Frequencies.read(frequencies)
-    predictors = baseline_predictors(displayed, listed, settings)
+    of_list = Frequencies.read(frequencies)
+    predictors = baseline_predictors(displayed, of_list, settings)
     runs = _runs(named, displayed, context)
     scores = _scored(runs, displayed, settings, style)
 
     def report(of_column: Times) -> ReadingTimesReport:
         data = regression_data(displayed, of_column, settings, predictors, scores)
         models = _regressions(data, runs, scores)
-        return ReadingTimesReport(**vars(data), frequencies=listed, style=style, models=models)
+        return ReadingTimesReport(**vars(data), frequencies=of_list, style=style, models=models)
 
     if isinstance(time_column, str):
         (times_of_words,) = joined_times.values()
@@ -229,6 +232,12 @@ def _timed_words(
         name: join_times(displayed, table, column, keys, log, minimum, maximum, word_column, allow_unmatched)
         for name, column in zip(measure_names(columns), columns, strict=True)
     }
+    limits = {"--min-time": minimum is not None, "--max-time": maximum is not None, "--log-times": log}
+    for option in (name for name, is_given in limits.items() if is_given):
+        if all(of_column.is_binary for of_column in joined_times.values()):
+            raise InputError(
+                f"{option_name(option)}: found with {listed(columns)}, which has only 0 and 1; expected times. Omit it"
+            )
     return displayed, joined_times
 
 

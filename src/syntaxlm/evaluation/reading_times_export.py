@@ -142,9 +142,14 @@ def _add(columns: dict[str, Sequence[Any]], predictors: Mapping[str, Numbers], p
 
 def _script(data: Exported, table: str, reader: str, predictors: Mapping[str, Sequence[str]]) -> str:
     """Return the script for R."""
-    response = "log(time)" if data.settings.log else "time"
+    if data.times.is_binary:
+        response, function = "time", "glmer"
+        fitted, what = "family = binomial", f"Logistic mixed models of {data.times.column} (0 or 1, in the column time)"
+    else:
+        response, function = "log(time)" if data.settings.log else "time", "lmer"
+        fitted, what = "REML = FALSE", "Mixed models of reading times"
     lines = [
-        "# Mixed models of reading times with lme4. Run with: Rscript FILE.R",
+        f"# {what} with lme4. Run with: Rscript FILE.R",
         "library(lme4)",
         "",
         "# The table is in the folder of this script.",
@@ -153,7 +158,7 @@ def _script(data: Exported, table: str, reader: str, predictors: Mapping[str, Se
         f'data <- {reader}(file.path(folder, "{table}"), na.strings = "", quote = "\\"")',
         "data$subject <- factor(data$subject)",
         "data$word_id <- factor(data$word_id)",
-        'control <- lmerControl(optimizer = "bobyqa", optCtrl = list(maxfun = 1e5))',
+        f'control <- {function}Control(optimizer = "bobyqa", optCtrl = list(maxfun = 1e5))',
     ]
     for number, (label, own) in enumerate(list(predictors.items())[1:], 1):
         is_tokens = [name.removeprefix("previous_").startswith("tokens") for name in own]
@@ -163,8 +168,8 @@ def _script(data: Exported, table: str, reader: str, predictors: Mapping[str, Se
         lines += [
             "",
             f"# {label}: the baseline, the measures of the model, and slopes of each subject.",
-            f"baseline{number} <- lmer({response} ~ {' + '.join(before)}",
-            "  + (1 | subject) + (1 | word_id), data = data, REML = FALSE, control = control)",
+            f"baseline{number} <- {function}({response} ~ {' + '.join(before)}",
+            f"  + (1 | subject) + (1 | word_id), data = data, {fitted}, control = control)",
             f"model{number} <- update(baseline{number}, . ~ . + {' + '.join(added or before[:1])})",
             f"slopes{number} <- update(model{number}, . ~ . - (1 | subject) + (1 + {' + '.join(measures)} || subject))",
             f"print(summary(slopes{number}), correlation = FALSE)",

@@ -33,6 +33,7 @@ from syntaxlm.scoring.word_table import (
     with_previous,
 )
 from syntaxlm.statistics.intervals import Interval, mean_interval
+from syntaxlm.statistics.regression import RegressionKind
 from syntaxlm.text.options import TextOptions
 
 if TYPE_CHECKING:
@@ -52,6 +53,11 @@ class ReadingTimesReport(RegressionData, HasReport):
     frequencies: Frequencies
     style: TextOptions
     models: tuple[ModelResult, ...] = ()
+
+    @property
+    def kind(self) -> RegressionKind:
+        """The kind of the regressions: "logistic" for a measure of 0 and 1, otherwise "linear"."""
+        return "logistic" if self.times.is_binary else "linear"
 
     @property
     def count(self) -> int:
@@ -78,7 +84,7 @@ class ReadingTimesReport(RegressionData, HasReport):
         coefficients = [previous_name(name, lag) for name in self.settings.measures for lag in lags]
         rows, shown = [], []
         for model in self.models:
-            row = {"model": model.name, "context": model.context, "words": self.count}
+            row = {"model": model.name, "context": model.context, "regression": self.kind, "words": self.count}
             row |= {"unknown_words": model.unknown_words, "surprisal": model.mean_surprisal}
             row |= {"delta_log_likelihood": model.delta.value, "low": model.delta.low, "high": model.delta.high}
             cells = [model.name, model.context, model.unknown_words, model.mean_surprisal, 1000 * model.delta.value]
@@ -93,7 +99,8 @@ class ReadingTimesReport(RegressionData, HasReport):
             shown.append(cells)
         headings = {"model": "", "context": "", "unknown\nwords": ",", "surprisal\nbits/word": ".2f"}
         headings |= {"delta log-lik.\n10^-3 nats/word": ".2f", "95% interval": RIGHT}
-        headings |= {f"{name.replace('_', ' ')}\nper {_unit(name)} (s.e.)": RIGHT for name in coefficients}
+        of_odds = "log odds " if self.times.is_binary else ""
+        headings |= {f"{name.replace('_', ' ')}\n{of_odds}per {_unit(name)} (s.e.)": RIGHT for name in coefficients}
         guessed = "" if words.sentence_column else " (found from punctuation)"
         facts = {"words": len(words), "sentences": f"{words.sentences[-1] + 1:,}{guessed}"}
         facts |= {words.group_column: int(words.groups[-1]) + 1} if words.group_column else {}
@@ -144,6 +151,7 @@ class ReadingTimesReport(RegressionData, HasReport):
         words, times = self.words, self.times.values[self.analysed]
         return {
             "schema_version": 1,
+            "regression": self.kind,
             "words": {
                 "source": words.table.source,
                 "words": len(words),
@@ -188,11 +196,18 @@ class ReadingTimesReport(RegressionData, HasReport):
         smooth = f"; splines with {settings.smooth} knots" if len(linear) < len(self.predictors) else ""
         contexts = sorted({model.context for model in self.models})
         counted = f"; {', '.join(times.notes)}" if times.notes else ""
+        mean = f"{times.values[self.analysed].mean():.4g}"
+        if times.is_binary:
+            measured = [
+                f"measure: {times.column} of {times.source}, 0 or 1, share of 1 {mean}; logistic regression of 1",
+                "log-likelihood of a word: mean over its values; limits and logarithms of times do not apply",
+            ]
+        else:
+            measured = [f"reading time: {'log ' if settings.log else ''}{times.column} of {times.source}, mean {mean}"]
         lines = [
-            f"times: {int(times.counts.sum()):,} for {int((times.counts > 0).sum()):,} words{counted}",
+            f"{times.what}: {int(times.counts.sum()):,} for {int((times.counts > 0).sum()):,} words{counted}",
             f"analysed: {self.count:,} words{f'; left out: {left_out}' if left_out else ''}",
-            f"reading time: {'log ' if settings.log else ''}{times.column} of {times.source}, mean"
-            f" {times.values[self.analysed].mean():.4g}",
+            *measured,
             f"context: {', '.join(contexts)} (reset: each sentence is read by itself; carry: the state is carried"
             " within a passage)",
             f"baseline: {', '.join([*linear, *further])}{smooth}; frequencies from {self.frequencies.source}",
@@ -245,6 +260,8 @@ class ReadingTimesReport(RegressionData, HasReport):
     @property
     def unit(self) -> str:
         """What the times are, for the picture."""
+        if self.times.is_binary:
+            return f"share of 1, {self.times.column}"
         return f"log {self.times.column}" if self.settings.log else self.times.column
 
     def plot(self, ax: Axes | Sequence[Axes] | None = None) -> Plot:
@@ -284,14 +301,19 @@ def _columns(coefficients: Sequence[str]) -> Columns:
     columns = {
         "model": Column("text", "name of the model"),
         "context": Column("text", "reset or carry"),
+        "regression": Column("text", "linear or, for a measure of 0 and 1, logistic"),
         "words": Column("integer", "number of analysed words"),
         "unknown_words": Column("integer", "number of displayed words that the model does not know"),
         "surprisal": Column("number", "mean surprisal of the analysed words, bits"),
-        "delta_log_likelihood": Column("number", "gain in log-likelihood of held-out words, nats per word"),
+        "delta_log_likelihood": Column(
+            "number", "gain in log-likelihood of held-out words, nats per word; in a logistic regression, of one value"
+        ),
         "low": Column("number", "lower end of the 95% interval of the gain"),
         "high": Column("number", "upper end of the 95% interval of the gain"),
     }
     for name in coefficients:
-        columns[f"{name}_coefficient"] = Column("number", f"increase of the time per {_unit(name)}")
+        columns[f"{name}_coefficient"] = Column(
+            "number", f"increase of the time, in a logistic regression of the log odds of 1, per {_unit(name)}"
+        )
         columns[f"{name}_standard_error"] = Column("number", "standard error of the coefficient")
     return Columns("reading times", "model and context", columns)

@@ -1,5 +1,6 @@
 """Regressions of the reading times of displayed words on the surprisals of a model, and what they are compared with.
 
+The regressions are linear, or logistic for measures of 0 and 1, such as whether a word was skipped.
 `syntaxlm.evaluation.reading_times` says which predictors they have.
 """
 
@@ -106,7 +107,8 @@ class ModelResult:
     Attributes:
         scores: the scores of all displayed words.
         mean_surprisal: bits, over the analysed words.
-        delta: held-out delta log-likelihood in nats per word, with its 95% interval over sentences.
+        delta: held-out delta log-likelihood in nats per word, with its 95% interval over sentences. In a logistic
+            regression, the log-likelihood of a word is the mean over its observations.
         deltas: (r,) of each analysed word.
         fold_deltas: the means of the folds.
         split_words: number of analysed words that the model reads as several tokens.
@@ -159,7 +161,7 @@ class ModelResult:
             "words_of_several_tokens": self.split_words,
             "measure_delta_log_likelihoods": self.gains,
             "token_count_delta_log_likelihood": self.token_gain,
-            "in_sample_delta_log_likelihood": gain / len(self.deltas),
+            "in_sample_delta_log_likelihood": gain / self.regression.observations,
             "baseline": self.baseline,
             "regression": self.regression,
             "binned_means": self.bins,
@@ -220,8 +222,8 @@ def analysed_words(
         left &= ~flags
     if left.any() and np.ptp(times.values[left]) == 0:
         raise InputError(
-            f"{times.source}: all analysed times of column {times.column} are {times.values[left][0]:g}; a regression"
-            " needs times that differ"
+            f"{times.source}: all analysed {times.what} of column {times.column} are {times.values[left][0]:g}; a"
+            f" regression needs {times.what} that differ"
         )
     return left, excluded
 
@@ -300,6 +302,7 @@ def model_result(data: RegressionData, name: str, model_type: str, scores: WordS
     analysed = data.analysed
     settings = data.settings
     observed, folds = data.times.values[analysed], data.fold[analysed]
+    trials = data.times.counts[analysed] if data.times.is_binary else None
 
     def of_analysed(columns: Predictors) -> dict[str, Numbers]:
         """Return predictors and those of previous words, of the analysed words."""
@@ -315,17 +318,17 @@ def model_result(data: RegressionData, name: str, model_type: str, scores: WordS
     of_tokens = of_analysed({TOKENS: scores.token_counts.astype(float)}) if np.ptp(counts) else {}
     _refuse_dependent(before | of_tokens | of_measures, settings, name)
 
-    without_tokens = of_baseline = held_out_log_likelihood(observed, before, folds)
+    without_tokens = of_baseline = held_out_log_likelihood(observed, before, folds, trials)
     if of_tokens:
         before |= of_tokens
-        of_baseline = held_out_log_likelihood(observed, before, folds)
+        of_baseline = held_out_log_likelihood(observed, before, folds, trials)
     after = before | of_measures
-    of_all = held_out_log_likelihood(observed, after, folds)
+    of_all = held_out_log_likelihood(observed, after, folds, trials)
     deltas = of_all - of_baseline
     gains: dict[str, Interval] = {}
     for left_out in measures if len(measures) > 1 else ():
         others = before | of_analysed({name: values for name, values in measures.items() if name != left_out})
-        gain = of_all - held_out_log_likelihood(observed, others, folds)
+        gain = of_all - held_out_log_likelihood(observed, others, folds, trials)
         gains[left_out] = mean_interval(gain, words.sentences[analysed])
     bits = scores.surprisal[analysed]
     return ModelResult(
@@ -338,8 +341,8 @@ def model_result(data: RegressionData, name: str, model_type: str, scores: WordS
         tuple(float(deltas[folds == fold].mean()) for fold in np.unique(folds)),
         int((counts > 1).sum()),
         mean_interval(of_baseline - without_tokens, words.sentences[analysed]),
-        fit(observed, before),
-        fit(observed, after),
+        fit(observed, before, trials),
+        fit(observed, after, trials),
         gains,
         tuple(binned_means(bits, observed)),
     )

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from syntaxlm.core.arrays import Numbers
+from syntaxlm.core.declarations import Masking
 from syntaxlm.models.batches import Reads, State, TokenBatch, TreeBatch
 from syntaxlm.models.structures import DistancesAndHeights, Heads, SpanMarginals, Structure
 from syntaxlm.ops.sampling import TreeSpans
@@ -350,6 +351,66 @@ class PredictsSubtokens(ScoresTokens):
     @abstractmethod
     def subtoken_text(self, number: int) -> str:
         """Return a sub-token as text; it ends in "…" if a token may continue after it."""
+
+
+class WordScoreType(NamedTuple):
+    """A score of words and sentences that is not a log-probability given the words before.
+
+    Attributes:
+        word: name of the column of words, which has bits: the negative score, so that larger is less expected.
+        sentence: name of the score of a sentence, the sum of its words' scores in nats.
+        meaning: what it is, for notes.
+    """
+
+    word: str
+    sentence: str
+    meaning: str
+
+
+class ScoresWords(Ability):
+    """Gives a score of each word that is not its log-probability given the words before, and of sentences, their sum.
+
+    Such a model has none of the abilities of `ScoresSentences`: what measures log-probabilities refuses it, and what
+    takes scores of this type names them.
+
+    Attributes:
+        score_type: the name and the meaning of the scores.
+    """
+
+    score_type: WordScoreType
+
+    @abstractmethod
+    def token_log_probs(self, batch: Any, state: State = None) -> TokenScores:
+        """Return the score of each target in nats. Sentences are read by themselves."""
+
+    @abstractmethod
+    def sentence_log_probs(self, batch: Any) -> Tensor:
+        """Return the score of each sentence in nats: (B,)."""
+
+    @abstractmethod
+    def subtoken_count(self, token: str, is_first: bool) -> int:
+        """Return the number of sub-tokens of a word.
+
+        Args:
+            is_first: whether the word is the first of its text.
+        """
+
+    @abstractmethod
+    def knows(self, token: str) -> bool:
+        """Return whether the model reads at least one sub-token of a word, and knows all of them."""
+
+
+class MasksTokens(ScoresWords):
+    """Predicts each sub-token of a sentence from all others."""
+
+    @abstractmethod
+    def with_masking(self, masking: Masking) -> Model:
+        """Return a model with the same weights.
+
+        Args:
+            masking: which sub-tokens are masked with the one that is predicted: the later ones of its word
+                ("word-l2r"), or none ("original").
+        """
 
 
 class SampledSentence(NamedTuple):
@@ -734,6 +795,8 @@ MISSING_ABILITY: dict[type, str] = {
     HasHiddenStates: "gives no hidden states of a text",
     PredictsNextToken: "does not predict the next token",
     PredictsSubtokens: "does not predict sub-tokens",
+    ScoresWords: "gives surprisals",
+    MasksTokens: "masks no tokens",
     SamplesSentences: "does not sample whole sentences",
     ParsesSentences: "does not parse",
     ParsesDependencies: "gives no dependency trees",

@@ -1,4 +1,7 @@
-"""Causal transformers of the library transformers, which score words through their sub-tokens.
+"""Transformers of the library transformers, which score words through their sub-tokens.
+
+Causal ones give surprisals. Masked ones and the decoders of sequence-to-sequence models give scores with other names
+(`ScoresWords`).
 
 A tokenizer marks where a word begins: " cat" is a token of its own ("Ġcat", "▁cat"). The probability of a word's
 sub-tokens therefore includes that of the boundary before the word, and not that of the boundary after it: "cat" could
@@ -17,26 +20,48 @@ ends a word, is one of those that may follow. The probability of a sub-token is 
 it: an upper bound of the probability of each of them. The entropy of the first sub-token is a lower bound of that of
 the word.
 
+Masked transformers read all words. The pseudo-log-likelihood of a sentence is the sum over its sub-tokens of
+ln p(s | all other sub-tokens), where s is masked (Salazar et al. 2020). The later sub-tokens of a word often determine
+an earlier one: "##uven" and "##ir" leave nothing but "so". They are therefore masked, too (Kauf & Ivanova 2023,
+PLL-word-l2r), so rare words are not overrated.
+
+A decoder of a sequence-to-sequence model reads nothing but an empty encoder input and the words before. Its words have
+the formula above.
+
 The library itself is imported only by `storage.transformers`, which reads such models.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from itertools import groupby
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from syntaxlm.core.errors import InputError
+from syntaxlm.core.declarations import Masking
+from syntaxlm.core.errors import InputError, shortened
 from syntaxlm.core.settings import Count
-from syntaxlm.models.abilities import Model, Predictions, PredictsSubtokens, TokenScores
+from syntaxlm.models.abilities import (
+    MasksTokens,
+    Model,
+    Predictions,
+    PredictsSubtokens,
+    ScoresSentences,
+    ScoresTokens,
+    ScoresWords,
+    TokenScores,
+    WordScoreType,
+)
 from syntaxlm.models.batches import State, TokenBatch
 from syntaxlm.models.config import BaseConfig
 from syntaxlm.text.vocabulary import OpenVocabulary
 
 LOGITS_TOGETHER = 1 << 26  # most logits of a forward pass: 256 MiB
+LONGEST_SHOWN = 60  # characters of a sentence in a message
 _WORD_BEFORE = "a"  # precedes a word that is tokenised as in the middle of a text
 _CONTEXT_PADDING = -1  # in the state, of columns with shorter contexts
 
@@ -316,3 +341,231 @@ class CausalTransformer(Model, PredictsSubtokens):
                 if read_logits is not None:
                     read_logits(row, fresh, logits[place, new])
         return result
+
+
+_WORKS_IN = "(it works in score, evaluate pairs and word_scores)"
+_DECODES = f"is a sequence-to-sequence model, which was not trained to predict text after an empty input {_WORKS_IN}"
+_MASKS = f"is a masked model, which reads the words after a word, too, and gives pseudo-log-likelihoods {_WORKS_IN}"
+
+
+class EmptyInputDecoder(nn.Module):
+    """The decoder of a sequence-to-sequence network that reads an empty input, as a network for `CausalTransformer`.
+
+    Args:
+        network: a network of transformers.
+        source: (1, S) int64, the sub-tokens of the empty input.
+        before: sub-tokens that the decoder reads before those of each text.
+    """
+
+    source: Tensor
+
+    def __init__(self, network: nn.Module, source: Tensor, before: Sequence[int]) -> None:
+        super().__init__()
+        self.network = network
+        self.before = tuple(before)
+        self.register_buffer("source", source, persistent=False)
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None, use_cache: bool = False) -> _Logits:
+        """Return logits, (B, T, V), of sub-tokens, (B, T), that are padded on the right."""
+        rows = len(input_ids)
+        before = input_ids.new_tensor(self.before).expand(rows, -1)
+        if attention_mask is not None:
+            attention_mask = torch.cat([torch.ones_like(before), attention_mask], 1)
+        # The encoder reads the same input for all rows.
+        encoder: Any = self.network.get_encoder
+        encoded = encoder()(input_ids=self.source).last_hidden_state.expand(rows, -1, -1)
+        logits = self.network(
+            encoder_outputs=(encoded,),
+            attention_mask=torch.ones(rows, encoded.shape[1], dtype=torch.int64, device=encoded.device),
+            decoder_input_ids=torch.cat([before, input_ids], 1),
+            decoder_attention_mask=attention_mask,
+            use_cache=use_cache,
+        ).logits
+        return _Logits(logits[:, len(self.before) :])
+
+
+class _Logits(NamedTuple):
+    logits: Tensor
+
+
+class DecoderTransformer(CausalTransformer, ScoresWords):
+    """The decoder of a sequence-to-sequence model that reads an empty encoder input and the words before.
+
+    Args:
+        unknown: the sub-token of what the tokenizer cannot write; None if there is none.
+        **settings: of `CausalTransformer`.
+    """
+
+    score_type = WordScoreType(
+        "decoder_surprisal",
+        "decoder_log_probability",
+        "of the decoder of a sequence-to-sequence model that reads an empty encoder input and the words before; the"
+        " model was not trained to predict text from an empty input, so this is not the surprisal of a language model",
+    )
+    lacks = (ScoresSentences, ScoresTokens, PredictsSubtokens)
+    reasons = dict.fromkeys(lacks, _DECODES)
+
+    def __init__(self, unknown: int | None, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.unknown = unknown
+
+    def knows(self, token: str) -> bool:
+        subtokens = self.tokenizer.subtokens(token, is_first=False)
+        return bool(subtokens) and self.unknown not in subtokens
+
+
+class MaskedSentence(NamedTuple):
+    """The n sub-tokens of a sentence.
+
+    Attributes:
+        subtokens: with special ones.
+        words: the index of the word of each sub-token; None for special ones.
+        units: the number of what the tokenizer takes for a word; None for special ones. A mark is one of its own for
+            most tokenizers.
+    """
+
+    subtokens: Sequence[int]
+    words: Sequence[int | None]
+    units: Sequence[int | None]
+
+
+class _Variant(NamedTuple):
+    """A sentence with masks.
+
+    Attributes:
+        column: of the sentence.
+        place: of the sub-token that is predicted.
+        masked: the places of all masks.
+        size: n, the number of sub-tokens.
+    """
+
+    column: int
+    place: int
+    masked: Sequence[int]
+    size: int
+
+
+class MaskedTransformer(Model, MasksTokens):
+    """A masked language model, which gives pseudo-log-likelihoods of words.
+
+    Args:
+        network: takes input_ids and attention_mask, (B, T), and returns an object with logits, (B, T, V).
+        encode: returns the sub-tokens of a sentence, by its words.
+        mask: the sub-token [MASK].
+        unknown: the sub-token of what the tokenizer cannot write; None if there is none.
+        vocabulary: turns the ids of a batch into words.
+        window: largest number of sub-tokens, with special ones.
+        logit_count: V.
+        masking: which sub-tokens are masked with the one that is predicted: the later ones of its word, or none.
+    """
+
+    reasons = dict.fromkeys((ScoresSentences, ScoresTokens), _MASKS)
+
+    def __init__(
+        self,
+        network: nn.Module,
+        encode: Callable[[Sequence[str]], MaskedSentence],
+        mask: int,
+        unknown: int | None,
+        vocabulary: OpenVocabulary,
+        window: int,
+        logit_count: int,
+        masking: Masking = "word-l2r",
+    ) -> None:
+        super().__init__()
+        self.network = network
+        self.encode = encode
+        self.mask, self.unknown = mask, unknown
+        self.vocabulary = vocabulary
+        self.window, self.logit_count = window, logit_count
+        self.masking = masking
+        self.vocabulary_size = len(vocabulary)
+
+    def with_masking(self, masking: Masking) -> MaskedTransformer:
+        other = copy(self)
+        other.masking = masking
+        return other
+
+    @property
+    def score_type(self) -> WordScoreType:  # type: ignore[override]
+        masked = {
+            "word-l2r": "with the earlier sub-tokens of its word; PLL-word-l2r of Kauf and Ivanova 2023",
+            "original": "with all other sub-tokens of its word; PLL of Salazar et al. 2020",
+        }
+        return WordScoreType(
+            "pseudo_surprisal",
+            "pseudo_log_likelihood",
+            "of a masked model: each sub-token given the other words of the sentence, before and after it"
+            f" ({masked[self.masking]}); this is not the surprisal given the words before",
+        )
+
+    def subtoken_count(self, token: str, is_first: bool) -> int:
+        words = [token] if is_first else ["a", token]
+        return sum(word == len(words) - 1 for word in self.encode(words).words)
+
+    def knows(self, token: str) -> bool:
+        sentence = self.encode([token])
+        subtokens = [
+            number for number, word in zip(sentence.subtokens, sentence.words, strict=True) if word is not None
+        ]
+        return bool(subtokens) and self.unknown not in subtokens
+
+    def token_log_probs(self, batch: TokenBatch, state: State = None) -> TokenScores:
+        log_probs = torch.zeros(batch.targets.shape, dtype=torch.float64)
+        counts = batch.step_counts().tolist()
+        sentences = [
+            self._encoded([self.vocabulary.tokens[number] for number in numbers[:count]])
+            for numbers, count in zip(batch.targets.T.tolist(), counts, strict=True)
+        ]
+
+        # The masked variants of sentences of similar lengths together, those of one sentence after each other.
+        variants = [variant for column, one in enumerate(sentences) for variant in self._variants(column, one)]
+        variants.sort(key=lambda variant: (-variant.size, variant.column))
+        while variants:
+            most = max(1, LOGITS_TOGETHER // (variants[0].size * self.logit_count))
+            part, variants = variants[:most], variants[most:]
+            for variant, value in zip(part, self._masked_log_probs(part, sentences), strict=True):
+                word = sentences[variant.column].words[variant.place]
+                assert word is not None
+                log_probs[word, variant.column] += value
+        return TokenScores(log_probs.to(next(self.parameters())))
+
+    def sentence_log_probs(self, batch: TokenBatch) -> Tensor:
+        return self.token_log_probs(batch).log_probs.sum(0, dtype=torch.float64)
+
+    def _encoded(self, words: Sequence[str]) -> MaskedSentence:
+        sentence = self.encode(words)
+        if len(sentence.subtokens) > self.window:
+            raise InputError(
+                f"found a sentence of {len(sentence.subtokens):,} sub-tokens, which begins with"
+                f" {shortened(' '.join(words), LONGEST_SHOWN)!r}; expected at most {self.window:,}, because the masked"
+                " model reads whole sentences. Split it"
+            )
+        return sentence
+
+    def _variants(self, column: int, sentence: MaskedSentence) -> list[_Variant]:
+        """Return the sentence with each of its sub-tokens masked in turn."""
+        size = len(sentence.subtokens)
+        places = [place for place, word in enumerate(sentence.words) if word is not None]
+        variants = []
+        for _, group in groupby(places, key=lambda place: sentence.units[place]):
+            unit = list(group)
+            for number, place in enumerate(unit):
+                masked = unit[number:] if self.masking == "word-l2r" else [place]
+                variants.append(_Variant(column, place, masked, size))
+        return variants
+
+    def _masked_log_probs(self, variants: Sequence[_Variant], sentences: Sequence[MaskedSentence]) -> list[float]:
+        """Return the log-probability of the sub-token that each variant predicts."""
+        ids = torch.zeros(len(variants), variants[0].size, dtype=torch.int64)
+        is_read = torch.zeros_like(ids)
+        for row, variant in enumerate(variants):
+            ids[row, : variant.size] = torch.tensor(sentences[variant.column].subtokens)
+            is_read[row, : variant.size] = 1
+        rows, places = torch.arange(len(variants)), torch.tensor([variant.place for variant in variants])
+        predicted = ids[rows, places]
+        for row, variant in enumerate(variants):
+            ids[row, list(variant.masked)] = self.mask
+        logits = self.network(input_ids=ids.to(self.device), attention_mask=is_read.to(self.device)).logits
+        chosen = logits[rows.to(self.device), places.to(self.device)].cpu().double()
+        return chosen.log_softmax(-1).gather(1, predicted[:, None])[:, 0].tolist()

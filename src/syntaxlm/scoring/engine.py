@@ -29,12 +29,14 @@ from syntaxlm.data.dependencies import DependencyCorpus
 from syntaxlm.models.abilities import (
     GeneratesTrees,
     HasHiddenStates,
+    MasksTokens,
     Model,
     Predictions,
     PredictsNextToken,
     PredictsSubtokens,
     ScoresSentences,
     ScoresTokens,
+    ScoresWords,
     TokenScores,
     TrainsByGradient,
 )
@@ -46,6 +48,7 @@ from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.vocabulary import Vocabulary
 
 TOKEN_BUDGET = 8192  # tokens of a batch of sentences or trees, padding included
+MASKED_BUDGET = 512  # of a model that masks tokens, for which each token is a sentence to read
 SENTENCES = 1 << 15  # sentences batched at a time: enough for batches of similar length
 TOKENS = 1 << 15  # tokens of a part of a text whose hidden states are in memory until they are in order
 SUM_COLUMNS = 32  # of a batch of a stream if only the sum is needed
@@ -55,6 +58,8 @@ DISTRIBUTIONS = 1 << 24  # probabilities of next tokens that are in memory toget
 STREAM_STEPS = 1024  # of a batch of a stream in one column
 
 LogProbs = npt.NDArray[np.float64]
+SentenceScorer = ScoresSentences | ScoresWords
+TokenScorer = ScoresTokens | ScoresWords
 
 
 @dataclass(frozen=True)
@@ -85,6 +90,8 @@ class Scorer:
         name: model type, for messages.
         strict: whether sentences are refused that are too long for a model that compares all spans, see
             `check_long_sentence`, and probabilities of 0 of a model that is trained by gradient descent.
+        takes_scores: whether a model of `ScoresWords` may give `tokens` and `sentences` its scores, which the caller
+            names, instead of log-probabilities.
 
     Raises:
         InputError: for a mode that the model does not support.
@@ -95,6 +102,7 @@ class Scorer:
     mode: TextMode
     name: str = "model"
     strict: bool = False
+    takes_scores: bool = False
 
     def __post_init__(self) -> None:
         if self.model.reads == "sentences" and self.mode != TextMode():
@@ -110,15 +118,17 @@ class Scorer:
             )
 
     @classmethod
-    def of(cls, bundle: ModelBundle, mode: TextMode | None = None) -> Scorer:
+    def of(cls, bundle: ModelBundle, mode: TextMode | None = None, takes_scores: bool = False) -> Scorer:
         """Return the scorer of a stored model.
 
         Warns if the state is carried and the model was trained on single sentences.
 
         Args:
             mode: how text is read; None: as in training.
+            takes_scores: see the class.
         """
-        scorer = cls(bundle.model, bundle.vocabulary, mode or bundle.mode, bundle.name, strict=True)
+        mode = mode or bundle.mode
+        scorer = cls(bundle.model, bundle.vocabulary, mode, bundle.name, strict=True, takes_scores=takes_scores)
         on_sentences = not (bundle.mode.carry_state or bundle.vocabulary.is_open or scorer.model.reads == "trees")
         if scorer.mode.carry_state and on_sentences:
             warn_caller(
@@ -159,7 +169,11 @@ class Scorer:
         Raises:
             InputError: for a model without sentence probabilities, and if it returns NaN.
         """
-        model = require(self.model, ScoresSentences, self.name, "scoring of sentences")
+        model: SentenceScorer
+        if self.takes_scores and isinstance(self.model, ScoresWords):
+            model = self.model
+        else:
+            model = require(self.model, ScoresSentences, self.name, "scoring of sentences")
         encoded = map(self.vocabulary.encode, sentences)
         if not isinstance(sentences, Sequence):
             return self._sentences(model, enumerate(encoded, 1), None)
@@ -173,7 +187,7 @@ class Scorer:
         return log_probs[[indices[sentence] for sentence in ids]]
 
     def _sentences(
-        self, model: ScoresSentences, numbered: Iterable[tuple[int, Sequence[int]]], total: int | None
+        self, model: SentenceScorer, numbered: Iterable[tuple[int, Sequence[int]]], total: int | None
     ) -> LogProbs:
         """Return the log-probability of numbered sentences, (S,).
 
@@ -246,7 +260,9 @@ class Scorer:
             raise unusable(self.name, "a probability of 0")
         return log_probs.clip(None, 0) if highest > 0 else log_probs
 
-    def _token_model(self, hidden: bool = False, best: int | None = None) -> ScoresTokens:
+    def _token_model(self, hidden: bool = False, best: int | None = None) -> TokenScorer:
+        if self.takes_scores and isinstance(self.model, ScoresWords) and best is None and not hidden:
+            return self.model
         if best is not None:
             return require_predictions(self.model, self.name)
         if hidden:
@@ -255,10 +271,11 @@ class Scorer:
 
     def _batches(self, corpus: EncodedCorpus) -> SentenceBatches:
         ends = self.mode.predict_eos
-        return SentenceBatches(corpus, self.vocabulary, TOKEN_BUDGET, shuffle=False, seed=0, predict_eos=ends)
+        budget = MASKED_BUDGET if isinstance(self.model, MasksTokens) else TOKEN_BUDGET
+        return SentenceBatches(corpus, self.vocabulary, budget, shuffle=False, seed=0, predict_eos=ends)
 
     def _sentence_tokens(
-        self, model: ScoresTokens, corpus: EncodedCorpus, hidden: bool, best: int | None
+        self, model: TokenScorer, corpus: EncodedCorpus, hidden: bool, best: int | None
     ) -> ScoredTokens:
         """Score the sentences of a part of a text, each read independently."""
         distinct, index = distinct_sentences(corpus)
@@ -298,7 +315,7 @@ class Scorer:
         )
 
     @torch.no_grad()
-    def _sentence_sums(self, model: ScoresSentences, corpus: EncodedCorpus) -> LogProbs:
+    def _sentence_sums(self, model: SentenceScorer, corpus: EncodedCorpus) -> LogProbs:
         """(S,) log-probabilities of sentences read independently; 0 for empty ones if ends are not predicted."""
         distinct, index = distinct_sentences(corpus)
         sums = np.zeros(len(distinct))
@@ -359,7 +376,7 @@ class Scorer:
 class TokenStream:
     """A text read as one stream across calls. The first token follows BOS."""
 
-    def __init__(self, scorer: Scorer, model: ScoresTokens, hidden: bool, best: int | None) -> None:
+    def __init__(self, scorer: Scorer, model: TokenScorer, hidden: bool, best: int | None) -> None:
         self._scorer = scorer
         self._model = model
         self._hidden = hidden
@@ -403,7 +420,7 @@ class TokenStream:
 
 
 @torch.no_grad()
-def _batch_predictions(model: ScoresTokens, batch: TokenBatch, best: int, state: State = None) -> Predictions:
+def _batch_predictions(model: TokenScorer, batch: TokenBatch, best: int, state: State = None) -> Predictions:
     """Return the predictions at each real step of a batch, in the order of `TokenBatch.mask()`.
 
     Columns of one length are read together, as many as `DISTRIBUTIONS` allows.
@@ -461,7 +478,7 @@ AnyBatch = TypeVar("AnyBatch", TokenBatch, TreeBatch)
 
 @torch.no_grad()
 def _read(
-    model: ScoresTokens, batches: Iterable[AnyBatch], state: State = None
+    model: TokenScorer, batches: Iterable[AnyBatch], state: State = None
 ) -> Iterator[tuple[AnyBatch, TokenScores]]:
     """Yield each batch, on the model's device, with its scores.
 
@@ -477,7 +494,7 @@ def _read(
 
 
 @torch.no_grad()
-def _read_once(model: ScoresTokens, best: int | None, batch: TokenBatch) -> None:
+def _read_once(model: TokenScorer, best: int | None, batch: TokenBatch) -> None:
     """Compute the scores of a batch and, unless `best` is None, its predictions."""
     model.token_log_probs(batch)
     if best is not None:

@@ -29,7 +29,7 @@ from syntaxlm.core.text_files import LINES_TOGETHER
 from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.data.dependencies import DependencyCorpus, read_words
 from syntaxlm.data.treebanks import dependency_trees
-from syntaxlm.models.abilities import GeneratesTrees, Predictions, PredictsSubtokens, ScoresTokens
+from syntaxlm.models.abilities import GeneratesTrees, Predictions, PredictsSubtokens, ScoresTokens, ScoresWords
 from syntaxlm.models.registry import require
 from syntaxlm.reports.tables import Column, Columns
 from syntaxlm.scoring.beliefs import BeliefMeasures, BeliefReader
@@ -210,8 +210,14 @@ def surprisals_of(
     bundle: ModelBundle, options: ScoreOptions
 ) -> Callable[[Iterable[str]], Iterator[list[WordSurprisal]]]:
     """Return a function that does what `surprisals` does, for several texts. Warnings are given only once, now."""
+    return lines_scorer(Scorer.of(bundle, options.mode(bundle.mode)), bundle, options)
+
+
+def lines_scorer(
+    scorer: Scorer, bundle: ModelBundle, options: ScoreOptions
+) -> Callable[[Iterable[str]], Iterator[list[WordSurprisal]]]:
+    """Return the function that scores the lines of a text, see `surprisals_of`."""
     reader = TextReader.of(bundle.normaliser, bundle.vocabulary, options)
-    scorer = Scorer.of(bundle, options.mode(bundle.mode))
     if options.predictions is not None:
         require_predictions(bundle.model, bundle.name)
     believed = None
@@ -298,7 +304,11 @@ class _RowMaker:
     """Makes the rows of lines: adds the surprisals of the tokens of each word."""
 
     def __init__(self, scorer: Scorer, options: ScoreOptions) -> None:
-        self.model = require(scorer.model, ScoresTokens, scorer.name, "scoring of tokens")
+        self.model: ScoresTokens | ScoresWords
+        if scorer.takes_scores and isinstance(scorer.model, ScoresWords):
+            self.model = scorer.model
+        else:
+            self.model = require(scorer.model, ScoresTokens, scorer.name, "scoring of tokens")
         self.vocabulary = scorer.vocabulary
         self.ends = scorer.mode.predict_eos
         self.columns = [name for name in word_columns(options) if name in MEASURES and name not in TREE_MEASURES]

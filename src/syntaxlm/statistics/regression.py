@@ -1,19 +1,20 @@
-"""Linear regressions, their held-out log-likelihood and spline terms."""
+"""Linear and logistic regressions, their held-out log-likelihood and spline terms."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from syntaxlm.core.arrays import Integers, Numbers
 from syntaxlm.core.errors import InputError
+from syntaxlm.statistics.logistic import fit_logistic, log_likelihoods
 
 Predictors = Mapping[str, Numbers]
-
+RegressionKind = Literal["linear", "logistic"]
 
 _TOLERANCE = 1e-7  # share of a predictor's variation that earlier ones must leave unexplained
 _CONSTANT = 1e-12  # share of a predictor's largest value that the variation of a constant does not exceed
@@ -25,7 +26,9 @@ class Coefficient:
     """A coefficient of a regression of all rows.
 
     Attributes:
-        p_value: two-sided, of a t-test.
+        value: increase of the mean, or in a logistic regression of the log odds of 1, per unit of the predictor.
+        t: the value divided by its standard error; in a logistic regression, Wald's z.
+        p_value: two-sided, of the t-test, or in a logistic regression of the z-test.
     """
 
     name: str
@@ -40,13 +43,18 @@ class Regression:
     """A regression of all rows.
 
     Attributes:
-        log_likelihood: in-sample, natural, summed over rows.
-        r_squared: explained share of the variance.
+        kind: "linear" (ordinary least squares) or "logistic" (maximum likelihood).
+        observations: number of rows; in a logistic regression, of observations of 0 or 1, several of which can share a
+            row.
+        log_likelihood: in-sample, natural, summed over observations.
+        r_squared: explained share of the variance; None for a logistic regression.
         collinear: predictors that were left out because they are constant or linear combinations of earlier ones.
     """
 
+    kind: RegressionKind
+    observations: int
     log_likelihood: float
-    r_squared: float
+    r_squared: float | None
     collinear: tuple[str, ...]
     coefficients: tuple[Coefficient, ...]
 
@@ -111,36 +119,71 @@ def _scaled(values: Numbers) -> Numbers:
     return centred / size if size > _CONSTANT * max(1.0, float(np.abs(values).max())) else np.zeros_like(centred)
 
 
-def fit(times: Numbers, predictors: Predictors) -> Regression:
+def fit(values: Numbers, predictors: Predictors, trials: Integers | None = None) -> Regression:
     """Return the regression of all rows, with an intercept.
 
     Args:
-        times: (r,).
+        values: (r,) to predict.
         predictors: (r,) each.
+        trials: (r,) for a logistic regression: the number of observations of 0 or 1 whose mean is the value of each
+            row; None: a linear regression.
+
+    Raises:
+        InputError: if the predictors of a logistic regression separate 0 and 1.
     """
     kept, left_out = independent(predictors)
-    result = require_statsmodels()(times, np.column_stack(list(kept.values()))).fit()
+    if trials is not None:
+        return _logistic(values, kept, trials, left_out)
+    result = require_statsmodels()(values, np.column_stack(list(kept.values()))).fit()
     columns = zip(kept, result.params, result.bse, result.tvalues, result.pvalues, strict=True)
-    coefficients = tuple(Coefficient(name, *map(float, values)) for name, *values in columns)
-    return Regression(float(result.llf), float(result.rsquared), left_out, coefficients)
+    coefficients = tuple(Coefficient(name, *map(float, numbers)) for name, *numbers in columns)
+    return Regression("linear", len(values), float(result.llf), float(result.rsquared), left_out, coefficients)
 
 
-def held_out_log_likelihood(times: Numbers, predictors: Predictors, folds: Integers) -> Numbers:
+def _logistic(values: Numbers, kept: Predictors, trials: Integers, left_out: tuple[str, ...]) -> Regression:
+    """Return the logistic regression of all rows, see `fit`."""
+    from scipy.stats import norm  # which statsmodels requires
+
+    found = fit_logistic(kept, values, trials.astype(float))
+    errors = np.sqrt(np.diag(found.covariance))
+    scores = found.coefficients / errors
+    columns = zip(kept, found.coefficients, errors, scores, 2 * norm.sf(np.abs(scores)), strict=True)
+    coefficients = tuple(Coefficient(name, *map(float, numbers)) for name, *numbers in columns)
+    log_odds = np.column_stack(list(kept.values())) @ found.coefficients
+    log_likelihood = float(trials @ log_likelihoods(log_odds, values))
+    return Regression("logistic", int(trials.sum()), log_likelihood, None, left_out, coefficients)
+
+
+def held_out_log_likelihood(
+    values: Numbers, predictors: Predictors, folds: Integers, trials: Integers | None = None
+) -> Numbers:
     """Return the natural log-likelihood of each row under the regression of the rows of all other folds: (r,).
 
     Args:
+        values: see `fit`.
+        predictors: see `fit`.
         folds: (r,) the fold of each row.
+        trials: see `fit`; the log-likelihood of a row is then the mean over its observations.
+
+    Raises:
+        InputError: if the predictors of a logistic regression separate 0 and 1.
     """
     regression = require_statsmodels()
     from scipy.stats import norm  # which statsmodels requires
 
-    design = np.column_stack(list(independent(predictors)[0].values()))
-    log_likelihoods = np.empty(len(times))
+    kept = independent(predictors)[0]
+    design = np.column_stack(list(kept.values()))
+    result = np.empty(len(values))
     for fold in np.unique(folds).tolist():
         inside = folds == fold
-        result = regression(times[~inside], design[~inside]).fit()
-        log_likelihoods[inside] = norm.logpdf(times[inside], result.predict(design[inside]), math.sqrt(result.scale))
-    return log_likelihoods
+        if trials is not None:
+            others = {name: column[~inside] for name, column in kept.items()}
+            found = fit_logistic(others, values[~inside], trials[~inside].astype(float))
+            result[inside] = log_likelihoods(design[inside] @ found.coefficients, values[inside])
+            continue
+        fitted = regression(values[~inside], design[~inside]).fit()
+        result[inside] = norm.logpdf(values[inside], fitted.predict(design[inside]), math.sqrt(fitted.scale))
+    return result
 
 
 def spline_terms(values: Numbers, knots: Numbers) -> list[Numbers]:

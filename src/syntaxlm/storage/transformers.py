@@ -1,11 +1,13 @@
-"""Causal language models of the library transformers (extra `transformers`), read as models that score text."""
+"""Models of the library transformers (extra `transformers`), read as models that score text."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import accumulate
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import torch
 
@@ -17,7 +19,15 @@ from syntaxlm.core.threads import torch_globals
 from syntaxlm.models.layers import value_faults
 from syntaxlm.models.registry import ModelConfig
 from syntaxlm.models.sizes import shapes_of
-from syntaxlm.models.transformer import CausalTransformer, TransformersConfig, WordTokenizer
+from syntaxlm.models.transformer import (
+    CausalTransformer,
+    DecoderTransformer,
+    EmptyInputDecoder,
+    MaskedSentence,
+    MaskedTransformer,
+    TransformersConfig,
+    WordTokenizer,
+)
 from syntaxlm.storage.folder import ModelBundle, ModelSettings
 from syntaxlm.text.normaliser_settings import NormaliserSettings
 from syntaxlm.text.vocabulary import OpenVocabulary
@@ -28,12 +38,20 @@ _OTHER_SPACE = ("▁", "<0x20>", "<0x0A>", "<0x09>", "<0x0D>")  # in tokenizers 
 _END_OF_WORD = "</w>"
 _LONGEST_REASON = 300  # characters of an error of the library
 _DIFFERENCE = 1e-3  # of logits that should be equal
+_MASKED = ("ForMaskedLM", "ForPreTraining")  # at the end of the name of a network
+
+_NetworkType = Literal["causal", "masked", "sequence-to-sequence"]
+_CLASSES: dict[_NetworkType, str] = {
+    "causal": "AutoModelForCausalLM",
+    "masked": "AutoModelForMaskedLM",
+    "sequence-to-sequence": "AutoModelForSeq2SeqLM",
+}
 
 
 def read_transformers(
     name: str, device: str | torch.device = "cpu", revision: str | None = None, token: str | None = None
 ) -> ModelBundle:
-    """Read a causal language model that the library transformers knows.
+    """Read a language model that the library transformers knows: causal, masked, or sequence-to-sequence.
 
     Weights are read from safetensors only, and no code of the repository is run.
 
@@ -43,8 +61,8 @@ def read_transformers(
         token: for a private repository, see `syntaxlm.load`.
 
     Raises:
-        InputError: for a model that cannot be loaded, does not fit in memory, has NaN or infinite weights, is not
-            causal or has no known word boundaries, and if the library is missing.
+        InputError: for a model that cannot be loaded, does not fit in memory, has NaN or infinite weights, is of none
+            of these types or has no known word boundaries, and if the library is missing.
     """
     try:
         import transformers
@@ -60,43 +78,139 @@ def read_transformers(
     try:
         with torch_globals, _quiet(transformers), status(f"loading {PREFIX}{name}"):
             tokenizer = transformers.AutoTokenizer.from_pretrained(place, **options)
-            network = _network(transformers, place, name, options).to(device).eval()
-        words = word_tokenizer(tokenizer, name)
-        logit_count = _check_causal(network, words.start, name)
+            network, network_type = _network(transformers, place, name, options)
+            network = network.to(device).eval()
+        model = _BUILDERS[network_type](network, tokenizer, name)
     except InputError:
         raise
     except Exception as error:  # damaged files raise errors of any type in the library
         reason = " ".join(str(error).split())[:_LONGEST_REASON] or type(error).__name__
         raise InputError(f"{PREFIX}{name}: the library transformers cannot load this model: {reason}") from error
-    limits = [getattr(network.config, limit, None) for limit in ("max_position_embeddings", "n_positions", "n_ctx")]
-    limits.append(tokenizer.model_max_length)
-    window = min([LARGEST_WINDOW, *(limit for limit in limits if isinstance(limit, int) and limit > 1)])
-    config = TransformersConfig(source=name, architecture=type(network).__name__, window=window)
-    vocabulary = OpenVocabulary()
-    model = CausalTransformer(network, words, vocabulary, config.window, logit_count).to(device).eval()
+    config = TransformersConfig(source=name, architecture=type(network).__name__, window=model.window)
+    model = model.to(device).eval()
     normaliser = NormaliserSettings(unicode_form="keep")
     # Not in the registry, because it is neither built nor trained here.
     settings = ModelSettings(cast(ModelConfig, config), normaliser, carry_state=False, predict_eos=False)
-    return ModelBundle(model, settings, vocabulary)
+    return ModelBundle(model, settings, model.vocabulary)
 
 
-def _network(transformers: Any, place: str, name: str, options: dict[str, Any]) -> Any:
-    """Return the model with its weights, in float32. Raises InputError, and errors of the library."""
+def _causal(network: Any, tokenizer: Any, name: str) -> CausalTransformer:
+    """Return a causal language model."""
+    words = word_tokenizer(tokenizer, name)
+    logit_count = _check_causal(network, words.start, name)
+    return CausalTransformer(network, words, OpenVocabulary(), _window(network, tokenizer), logit_count)
+
+
+def _decoder(network: Any, tokenizer: Any, name: str) -> DecoderTransformer:
+    """Return the decoder of a sequence-to-sequence model, which reads an empty encoder input.
+
+    The decoder reads its start token and, if the tokenizer begins texts with a special token, that token.
+    """
+    first = network.config.decoder_start_token_id
+    if first is None:
+        raise InputError(
+            f"{PREFIX}{name}: config.json has no decoder_start_token_id; expected the decoder's first token"
+        )
+    empty = list(tokenizer("")["input_ids"])
+    if not empty:
+        raise InputError(f"{PREFIX}{name}: the tokenizer gives an empty input no token; expected at least EOS")
+    begins = len(empty) > 1 and empty[0] == tokenizer.bos_token_id
+    words = word_tokenizer(tokenizer, name)
+    words.start = tokenizer.bos_token_id if begins else first
+    before = [first] if begins else []
+    decoder = EmptyInputDecoder(network, torch.tensor([empty], device=network.device), before).eval()
+    logit_count = _check_causal(decoder, words.start, name, network.device)
+    window = _window(network, tokenizer) - len(before)
+    return DecoderTransformer(
+        tokenizer.unk_token_id, network=decoder, tokenizer=words, vocabulary=OpenVocabulary(), window=window,
+        logit_count=logit_count,
+    )  # fmt: skip
+
+
+def _masked(network: Any, tokenizer: Any, name: str) -> MaskedTransformer:
+    """Return a masked language model."""
+    if tokenizer.mask_token_id is None:
+        raise InputError(f"{PREFIX}{name}: the tokenizer has no mask token; expected one, such as [MASK]")
+    if not tokenizer.is_fast:
+        raise InputError(
+            f"{PREFIX}{name}: the tokenizer {type(tokenizer).__name__} gives no places of sub-tokens; expected a fast"
+            " tokenizer (tokenizer.json)"
+        )
+    with torch.no_grad():
+        ids = torch.tensor([[tokenizer.mask_token_id]], device=network.device)
+        logit_count = int(network(input_ids=ids).logits.shape[-1])
+    # Networks such as RoBERTa begin to count positions after that of padding.
+    window = _window(network, tokenizer)
+    for part, module in network.named_modules():
+        if part.endswith("position_embeddings") and getattr(module, "padding_idx", None) is not None:
+            window = min(window, len(module.weight) - module.padding_idx - 1)
+    return MaskedTransformer(
+        network, sentence_encoder(tokenizer), tokenizer.mask_token_id, tokenizer.unk_token_id, OpenVocabulary(), window,
+        logit_count,
+    )  # fmt: skip
+
+
+_BUILDERS: dict[_NetworkType, Callable[[Any, Any, str], CausalTransformer | MaskedTransformer]] = {
+    "causal": _causal,
+    "masked": _masked,
+    "sequence-to-sequence": _decoder,
+}
+
+
+def _window(network: Any, tokenizer: Any) -> int:
+    """Return the number of sub-tokens that a network reads at a time."""
+    limits = [getattr(network.config, limit, None) for limit in ("max_position_embeddings", "n_positions", "n_ctx")]
+    limits.append(tokenizer.model_max_length)
+    return min([LARGEST_WINDOW, *(limit for limit in limits if isinstance(limit, int) and limit > 1)])
+
+
+def sentence_encoder(tokenizer: Any) -> Callable[[Sequence[str]], MaskedSentence]:
+    """Return the function that gives the sub-tokens of a sentence, by its words, with special ones around them.
+
+    A sub-token is of the word in which its first character other than white space is.
+    """
+
+    def encode(words: Sequence[str]) -> MaskedSentence:
+        text = " ".join(words)
+        encoded = tokenizer(text, return_offsets_mapping=True, return_special_tokens_mask=True)
+        begins = list(accumulate((len(word) + 1 for word in words[:-1]), initial=0))
+        places: list[int | None] = []
+        for (begin, end), is_special in zip(encoded["offset_mapping"], encoded["special_tokens_mask"], strict=True):
+            spaces = len(text[begin:end]) - len(text[begin:end].lstrip())
+            places.append(None if is_special else max(0, bisect_right(begins, begin + spaces) - 1))
+        units = [None if place is None else unit for place, unit in zip(places, encoded.word_ids(), strict=True)]
+        return MaskedSentence(encoded["input_ids"], places, units)
+
+    return encode
+
+
+def _network_type(config: Any) -> _NetworkType:
+    """Return the type of a network by its settings. What is neither masked nor sequence-to-sequence may be causal."""
+    if getattr(config, "is_encoder_decoder", False):
+        return "sequence-to-sequence"
+    architectures = [str(one) for one in getattr(config, "architectures", None) or ()]
+    return "masked" if any(one.endswith(_MASKED) for one in architectures) else "causal"
+
+
+def _network(transformers: Any, place: str, name: str, options: dict[str, Any]) -> tuple[Any, _NetworkType]:
+    """Return the model with its weights, in float32, and its type. Raises InputError, and errors of the library."""
     # While the library builds a model, its precision is that of new tensors in all threads.
     precision = {"dtype": torch.float32}
     config = transformers.AutoConfig.from_pretrained(place, **options)
+    network_type = _network_type(config)
+    loader = getattr(transformers, _CLASSES[network_type])
     try:
-        shapes_of(lambda: transformers.AutoModelForCausalLM.from_config(config, trust_remote_code=False, **precision))
+        shapes_of(lambda: loader.from_config(config, trust_remote_code=False, **precision))
     except InputError as error:
         raise InputError(f"{PREFIX}{name}: {error}") from error
-    network, loaded = transformers.AutoModelForCausalLM.from_pretrained(
+    network, loaded = loader.from_pretrained(
         place, use_safetensors=True, output_loading_info=True, **precision, **options
     )
     if missing := sorted(loaded["missing_keys"]):
         raise InputError(f"{PREFIX}{name}: the weights are incomplete: {missing[0]} is missing")
     network = network.float()
     refuse(f"{PREFIX}{name}", "the weights are unusable", value_faults(network, dict(network.named_parameters())))
-    return network
+    return network, network_type
 
 
 def word_tokenizer(tokenizer: Any, name: str) -> WordTokenizer:
@@ -150,15 +264,19 @@ def _boundaries(tokenizer: Any, name: str) -> list[int] | None:
 
 
 @torch.no_grad()
-def _check_causal(network: Any, start: int, name: str) -> int:
-    """Raise InputError if a prediction depends on later tokens. Returns the number of logits."""
-    ids = torch.tensor([[start, 0, 0], [start, 0, 1]], device=network.device)
+def _check_causal(network: Any, start: int, name: str, device: torch.device | None = None) -> int:
+    """Raise InputError if a prediction depends on later tokens. Returns the number of logits.
+
+    Args:
+        device: of the network; None: its attribute `device`.
+    """
+    ids = torch.tensor([[start, 0, 0], [start, 0, 1]], device=device or network.device)
     logits = network(input_ids=ids, use_cache=False).logits
     first, second = logits[:, :2]
     if (first - second).abs().max() > _DIFFERENCE * max(1.0, float(first.abs().max())):
         raise InputError(
             f"{PREFIX}{name}: this {type(network).__name__} reads text in both directions; expected a causal language"
-            " model"
+            " model, or a masked one, whose config.json names an architecture that ends in ForMaskedLM"
         )
     return int(logits.shape[-1])
 

@@ -1,0 +1,309 @@
+"""Masked and sequence-to-sequence models of the library transformers, compared with loops over plain calls of it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import re
+import shutil
+
+import pandas
+import pytest
+import torch
+
+import syntaxlm
+from syntaxlm import cli
+from syntaxlm.core.errors import InputError
+from tests.storage.small_transformers import WINDOW, write_decoder, write_masked, write_transformer
+
+transformers = pytest.importorskip("transformers", reason="transformers is not installed")
+
+MASKED = ["bert", "roberta"]
+DECODERS = ["t5", "bart"]
+NAMES = [*MASKED, *DECODERS]
+TEXTS = ["the old cat sees a doghouse.", "cats", "", "older dogs see the cat's doghouse", "a dog ."]
+PAIRS = [("the cat sees a dog", "cat the sees a dog"), ("cats see dogs", "cats sees dogs")]
+
+
+@pytest.fixture(scope="module")
+def folders(made_once):
+    def write_all(root):
+        for name in MASKED:
+            write_masked(name, root / name)
+        for name in DECODERS:
+            write_decoder(name, root / name)
+        write_transformer("bytes", root / "gpt2")
+
+    root = made_once("masked-transformers", write_all)
+    return {name: root / name for name in [*NAMES, "gpt2"]}
+
+
+@pytest.fixture(scope="module")
+def models(folders):
+    """In float64, for exact comparisons."""
+    loaded = {name: syntaxlm.load(f"hf:{folder}") for name, folder in folders.items()}
+    for one in loaded.values():
+        one.model.double()
+    return loaded
+
+
+@pytest.fixture(scope="module")
+def direct(folders):
+    """The network and the tokenizer, read by the library."""
+    networks = dict.fromkeys(MASKED, "AutoModelForMaskedLM") | dict.fromkeys(DECODERS, "AutoModelForSeq2SeqLM")
+    return {
+        name: (
+            getattr(transformers, networks[name]).from_pretrained(folders[name]).double().eval(),
+            transformers.AutoTokenizer.from_pretrained(folders[name]),
+        )
+        for name in NAMES
+    }
+
+
+@torch.no_grad()
+def pseudo_log_likelihoods(network, tokenizer, text, masking):
+    """The pseudo-log-likelihood of each word, one masked sentence at a time."""
+    encoded = tokenizer(text, return_offsets_mapping=True)
+    ids, units = encoded["input_ids"], encoded.word_ids()
+    words = [0.0] * len(text.split())
+    for place, unit in enumerate(units):
+        if unit is None:
+            continue
+        masked = list(ids)
+        later = [other for other in range(place + 1, len(ids)) if units[other] == unit]
+        for other in [place, *(later if masking == "word-l2r" else [])]:
+            masked[other] = tokenizer.mask_token_id
+        logits = network(input_ids=torch.tensor([masked])).logits[0, place]
+        word = text[: encoded["offset_mapping"][place][1]].count(" ")
+        words[word] += float(logits.log_softmax(-1)[ids[place]])
+    return words
+
+
+@pytest.mark.parametrize("name", MASKED)
+@pytest.mark.parametrize("masking", ["word-l2r", "original"])
+def test_masked_models_give_pseudo_log_likelihoods(name, masking, models, direct):
+    found = models[name].word_scores(TEXTS, masking=masking)
+    for text, sentence in zip(TEXTS, found, strict=True):
+        expected = pseudo_log_likelihoods(*direct[name], text, masking)
+        assert [row.word for row in sentence] == text.split()
+        assert [-row.bits * math.log(2) for row in sentence] == pytest.approx(expected, rel=1e-9)
+        assert sentence.score == pytest.approx(sum(expected), rel=1e-9)
+        assert {row.name for row in sentence} <= {"pseudo_surprisal"}
+
+
+def test_the_default_masks_the_later_subtokens_of_a_word_only_where_there_are_some(models):
+    nlp = models["bert"]
+    default, original = (nlp.word_scores(TEXTS[0], masking=masking) for masking in (None, "original"))
+    for row, other in zip(default, original, strict=True):
+        # The full stop is a word of its own.
+        several = row.tokens - row.word.endswith(".") > 1
+        assert (abs(row.bits - other.bits) > 1e-4) == several
+    assert {row.word: row.tokens for row in default}["a"] == 1
+    assert default[-1].tokens > 2
+
+
+@torch.no_grad()
+def decoder_log_probs(network, tokenizer, text):
+    """The log-probability of each word after an empty encoder input, with the boundary after it and not before it."""
+    words = [0.0] * len(text.split())
+    encoded = tokenizer(text, return_offsets_mapping=True, add_special_tokens=False)
+    start = [network.config.decoder_start_token_id]
+    if len(tokenizer("")["input_ids"]) > 1:
+        start.append(tokenizer.bos_token_id)
+    ids = [*start, *encoded["input_ids"]]
+    source = torch.tensor([tokenizer("")["input_ids"]])
+    logits = network(input_ids=source, decoder_input_ids=torch.tensor([ids])).logits[0].log_softmax(-1)
+    tokens = tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))
+    ends = (tokenizer.eos_token_id, tokenizer.bos_token_id)
+    boundary = [
+        number for number, token in enumerate(tokens) if token[0] in "Ġ▁ĊĉčċČ" or token[0].isspace() or number in ends
+    ]
+    bounded = logits[:, boundary].logsumexp(-1)
+    for place, (number, (_, end)) in enumerate(zip(encoded["input_ids"], encoded["offset_mapping"], strict=True)):
+        words[text[:end].count(" ")] += float(logits[place + len(start) - 1, number])
+    place = len(start) - 1
+    for word in range(len(words)):
+        words[word] -= float(bounded[place]) if word else 0
+        place += sum(text[:end].count(" ") == word for _, end in encoded["offset_mapping"])
+        words[word] += float(bounded[place])
+    return words
+
+
+@pytest.mark.parametrize("name", DECODERS)
+def test_decoders_give_log_probabilities_after_an_empty_input(name, models, direct):
+    found = models[name].word_scores(TEXTS)
+    for text, sentence in zip(TEXTS, found, strict=True):
+        expected = decoder_log_probs(*direct[name], text) if text else []
+        assert [-row.bits * math.log(2) for row in sentence] == pytest.approx(expected, rel=1e-9)
+        assert {row.name for row in sentence} <= {"decoder_surprisal"}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_batches_of_any_size_give_what_single_sentences_give(name, models, monkeypatch):
+    nlp = models[name]
+    expected = [nlp.word_scores(text).score for text in TEXTS]
+    sizes = []
+    network = nlp.model.network
+    hook = network.register_forward_hook(lambda _, __, output: sizes.append(output.logits.numel()))
+    for most in (1, 20_000, 1 << 26):
+        monkeypatch.setattr("syntaxlm.models.transformer.LOGITS_TOGETHER", most)
+        sizes.clear()
+        assert [one.score for one in nlp.word_scores(TEXTS)] == pytest.approx(expected, rel=1e-9)
+        assert max(sizes) <= max(most, 20 * nlp.model.logit_count)
+    hook.remove()
+    # All variants of all sentences fit into one batch.
+    assert len(sizes) == 1
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_given_words_are_read_but_have_no_rows(name, models):
+    nlp = models[name]
+    whole = nlp.word_scores("the old cat sees")
+    part = nlp.word_scores("cat sees", given="the old")
+    assert [row.bits for row in part] == pytest.approx([row.bits for row in whole[2:]], rel=1e-9)
+
+
+def test_words_of_unknown_or_no_subtokens_are_not_in_the_vocabulary(models):
+    rows = models["bert"].word_scores("the \u0416 \ue000 cat")
+    assert [row.in_vocabulary for row in rows] == [True, False, False, True]
+    assert [row.bits is None for row in rows] == [False, False, True, False]
+
+
+def test_scores_of_a_table_keep_its_cells_and_name_their_column(models):
+    table = pandas.DataFrame({"text": ["the cat", "a dog sees"], "item": [7, 8]})
+    found = models["bert"].word_scores(table, column="text")
+    frame = found.to_dataframe()
+    assert list(frame["item"]) == [7, 7, 8, 8, 8]
+    assert list(frame["pseudo_surprisal"]) == [row.bits for sentence in found for row in sentence]
+    assert not any(column.startswith("surprisal") for column in frame)
+    assert "pseudo_surprisal" in str(found[0])
+
+
+def test_a_sentence_that_is_too_long_for_a_masked_model_is_refused(models):
+    message = rf"found a sentence of \d+ sub-tokens, which begins with 'cat cat.*expected at most {WINDOW}"
+    for name in MASKED:
+        with pytest.raises(InputError, match=message):
+            models[name].word_scores("cat " * 2 * WINDOW)
+
+
+@pytest.mark.parametrize(("name", "column"), [("bert", "pseudo_surprisal"), ("t5", "decoder_surprisal")])
+def test_score_names_its_column_in_every_format(name, column, folders, models, capsys, tmp_path):
+    model = f"hf:{folders[name]}"
+    bits = [row.bits for row in models[name].word_scores("the old doghouse")]  # in float64
+
+    def output(*options):
+        assert cli.main(["score", model, "--text", "the old doghouse", *map(str, options)]) == 0
+        return capsys.readouterr()
+
+    rows = list(csv.DictReader(io.StringIO(output("--format", "csv").out)))
+    assert "surprisal" not in rows[0]
+    assert [float(row[column]) for row in rows] == pytest.approx(bits, abs=1e-4)
+    found = output("--json")
+    assert [json.loads(line)[column] for line in found.out.splitlines()] == pytest.approx(bits, abs=1e-4)
+    assert f"{column} is the negative score in bits of" in found.err
+    assert "this is not the surprisal" in found.err
+    text = output("--format", "text").out
+    assert f"{column} in bits, {sum(bits):.1f} in total" in text
+    assert "surprisal" not in text.replace(column, "")
+    output("-o", tmp_path / "rows.parquet")
+    assert list(pandas.read_parquet(tmp_path / "rows.parquet")[column]) == pytest.approx(bits, abs=1e-4)
+
+
+def test_options_of_surprisals_are_refused(folders, capsys):
+    bert, gpt2, t5 = (f"hf:{folders[name]}" for name in ("bert", "gpt2", "t5"))
+    for options, message in {
+        ("--measure", "entropy"): "--measure: found with a model that gives pseudo_surprisal",
+        ("--next-words", "3"): "--next-words: found with a model that gives pseudo_surprisal",
+        ("--context", "carry"): "--context carry: found with a model that gives pseudo_surprisal",
+        ("--picture", "x.svg"): "--picture: found pseudo_surprisal; expected models that give surprisals",
+        ("--also", gpt2): "which cannot be compared; score these models separately",
+        ("--also", t5): "pseudo_surprisal of .*, decoder_surprisal of .*, which cannot be compared",
+    }.items():
+        assert cli.main(["score", bert, "--text", "the cat", *options]) == 2
+        assert_matches(message, capsys.readouterr().err)
+    assert cli.main(["score", t5, "--text", "the cat", "--masking", "original"]) == 2
+    assert "masks no tokens, so score with --masking cannot use it" in capsys.readouterr().err
+
+
+def assert_matches(pattern, text):
+    assert re.search(pattern, " ".join(text.split())), text
+
+
+def test_minimal_pairs_compare_scores_that_are_named(folders, models, tmp_path, capsys):
+    path = tmp_path / "pairs.tsv"
+    path.write_text("better\tworse\n" + "".join(f"{better}\t{worse}\n" for better, worse in PAIRS))
+    named = {name: models[name] for name in ("gpt2", "bert", "t5")}
+    report = syntaxlm.evaluate_pairs(named, str(path))
+    figures = json.loads(json.dumps(report.to_dict()))
+    scores = {"gpt2": "log_prob", "bert": "pseudo_log_likelihood", "t5": "decoder_log_probability"}
+    assert {one["model"]: one["score"] for one in figures["models"]} == scores
+    assert dict(report.to_dataframe()[["model", "score"]].drop_duplicates().values) == scores
+    assert "bert: pseudo_log_likelihood instead of the log-probability: of a masked model" in str(report)
+    assert "t5: decoder_log_probability instead of the log-probability" in str(report)
+    assert "gpt2: log_prob" not in str(report)
+    for (better, worse), row in zip(PAIRS, report.details(), strict=True):
+        for name in ("bert", "t5"):
+            found = row["models"][name][scores[name]]
+            expected = [models[name].word_scores(sentence).score for sentence in (better, worse)]
+            assert found == pytest.approx(expected, abs=1e-4)
+            assert row["models"][name]["correct"] == (expected[0] > expected[1])
+    other = syntaxlm.evaluate_pairs(named, str(path), masking="original").models[1]
+    assert "PLL of Salazar et al. 2020" in other.score_meaning
+    assert cli.main(["evaluate", "pairs", f"hf:{folders['bert']}", str(path), "--masking", "original"]) == 0
+    assert "PLL of Salazar et al. 2020" in capsys.readouterr().out
+    with pytest.raises(InputError, match="masks no tokens, so minimal pairs with masking"):
+        syntaxlm.evaluate_pairs(models["gpt2"], str(path), masking="original")
+
+
+@pytest.mark.parametrize(("name", "what"), [("bert", "is a masked model"), ("bart", "is a sequence-to-sequence model")])
+def test_what_needs_probabilities_given_the_words_before_is_refused(name, what, models, tmp_path):
+    nlp = models[name]
+    items = tmp_path / "items.tsv"
+    items.write_text("item\tcondition\tsentence\n1\ta\tthe cat|sees\n1\tb\tcats|see\n")
+    (tmp_path / "questions.txt").write_text("the cat sees a dog\nthe cat dog a sees\n")
+    (tmp_path / "answers.txt").write_text("the cat sees a dog\n")
+    (tmp_path / "text.txt").write_text("the cat sees a dog\n")
+    table = pandas.DataFrame({"word": ["the", "cat"], "time": [300.0, 310.0]})
+    regions = [{"region_number": 1, "content": "the cat"}, {"region_number": 2, "content": "sees"}]
+    suite = {
+        "meta": {"name": "number", "metric": "sum"},
+        "region_meta": {"1": "subject", "2": "verb"},
+        "predictions": [{"type": "formula", "formula": "(2;%a%) < (2;%b%)"}],
+        "items": [{"item_number": 1, "conditions": [{"condition_name": one, "regions": regions} for one in "ab"]}],
+    }
+    (tmp_path / "suite.json").write_text(json.dumps(suite))
+    for use in (
+        lambda: nlp.surprisal("the cat"),
+        lambda: nlp.log_prob("the cat"),
+        lambda: nlp.perplexity(["the cat"]),
+        lambda: nlp.evaluate_items(items),
+        lambda: nlp.word_table(table),
+        lambda: nlp.evaluate_suites(tmp_path / "suite.json"),
+        lambda: nlp.evaluate_completion(tmp_path / "questions.txt", tmp_path / "answers.txt"),
+        lambda: syntaxlm.evaluate_reading_times(nlp, table, frequencies="en"),
+    ):
+        with pytest.raises(InputError, match=f"this transformers model {what}.*cannot use it"):
+            use()
+    for use in (lambda: nlp.parse("the cat"), nlp.generate, lambda: nlp.surprisal("the cat", next_words=2)):
+        with pytest.raises(InputError, match="this transformers model"):
+            use()
+    with pytest.raises(InputError, match="cannot be saved as a model folder"):
+        nlp.save_pretrained(tmp_path / "saved")
+
+
+def test_models_that_give_surprisals_have_no_other_scores(models):
+    with pytest.raises(InputError, match="this transformers model gives surprisals, so word_scores cannot use it"):
+        models["gpt2"].word_scores("the cat")
+
+
+def test_tokenizers_without_a_mask_are_refused(folders, tmp_path):
+    copy = shutil.copytree(folders["bert"], tmp_path / "copy")
+    for file in ("tokenizer_config.json", "special_tokens_map.json"):
+        if (copy / file).exists():
+            settings = json.loads((copy / file).read_text())
+            settings.pop("mask_token", None)
+            (copy / file).write_text(json.dumps(settings))
+    with pytest.raises(InputError, match="the tokenizer has no mask token"):
+        syntaxlm.load(f"hf:{copy}")
