@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from syntaxlm.trees.tree import Tree
 
 
+_TEXT_OPTIONS = ("punctuation", "contractions", "pretokenised")
 SYMBOLS = 10  # of a grammar, listed by default
 
 
@@ -83,17 +84,12 @@ def draw(
     given: dict[str, object] = {"sentence": sentence, "--gold": gold}
     given |= {"--decoder": options.decoder, "--layer": options.layer}
     given |= {name: flag or None for name, flag in flags.items()}
-    of_text = _changed(options, ("punctuation", "contractions", "pretokenised"))
     if _is_dependency_file(model.model):
-        given |= {**of_text, **_changed(options, ("marks",)), "--brackets": brackets, "--device": model.device}
+        given |= {**_changed(options, (*_TEXT_OPTIONS, "marks")), "--brackets": brackets, "--device": model.device}
         _draw_dependencies(model.model, given, number, preprocessing, output, theme)
         return
     _check_sentence(sentence, gold, number, surprisal, options)
-    if gold is None:
-        of_gold = {"--preprocessing": None if preprocessing == "none" else preprocessing, "--brackets": brackets}
-        _refuse(of_gold, "a SENTENCE", "; expected --gold, because only gold trees are read with it")
-    else:
-        _refuse(of_text, "--gold", "; expected a SENTENCE, because the words of a tree are read as they are")
+    _check_reading(gold, preprocessing, brackets, options)
     _check_output(output, given)
 
     gold_tree = None if gold is None else read_gold(gold, number, preprocessing, has_labels(brackets))
@@ -152,6 +148,18 @@ def _check_sentence(
         raise InputError("--number: selects a tree of the file given by --gold, but --gold is missing")
     if sentence is not None and Path(sentence).is_file():
         raise InputError(f"{sentence}: found a file; expected a sentence in quotes, or --gold with a file of trees")
+
+
+def _check_reading(
+    gold: str | None, preprocessing: Preprocessing, brackets: Brackets | None, options: ParseOptions
+) -> None:
+    """Raise InputError for options of gold trees with a sentence, and for those of a sentence with a gold tree."""
+    if gold is None:
+        of_gold = {"--preprocessing": None if preprocessing == "none" else preprocessing, "--brackets": brackets}
+        _refuse(of_gold, "a SENTENCE", "; expected --gold, because only gold trees are read with it")
+    else:
+        of_text = _changed(options, _TEXT_OPTIONS)
+        _refuse(of_text, "--gold", "; expected a SENTENCE, because the words of a tree are read as they are")
 
 
 def _check_output(output: Path | None, options: Mapping[str, object]) -> None:
