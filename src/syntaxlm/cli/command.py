@@ -188,10 +188,10 @@ class Command:
         for name, needs in self.needs.items():
             value = values[name]
             needs.check(value if isinstance(value, list | tuple) else [value], f"syntaxlm {self.name}")
+        self.check_outputs(values)
         for name in given:
             if (option := self.declared.get(name)) is not None and (others := option.mark(With)) is not None:
                 others.check(option, self.declared, values)
-        self.check_outputs(values)
         if self.formats is not None:
             values["format"] = self._format(given.get("format"), values)
         return options_from(self.run, values) or 0
