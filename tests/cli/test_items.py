@@ -118,3 +118,14 @@ def test_text_of_unknown_words_is_warned_of_before_the_results(run, trained, tmp
         assert out, command
         assert "syntaxlm: warning: " in error, command
         assert "not in the vocabulary of " in error, command
+
+
+def test_no_rows_are_written_if_the_picture_is_refused(refused, trained, stimuli, tmp_path):
+    rows, picture = tmp_path / "rows.csv", tmp_path / "regions.svg"
+    narrow = ["-o", rows, "--picture", picture, "--picture-width", 20]
+    assert "--picture-width" in refused("items", trained.lstm, stimuli, *narrow)
+    text = tmp_path / "text.txt"
+    text.write_text("the cat sees a dog\n")
+    assert "--picture-width" in refused("score", trained.lstm, text, *narrow)
+    assert not rows.exists()
+    assert not picture.exists()

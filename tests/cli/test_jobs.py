@@ -107,12 +107,12 @@ def test_a_model_that_changes_during_a_job_stops_it(trained, text, tmp_path):
     ("words", "message"),
     [
         (["a.txt", "b.txt"], "found 2 texts; expected one. Several files are read by a job: add --workers N"),
-        (["a.txt", "--bad-lines", "skip"], "--bad-lines: applies only to jobs; add --workers N"),
-        (["a.txt", "--id-column", "id"], "--id-column: applies only to jobs"),
+        (["a.txt", "--bad-lines", "skip"], "--bad-lines: applies only with --workers or --engine; add --workers N"),
+        (["a.txt", "--id-column", "id"], "--id-column: applies only with --workers"),
         (["a.txt", "--workers", "2"], "writes to a folder; add -o FOLDER"),
         (["a.txt", "--engine", "ray", "-o", "job", "--json"], "--format json: a job writes Parquet files"),
         (["--workers", "2", "-o", "job"], "a job reads files; expected at least one"),
-        (["a.txt", "--workers", "2", "-o", "job", "--ray-address", "auto"], "--ray-address: applies to --engine ray"),
+        (["a.txt", "--workers", "2", "-o", "job", "--ray-address", "auto"], "applies only with --engine ray"),
         (["job/a.txt", "--workers", "1", "-o", "job"], "job/a.txt: cannot be read"),
     ],
 )
@@ -129,7 +129,7 @@ def test_wrong_options_are_refused_before_a_worker_is_started(command, words, me
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["parse", "en-fast", "a.txt", "--column", "text"], "--column: applies only to jobs"),
+        (["parse", "en-fast", "a.txt", "--column", "text"], "--column: applies only with --workers"),
         (["parse", "en-fast", "a.txt", "--workers", "2", "-o", "job", "--show-unread"], "--show-unread: applies to"),
         (
             ["score", "en", "a.txt", "--workers", "2", "-o", "job", "--context", "carry"],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from dataclasses import MISSING
 from pathlib import Path
 from typing import Annotated
 
@@ -11,8 +12,8 @@ import pytest
 
 from syntaxlm import cli
 from syntaxlm.cli.app import app_of, parse
-from syntaxlm.cli.command import Command, Group
-from syntaxlm.core.declarations import Option, OutputFile, Shown
+from syntaxlm.cli.command import Command, Folder, Group
+from syntaxlm.core.declarations import Option, OutputFile, Shown, With
 from syntaxlm.core.errors import InputError
 
 LEAVES = cli.all_commands()
@@ -206,3 +207,96 @@ def test_an_unavailable_device_is_reported(capsys, trained, toy, monkeypatch):
 def test_version(capsys):
     assert cli.main(["--version"]) == 0
     assert re.fullmatch(r"syntaxlm \d+\.\d+\.\d+\n", capsys.readouterr().out)
+
+
+WITHOUT_EFFECT = [
+    ("score M T --theme dark", "--theme: applies only with --picture; add --picture FILE, or omit it"),
+    ("score M T --picture-dpi 600", "--picture-dpi: applies only with --picture FILE.png; add --picture FILE.png"),
+    ("score M T --picture a.svg --picture-dpi 600", "--picture-dpi: applies only with --picture FILE.png"),
+    ("score M T --word-column w", "--word-column: applies only with --words; add --words FILE"),
+    ("score M T --spillover 2", "--spillover: applies only with --words or --group or"),
+    ("score M T --frequency-column n", "--frequency-column: applies only with --frequencies"),
+    ("items M T --picture-width 85", "--picture-width: applies only with --picture"),
+    ("items M T --picture-kind contrasts", "--picture-kind: applies only with --picture"),
+    ("items M T --picture-region verb", "--picture-region: applies only with --picture"),
+    ("items M T --table means", "--table: found --format text; expected tsv, csv or parquet, which have rows"),
+    ("items M T --frequencies en --json", "--frequencies: found --format json"),
+    ("train R -o D --picture-width 85", "--picture-width: applies only with --picture"),
+    ("compare R -o D --theme light", "--theme: applies only with --picture"),
+    ("compare R -o D --max-words 10", "--max-words: applies only with --treebank; add --treebank TREEBANK"),
+    ("compare R -o D --preprocessing ud", "--preprocessing: applies only with --treebank"),
+    ("report M -o D --decoder cky", "--decoder: applies only with TREEBANK; add TREEBANK, or omit it"),
+    ("parse M T --sample-seed 0", "--sample-seed: applies only with --samples; add --samples N"),
+    ("parse M --text a --show-unread", "--show-unread: found --format tree; expected brackets or latex"),
+    ("draw M sentence --preprocessing ud", "a SENTENCE: found --preprocessing; expected --gold"),
+    ("draw M --gold (A(B(b))(C(c))) --contractions keep", "--gold: found --contractions; expected a SENTENCE"),
+    ("draw trees.conllu --punctuation drop", "trees.conllu: found --punctuation with a file of dependency trees"),
+    ("generate M --punctuation keep", "--punctuation: applies only with --prompt; add --prompt WORDS"),
+    ("grammar M T --rule N --symbols 3", "--symbols: found --rule, which lists constituents instead of symbols"),
+    ("rerank M K --score s", "--score: applies only with --weight or --tune or --gold"),
+    ("evaluate reading-times M --words W --frequencies F --subject s", "--subject: applies only with --export"),
+    ("evaluate reading-times M --words W --frequencies F --key k", "--key: applies only with --times"),
+    ("evaluate reading-times M --words W --frequencies F --allow-unmatched", "--allow-unmatched: applies only with"),
+    ("evaluate reading-times M --words W --frequencies F --theme dark", "--theme: applies only with --picture"),
+    ("data sentences T --seed 3", "--seed: applies only with --valid-output"),
+    ("data sentences T --valid-share 0.1", "--valid-share: applies only with --valid-output"),
+    ("data trees T --shape left --seed 3", "--seed: applies only with --shape random; add --shape random"),
+]
+
+
+@pytest.mark.parametrize(("words", "message"), WITHOUT_EFFECT)
+def test_an_option_without_the_one_that_it_belongs_to_is_refused(refused, monkeypatch, tmp_path, words, message):
+    monkeypatch.chdir(tmp_path)
+    assert message in refused(*words.split())
+    assert not list(tmp_path.iterdir())
+
+
+def test_options_that_others_belong_to_exist_and_each_such_option_is_tested():
+    marked = [
+        (command.name, option, option.mark(With))
+        for command in LEAVES.values()
+        for option in command.declared.values()
+        if option.mark(With)
+    ]
+    for name, option, others in marked:
+        assert set(others.names) & set(LEAVES[name].declared), (name, option.name)
+    tested = " ".join(words for words, _ in WITHOUT_EFFECT)
+    job = {"ray_address", "lines_per_shard", "bad_lines", "max_line_bytes", "id_column", "column"}  # see test_jobs.py
+    assert {f"--{option.names[-1].strip('-')}" for _, option, _ in marked if option.name not in job} <= {
+        *tested.split(), "--protocol", "--layer"
+    }  # fmt: skip
+
+
+def test_options_with_the_one_that_they_belong_to_are_read(run, refused, tmp_path):
+    text = tmp_path / "text.txt"
+    text.write_text("the cat sees\n")
+    assert run("data", "trees", text, "--shape", "random", "--seed", 3)[0] == 0
+    for words in (
+        ["--samples", 2, "--sample-seed", 0],
+        ["--workers", 1, "-o", tmp_path / "job", "--bad-lines", "skip"],
+    ):
+        assert "no-such-model: no such model folder" in refused("parse", "no-such-model", text, *words)
+
+
+def outputs_of(command: Command) -> list[Option]:
+    return [option for option in command.outputs if not isinstance(option.shown, Folder)]
+
+
+@pytest.mark.parametrize("name", [name for name, command in LEAVES.items() if outputs_of(command)])
+def test_each_output_is_checked_before_anything_is_read(refused, tmp_path, name):
+    command = LEAVES[name]
+    (tmp_path / "folder.csv").mkdir()
+    words = [*name.split()]
+    for option in command.options.values():
+        if option.default is MISSING:
+            value = option.choices[0] if option.choices else "no-such-file"
+            folder = isinstance(option.shown, Folder)
+            words += [
+                *([] if option.shown.is_positional else [option.names[-1]]),
+                tmp_path / "runs" if folder else value,
+            ]
+    for option in outputs_of(command):
+        for path, fault in (("folder.csv", "it is a folder"), ("missing/a.csv", "the folder")):
+            error = refused(*words, option.names[-1], tmp_path / path)
+            assert f"{tmp_path / path}: cannot be written: {fault}" in error
+    assert [path.name for path in tmp_path.iterdir()] == ["folder.csv"]

@@ -149,3 +149,19 @@ def test_several_reading_measures_are_in_one_call(run, trained, experiment, tmp_
     assert float(second["surprisal_coefficient"]) == pytest.approx(2 * float(first["surprisal_coefficient"]), rel=1e-3)
     assert {"reading_time_rt", "reading_time_go_past"} <= set(next(csv.DictReader(details.open())))
     assert "RTgopast" in picture.read_text()
+
+
+def test_no_output_is_written_if_another_one_is_refused(refused, trained, experiment, tmp_path):
+    command = ["evaluate", "reading-times", trained.lstm, *experiment, "--details", tmp_path / "details.tsv"]
+    (tmp_path / "out.R").mkdir()
+    for words, fault in (
+        (["--export", tmp_path / "rows.xlsx"], "rows.xlsx: found a name that ends in '.xlsx'"),
+        (["--export", tmp_path / "out.csv"], "out.R: cannot be written: it is a folder"),
+        (["--export", tmp_path / "details.csv", "--picture", tmp_path / "details.R"], "details.R: found the extension"),
+        (["--export", tmp_path / "rows.csv", "--subject", "nobody"], "no column of subjects; found code, reader"),
+    ):
+        before = sorted(tmp_path.iterdir())
+        assert fault in refused(*command, *words)
+        assert sorted(tmp_path.iterdir()) == before
+    both = [*command[:-1], tmp_path / "rows.R", "--export", tmp_path / "rows.csv"]
+    assert "rows.R: is written by --export, too" in refused(*both)

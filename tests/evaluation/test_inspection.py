@@ -113,6 +113,16 @@ def by_region(factors: dict[str, list[str]], region: str, text: str) -> str:
             "syntaxlm items MODEL {} --region-rows region --column text",
         ),
         (
+            by_region({"type": ["a", "b"]}, "RegionNumber", "string").replace("item", "Item ID", 1),
+            ["stimuli, a row for each region, named in the column RegionNumber"],
+            "syntaxlm items MODEL {} --region-rows RegionNumber --column string --item 'Item ID' --condition type",
+        ),
+        (
+            by_region({"condition": ["a", "b", "a", "b"]}, "position", "word"),  # of two participants
+            ["table, separated by tabs"],
+            "syntaxlm items MODEL {} --region-rows position --column word",
+        ),
+        (
             by_region({"kind": ["x"]}, "region", "sentence"),
             ["table, separated by tabs"],
             "syntaxlm items MODEL {} --region-rows region --column sentence --condition NAME",

@@ -209,6 +209,24 @@ def test_a_contrast_that_varies_by_rounding_errors_only_has_no_test_and_says_so(
     assert "No variation: the contrast has the same value in all items" in str(report)
 
 
+def test_a_contrast_that_is_nearly_the_same_in_all_items_is_warned_of(write):
+    rows = [
+        {
+            "item": str(item),
+            "condition": condition,
+            "sentence": f"{first} cat | sees a dog . it sees a dog . it sees | {noun}",
+        }
+        for item, first in enumerate(["the", "a", "old", "it"])
+        for condition, noun in (("sg", "cat"), ("pl", "dog"))
+    ]
+    report = evaluate_items(fresh("lstm"), write(rows))
+    found = contrast(report.to_dataframe("contrasts"), "3", "condition")
+    assert abs(found["t"]) > 100
+    (line,) = [line for line in report.warnings if "nearly the same" in line]
+    assert line.startswith("lstm: the surprisal of region 3 is nearly the same in all items, so t = ")
+    assert line.endswith(" is no evidence for other items. Do the items have the same words there?")
+
+
 def test_items_with_unknown_words_up_to_the_region_have_a_second_line_without_them(write):
     rows = crossed()
     rows[5]["start"] = "the xyzzy"

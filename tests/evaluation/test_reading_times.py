@@ -601,6 +601,14 @@ def test_measures_and_columns_that_others_determine_are_refused_by_name(settings
         evaluate((models, words, times), models={"kn": models["kn"]}, **settings)
 
 
+def test_a_sum_of_rounded_measures_depends_on_them():
+    generator = np.random.default_rng(0)
+    first, second, other = generator.gamma(2, 3, (3, 500))
+    values = {"first": first.round(6), "other": other, "second": second.astype(np.float32).astype(float)}
+    assert dependences(values | {"sum": (first + second).round(6)}) == {"sum": ["first", "second"]}
+    assert dependences(values | {"sum": first + second + 1e-3 * generator.normal(size=500)}) == {}
+
+
 def test_a_predictor_that_is_chosen_twice_is_refused():
     for name in ("measures", "predictors"):
         with pytest.raises(InputError, match=f"{name}: found 'surprisal' twice; expected each predictor once"):

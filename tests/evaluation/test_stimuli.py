@@ -331,3 +331,82 @@ def test_regions_that_were_sorted_by_name_are_warned_of(read, recwarn, order, is
     read(rows, column="text", region_rows="region")
     message = "are in the order of the alphabet, prep, spill, subject, verb; expected the order of reading"
     assert any(message in one for one in warned(recwarn)) == is_warned_of
+
+
+def by_region(names: dict[str, str], **columns: str) -> list[dict[str, str]]:
+    """A row for each region, whose columns of the design have other names."""
+    return [
+        {name: row[name] for name in ("item", "head", "attractor")}
+        | {"region": new, "text": row[region]} | {new_name: row[name] for new_name, name in columns.items()}
+        for row in design() for region, new in names.items()
+    ]  # fmt: skip
+
+
+THREE = {"subject": "clause", "verb": "verb", "spill": "wrap"}  # in alphabetical order as they are read
+SORTED_THREE = {"spill": "after", "subject": "before", "verb": "critical"}
+
+
+def test_three_sorted_regions_are_warned_of_unless_the_texts_show_their_order(read, recwarn):
+    _, line, _ = read(by_region(THREE), column="text", region_rows="region")
+    assert not warned(recwarn)
+    assert "; order of the regions: clause, verb, wrap; first sentence: The key | was | on the table." in line
+    _, line, _ = read(by_region(SORTED_THREE), column="text", region_rows="region")
+    (message,) = warned(recwarn)
+    assert "order of the alphabet, after, before, critical; expected the order of reading. The first" in message
+    assert "is read as 'on the table. | The key | was'. If the rows were sorted by the column region" in message
+    recwarn.clear()
+    plain = [{**row, "text": row["text"].lower().rstrip(".")} for row in by_region(THREE)]
+    read(plain, column="text", region_rows="region")
+    assert len(warned(recwarn)) == 1  # nothing shows the order
+
+
+def test_two_sorted_regions_are_warned_of_if_the_texts_contradict_their_order(read, recwarn):
+    read(by_region({"subject": "a", "spill": "b"}), column="text", region_rows="region")
+    assert not warned(recwarn)
+    read(by_region({"spill": "a", "subject": "b"}), column="text", region_rows="region")
+    assert "order of the alphabet, a, b; expected" in warned(recwarn)[0]
+
+
+def test_a_column_with_the_whole_sentence_decides_about_the_order_and_lost_rows(read, refused, recwarn):
+    order = dict(zip(REGIONS, ("a", "b", "c", "d"), strict=True))
+    rows = by_region(order)
+    for row, one in zip(rows, [one for one in design(between=" ") for _ in REGIONS], strict=True):
+        row["whole"] = one["sentence"]
+    read(rows, column="text", region_rows="region")
+    assert not warned(recwarn)
+    chosen = {"column": "text", "region_rows": "region"}
+    swapped = [rows[place + {0: 1, 1: -1}.get(place % 4, 0)] for place in range(len(rows))]
+    message = refused(swapped, **chosen)
+    assert "line 2: the regions are 'to the cabinet The key was on the table.', but the column whole has" in message
+    lost = [
+        row for row in rows if (row["item"], row["head"], row["attractor"], row["region"]) != ("1", "sg", "sg", "d")
+    ]
+    one_item = [row for row in lost if row["item"] == "1"]
+    assert "has 'The key to the cabinet was on the table.'; expected a row for each" in refused(one_item, **chosen)
+
+
+def test_a_sentence_that_may_have_lost_a_row_is_warned_of(read, recwarn):
+    numbered = by_region({region: str(number) for number, region in enumerate(REGIONS, 1)})
+    cut = ("2", "sg", "pl", "4")  # the last region of a sentence, which may also be shorter
+    rows = [row for row in numbered if (row["item"], row["head"], row["attractor"], row["region"]) != cut]
+    _, line, _ = read(rows, column="text", region_rows="region")
+    (message,) = warned(recwarn)
+    assert "line 22: found no row of region 4 in item 2, condition sg / pl; it is read as 'The label | to" in message
+    assert "1 sentence without a row of a region" in line
+    recwarn.clear()
+    one_item = [row for row in numbered if row["item"] == "1" and (row["head"], row["region"]) != ("pl", "2")]
+    read(one_item, column="text", region_rows="region")
+    (message,) = warned(recwarn)
+    assert (
+        "found no row of region 2 in item 1, condition pl / sg (and 1 more); it is read as 'The keys | were" in message
+    )
+    recwarn.clear()
+    read([row for row in numbered if (row["head"], row["region"]) != ("pl", "2")], column="text", region_rows="region")
+    assert not warned(recwarn)  # a condition without the region
+
+
+@pytest.mark.parametrize("names", [("r1", "r10", "r2", "r3"), ("1", "10", "2", "3")])
+def test_numbers_that_were_sorted_as_text_are_refused(refused, names):
+    rows = by_region(dict(zip(REGIONS, names, strict=True)))
+    message = refused(rows, column="text", region_rows="region")
+    assert f"line 4: found region {names[2]} after region {names[1]} in column region; expected the order" in message

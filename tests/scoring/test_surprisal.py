@@ -9,6 +9,7 @@ import warnings
 from dataclasses import replace
 from itertools import pairwise
 
+import pandas
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,6 +19,8 @@ from syntaxlm.evaluation.perplexity import evaluate_text
 from syntaxlm.scoring import engine, surprisal
 from syntaxlm.scoring.options import ScoreOptions
 from syntaxlm.scoring.surprisal import ReadingSummary, surprisals
+from syntaxlm.scoring.word_table import word_table
+from syntaxlm.text.doubts import warn_of_doubts
 from syntaxlm.text.normaliser_settings import NormaliserSettings
 from syntaxlm.text.options import AS_WRITTEN
 from syntaxlm.text.reader import AS_TOKENISED, AUTO_STYLE, TextReader
@@ -218,6 +221,20 @@ def test_the_share_of_unknown_words_is_reported_with_a_way_to_reduce_it():
             unknown.add(rows)
         assert str(unknown).startswith(expected)
         assert str(unknown) == expected or "Most frequent" in expected
+
+
+def test_the_numbers_of_unknown_words_agree_with_the_warning_which_counts_words_with_letters():
+    stored, lines = fresh("lstm"), ["the glorfle sees 😀 zxqv .", "a blorp 👍🏽 12 sees"]
+    with pytest.warns(InputWarning, match=r"^3 of 7 words with letters \(43%\) are not in the vocabulary"):
+        warn_of_doubts(TextReader.of(stored.normaliser, stored.vocabulary, AUTO_STYLE), lines)
+    summary = ReadingSummary(stored, AUTO_STYLE)
+    for rows in surprisals(stored, lines, ScoreOptions()):
+        summary.add(rows)
+    assert str(summary).startswith("11 words, 5 unknown (45.5%), 2 of them without letters. Most frequent: ")
+    words = pandas.DataFrame({"word": " ".join(lines).split()})
+    with pytest.warns(InputWarning, match="3 of 7 words with letters"):
+        summarised = word_table(stored, words).summary
+    assert summarised.startswith("2 sentences, 11 words, 5 unknown (45.5%), 2 of them without letters: glorfle, 😀")
 
 
 def test_what_a_model_does_not_read_or_distinguish_is_reported():

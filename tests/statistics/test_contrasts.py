@@ -82,6 +82,17 @@ def test_values_that_vary_by_rounding_errors_have_no_t_and_the_reason(values, la
     assert [np.isfinite(number) for number in (found.t, found.df, found.p)] == [has_test] * 3
 
 
+def test_a_mean_of_many_standard_deviations_hardly_varies():
+    values = 4.3 + 1e-3 * np.arange(12)
+    assert t_test(values, largest=20).t > 4000
+    assert t_test(values, largest=20).hardly_varies
+    assert not t_test(values - 4.3 + 1e-3, largest=20).hardly_varies
+    assert not t_test(4.3 + 0.1 * np.arange(12), largest=20).hardly_varies
+    assert not t_test(np.full(12, 4.3)).hardly_varies  # which has no test
+    assert not t_test(np.array([4.3, 4.32])).hardly_varies  # two items may agree by chance
+    assert t_test(values, -values - 1).hardly_varies
+
+
 FIRST = np.array([12.1, 9.4, 15.3, 11.0, 13.7, 10.2])
 SECOND = np.array([8.8, 9.9, 7.3, 14.6])
 

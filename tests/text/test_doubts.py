@@ -33,7 +33,9 @@ def warned(lines, **names) -> list[str]:
 
 def test_text_in_another_language_is_warned_of_with_its_words():
     (message,) = warned(["el perro ve la casa .", "el perro is old ."], name="en", place="es.txt")
-    assert message.startswith("es.txt: 7 of 9 words (78%) are not in the vocabulary of en: 'el', 'perro', 've', 'la',")
+    assert message.startswith(
+        "es.txt: 7 of 9 words with letters (78%) are not in the vocabulary of en: 'el', 'perro', 've', 'la',"
+    )
     assert "expected text in the language" in message
 
 
@@ -57,16 +59,16 @@ def test_the_share_of_unknown_words_decides(line, is_warned):
 
 def test_numbers_and_marks_do_not_count_and_names_may_have_braces():
     assert (
-        unknown_words([("the", False), ("x{0}", True), ("y", True), ("z", True), ("?", True)])
+        unknown_words([("the", False), ("x{0}", True), ("y", True), ("z", True), ("?", True), ("😀", True)])
         .format("en")
-        .startswith("3 of 4 words (75%) are not in the vocabulary of en: 'x{0}', 'y', 'z'. ")
+        .startswith("3 of 4 words with letters (75%) are not in the vocabulary of en: 'x{0}', 'y', 'z'. ")
     )
 
 
 def test_only_the_first_lines_are_checked_and_said_so():
     lines = ["el perro ve la casa"] * LINES_TOGETHER + ["the cat | sees"]
     (message,) = warned(lines)
-    assert f"10,000 of 10,000 words in the first {LINES_TOGETHER:,} lines (100%)" in message
+    assert f"10,000 of 10,000 words with letters in the first {LINES_TOGETHER:,} lines (100%)" in message
     assert not warned(["the cat sees a dog"] * LINES_TOGETHER + ["el perro ve la casa"])
 
 

@@ -58,6 +58,8 @@ def test_the_vocabulary_decides_how_words_are_split(name, style):
         ("`` '' ( )", '("the") („the“) the—"the" the—"', "( `` the '' ) ( `` the '' ) the — `` the '' the — ''"),
         ("``", "«the", "`` the"),
         ("’ ``", "‹the› ‚the‘, ‚", "`` the ’ `` the ’ , ``"),
+        ('" “ ”', "„the“ „the” ”the” “the” „ the ” ” the", '" the " " the " " the " “ the ” " the " ” the'),
+        ('" “ ”', "„the”, ”the. the”. “the „the” the”", '" the " , " the . the " . “ the " the " the ”'),
         ("« »", "«the» »the« »", "« the » » the « »"),
         ("", "«the».", "« the » ."),
     ],

@@ -6,6 +6,7 @@ import errno
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -23,6 +24,7 @@ from syntaxlm.core.files import append_stored, locked, system_error
 from syntaxlm.core.yaml_files import yaml_text
 from syntaxlm.storage.folder import WEIGHTS, read_model, write_model
 from syntaxlm.training import task
+from syntaxlm.training.recipe import read_recipe
 from syntaxlm.training.result import INPUTS, RESULT
 from syntaxlm.training.run import (
     RECIPE,
@@ -228,6 +230,27 @@ def test_every_file_of_a_treebank_counts_those_that_are_new_or_gone_too(tmp_path
     assert "a.conllu: changed since the run started (text.valid)" in message
     assert "b.conllu: changed" in message
     assert "c.conllu" not in message
+
+
+@pytest.mark.parametrize(
+    ("pattern", "found"),
+    [
+        ("texts/*", "texts/run, the output folder of this run"),
+        ("t*/**/*.*", "texts/run/recipe.yaml, a file of the output folder of this run"),
+        ("m*/*", "mine/weights.safetensors, a file of another run or model"),
+        ("*s", "texts, a folder"),
+    ],
+)
+def test_a_pattern_of_texts_that_matches_a_folder_or_a_run_is_refused(toy, tmp_path, monkeypatch, pattern, found):
+    monkeypatch.chdir(tmp_path)
+    for folder, name in (("texts", "a.txt"), ("mine", "weights.safetensors")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / name).write_text("the cat sees\n")
+    files = {"text.train": pattern, "text.valid": str(toy / "valid.txt"), "text.test": None}
+    message = re.escape(f"text.train: the pattern {pattern} matches {found}; expected only files of text. Choose a")
+    with pytest.raises(InputError, match=message):
+        train(read_recipe("lstm-toy", files), "texts/run")
+    assert [path.name for path in (tmp_path / "texts").iterdir()] == ["a.txt"]
 
 
 def test_a_run_that_reads_standard_input_warns_that_it_cannot_be_resumed(tmp_path):

@@ -18,12 +18,13 @@ from syntaxlm.core.declarations import (
     Needs,
     Option,
     Shown,
+    With,
     docstring_of,
     options_from,
     options_of,
 )
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.files import holds_model, refuse_overwriting, same_file, system_error
+from syntaxlm.core.files import check_writable, holds_model, refuse_overwriting, same_file, system_error
 
 Run = Callable[..., "int | None"]
 
@@ -181,9 +182,9 @@ class Command:
     def call(self, given: Mapping[str, Any]) -> int:
         """Call the function with the values of options, and return the exit code.
 
-        Raises InputError, before anything is read: for models of transformers that the command cannot use, for outputs
-        that would overwrite something, for an output file of another format, and for Parquet without a file or without
-        pyarrow.
+        Raises InputError, before anything is read: for models of transformers that the command cannot use, for options
+        that have no effect without another one, for outputs that would overwrite something or cannot be written, for an
+        output file of another format, and for Parquet without a file or without pyarrow.
         """
         defaults = {name: option.default for name, option in self.declared.items() if option.default is not MISSING}
         values = {**defaults, **given}
@@ -191,6 +192,9 @@ class Command:
             value = values[name]
             needs.check(value if isinstance(value, list | tuple) else [value], f"syntaxlm {self.name}")
         self.check_outputs(values)
+        for name in given:
+            if (option := self.declared.get(name)) is not None and (others := option.mark(With)) is not None:
+                others.check(option, self.declared, values)
         if self.formats is not None:
             values["format"] = self._format(given.get("format"), values)
         return options_from(self.run, values) or 0
@@ -199,10 +203,9 @@ class Command:
         """Return the format of the output, which is chosen by --format or by the extension of the output file."""
         assert self.formats is not None
         output: Path | None = values["output"]
-        is_job = any(values.get(name) is not None for name in ("workers", "engine"))  # -o is a folder
         if chosen is None:
             suffix = "" if output is None else output.suffix.lower()
-            if suffix and suffix not in self.formats and not is_job:
+            if suffix and suffix not in self.formats and not _is_job(values):
                 raise InputError(
                     f"{output}: syntaxlm {self.name} does not write {suffix}; expected one of"
                     f" {', '.join(self.formats)}, or a format chosen by --format"
@@ -214,7 +217,7 @@ class Command:
 
     def check_outputs(self, values: Mapping[str, Any]) -> None:
         """Raise InputError if the command would overwrite one of its inputs, a file of a model folder, a user's files
-        in an output folder, or one of its other outputs.
+        in an output folder, or one of its other outputs, and if a file cannot be written.
         """
         inputs: list[str | Path] = []
         for option in self.inputs:
@@ -228,11 +231,18 @@ class Command:
             folder = option.mark(Folder)
             if folder is None:
                 refuse_overwriting(path, inputs)
+                if not (option.name == "output" and _is_job(values)):
+                    check_writable(path)
             else:
                 _check_folder(path, folder, inputs)
             if any(same_file(path, other) for other in written):
                 raise InputError(f"{path}: is given for two outputs; expected a separate file for each output")
             written.append(path)
+
+
+def _is_job(values: Mapping[str, Any]) -> bool:
+    """Return whether the options ask for a job, which writes to a folder."""
+    return any(values.get(name) is not None for name in ("workers", "engine"))
 
 
 def leaves(commands: Mapping[str, Run | Group], above: str = "") -> Iterator[Command]:

@@ -18,7 +18,7 @@ from syntaxlm.cli.output import (
     output_path,
     print_summary,
 )
-from syntaxlm.core.declarations import Argument, Count, Name, Seed, Shown
+from syntaxlm.core.declarations import Argument, Count, Name, Seed, Shown, With
 from syntaxlm.core.files import to_json
 from syntaxlm.core.progress import status
 
@@ -27,6 +27,7 @@ TOY_FILES = tuple(f"{split}.{suffix}" for split in SPLITS for suffix in ("txt", 
 PAIR_FILES = tuple(f"{split}.tsv" for split in SPLITS)
 PairFolder = Annotated[Path, Folder(may_hold="new files", files=PAIR_FILES, help="output folder")]
 TextFolder = Annotated[Path, Folder(may_hold="new files", files=("train.txt", "valid.txt"), help="output folder")]
+WITH_VALID = With(("valid_output",))
 ToyFolder = Annotated[Path, Folder(files=TOY_FILES)]
 
 
@@ -160,7 +161,7 @@ def trees(
     text: SentencesFile,
     shape: Literal["right", "left", "balanced", "random"],
     output: OutputFile | None = None,
-    seed: Seed = 0,
+    seed: Annotated[Seed, With(("shape",), "random")] = 0,
     format: SummaryFormat = "text",
 ) -> None:
     """Write baseline trees of a text: right-branching, left-branching, balanced or random.
@@ -188,8 +189,8 @@ def sentences(
     files: Annotated[Sequence[str], Argument("FILES")],
     output: OutputFile | None = None,
     valid_output: Annotated[Path, Shown("FILE", use="output")] | None = None,
-    valid_share: Annotated[Share, Shown("P")] = 0.05,
-    seed: Seed = 0,
+    valid_share: Annotated[Share, Shown("P"), WITH_VALID] = 0.05,
+    seed: Annotated[Seed, WITH_VALID] = 0,
     paragraphs: Literal["blank-lines", "lines"] = "blank-lines",
     abbreviation: Annotated[Sequence[str], Shown("WORD")] = (),
     punctuation: Literal["keep", "split", "drop"] = "keep",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,7 +18,7 @@ from syntaxlm.cli.options import (
     has_labels,
 )
 from syntaxlm.cli.output import OutputFile, ReportOutput, SummaryFormat, formatted, output_path
-from syntaxlm.core.declarations import Argument, Count, Needs, Only, ReportFormat, Shown
+from syntaxlm.core.declarations import Argument, Count, Needs, Only, ReportFormat, Shown, With
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.progress import status
 from syntaxlm.parsing.options import DecodingOptions, ParseOptions
@@ -26,6 +26,10 @@ from syntaxlm.parsing.options import DecodingOptions, ParseOptions
 if TYPE_CHECKING:
     from syntaxlm.storage.folder import ModelBundle
     from syntaxlm.trees.tree import Tree
+
+
+_TEXT_OPTIONS = ("punctuation", "contractions", "pretokenised")
+SYMBOLS = 10  # of a grammar, listed by default
 
 
 def draw(
@@ -77,12 +81,15 @@ def draw(
 
     # Wrong options are reported before the slow part.
     flags = {"--maps": maps, "--surprisal": surprisal, "--no-chart": no_chart, "--beliefs": beliefs}
-    given = {"sentence": sentence, "--gold": gold, "--decoder": options.decoder, "--layer": options.layer}
+    given: dict[str, object] = {"sentence": sentence, "--gold": gold}
+    given |= {"--decoder": options.decoder, "--layer": options.layer}
     given |= {name: flag or None for name, flag in flags.items()}
     if _is_dependency_file(model.model):
+        given |= {**_changed(options, (*_TEXT_OPTIONS, "marks")), "--brackets": brackets, "--device": model.device}
         _draw_dependencies(model.model, given, number, preprocessing, output, theme)
         return
     _check_sentence(sentence, gold, number, surprisal, options)
+    _check_reading(gold, preprocessing, brackets, options)
     _check_output(output, given)
 
     gold_tree = None if gold is None else read_gold(gold, number, preprocessing, has_labels(brackets))
@@ -106,6 +113,11 @@ def _is_dependency_file(path: Path) -> bool:
     from syntaxlm.trees.conllu import DEPENDENCY_FORMATS
 
     return content_suffix(path) in DEPENDENCY_FORMATS and not path.is_dir()
+
+
+def _changed(options: ParseOptions, names: Iterable[str]) -> dict[str, object]:
+    """Return the options that do not have their defaults, by their names on the command line."""
+    return {f"--{name}": value for name in names if (value := getattr(options, name)) != getattr(ParseOptions, name)}
 
 
 def _refuse(options: Mapping[str, object], place: str, expected: str) -> None:
@@ -136,6 +148,18 @@ def _check_sentence(
         raise InputError("--number: selects a tree of the file given by --gold, but --gold is missing")
     if sentence is not None and Path(sentence).is_file():
         raise InputError(f"{sentence}: found a file; expected a sentence in quotes, or --gold with a file of trees")
+
+
+def _check_reading(
+    gold: str | None, preprocessing: Preprocessing, brackets: Brackets | None, options: ParseOptions
+) -> None:
+    """Raise InputError for options of gold trees with a sentence, and for those of a sentence with a gold tree."""
+    if gold is None:
+        of_gold = {"--preprocessing": None if preprocessing == "none" else preprocessing, "--brackets": brackets}
+        _refuse(of_gold, "a SENTENCE", "; expected --gold, because only gold trees are read with it")
+    else:
+        of_text = _changed(options, _TEXT_OPTIONS)
+        _refuse(of_text, "--gold", "; expected a SENTENCE, because the words of a tree are read as they are")
 
 
 def _check_output(output: Path | None, options: Mapping[str, object]) -> None:
@@ -183,11 +207,11 @@ def _draw_dependencies(
 
 def report(
     model: Annotated[ModelOptions, Needs("a model folder")],
-    decoding: Annotated[DecodingOptions, Only(("decoder", "layer"))],
+    decoding: Annotated[DecodingOptions, Only(("decoder", "layer")), With(("treebank",))],
     output: Annotated[Path, Folder(files=("report.html",), signature='<meta name="generator" content="syntaxlm')],
-    protocol: ProtocolOptions,
+    protocol: Annotated[ProtocolOptions, With(("treebank",))],
     treebank: Treebank | None = None,
-    preprocessing: Preprocessing = "ptb-keep",
+    preprocessing: Annotated[Preprocessing, With(("treebank",))] = "ptb-keep",
     theme: Theme = "auto",
     format: SummaryFormat = "text",
 ) -> None:
@@ -216,7 +240,7 @@ def report(
 def grammar(
     model: Annotated[ModelOptions, Needs("a PCFG, such as en")],
     text: Annotated[str, Argument("TEXT")] | None = None,
-    symbols: Count = 10,
+    symbols: Count = SYMBOLS,
     rule: Annotated[str, Shown("SYMBOLS", use="value")] | None = None,
     member: Count | None = None,
     output: OutputFile | None = None,
@@ -245,6 +269,8 @@ def grammar(
     from syntaxlm.evaluation.grammar import list_concordance, list_grammar
     from syntaxlm.storage.combination import only_or_member
 
+    if rule is not None and symbols != SYMBOLS:
+        raise InputError("--symbols: found --rule, which lists constituents instead of symbols; omit one of them")
     bundle = only_or_member(model.load(), member)
     written = ReportOutput(output=output, format=format)
     if rule is None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from syntaxlm.cli.options import (
     PARSES,
+    WITH_PICTURE,
     Brackets,
     ComparedModels,
     Device,
@@ -29,8 +30,9 @@ from syntaxlm.cli.options import (
     weights_of,
 )
 from syntaxlm.cli.output import DetailedOutput, ReportOutput
-from syntaxlm.core.declarations import Argument, Count, InputFile, Masking, Name, Needs, Only, Shown
+from syntaxlm.core.declarations import Argument, Count, InputFile, Masking, Name, Needs, Only, Shown, With
 from syntaxlm.core.errors import InputError
+from syntaxlm.core.files import check_writable, same_file
 from syntaxlm.core.progress import status
 from syntaxlm.evaluation.options import RegressionSettings
 from syntaxlm.parsing.options import DecodingOptions
@@ -367,29 +369,39 @@ class ReadingTimesOutput:
 
     details: Annotated[Path, Shown("FILE", use="output")] | None = None
     export: Annotated[Path, Shown("FILE", use="output")] | None = None
-    subject: Name | None = None
+    subject: Annotated[Name, With(("export",))] | None = None
     picture: Annotated[Path, Shown("FILE", use="output")] | None = None
-    theme: Theme = "auto"
+    theme: Annotated[Theme, WITH_PICTURE] = "auto"
 
-    def check(self) -> None:
-        """Raise InputError for a picture that cannot be drawn, before the slow part."""
+    def check(self, measures: Sequence[str]) -> None:
+        """Raise InputError for files that cannot be written, before the slow part.
+
+        Args:
+            measures: the names of the reading measures.
+        """
         from syntaxlm.drawing.files import check_picture
         from syntaxlm.drawing.plots import require_matplotlib
+        from syntaxlm.evaluation.reading_times_export import exported_files
 
         if self.picture is not None:
             check_picture(self.picture)
             require_matplotlib()
+        named = measures if len(measures) > 1 else ()
+        for path in () if self.export is None else exported_files(self.export, named):
+            check_writable(path)
+            if any(other is not None and same_file(path, other) for other in (self.details, self.picture)):
+                raise InputError(f"{path}: is written by --export, too; expected a separate file for each output")
 
     def write(self, report: ReadingTimesReport | ReadingMeasuresReport) -> None:
-        """Write the files that are asked for."""
+        """Write the files that are asked for, first the table of --export, which may be refused."""
         from syntaxlm.reports.writers import RowFormat, write_rows
 
+        if self.export is not None:
+            report.export(self.export, self.subject)
         if self.details is not None:
             formats: dict[str, RowFormat] = {".csv": "csv", ".json": "json", ".jsonl": "json"}
             table = report.word_table()
             write_rows(table.rows(), table.columns, self.details, formats.get(self.details.suffix.lower(), "tsv"))
-        if self.export is not None:
-            report.export(self.export, self.subject)
         if self.picture is not None:
             report.write_picture(self.picture, self.theme)
 
@@ -424,11 +436,12 @@ def reading_times(
     Examples:
         syntaxlm evaluate reading-times MODEL --words words.tsv --times times.tsv --frequencies train.txt
     """
+    from syntaxlm.data.reading_measures import measure_names
     from syntaxlm.evaluation.reading_times import evaluate_reading_times
     from syntaxlm.statistics.regression import require_statsmodels
 
     require_statsmodels()  # before the slow part
-    written.check()
+    written.check(measure_names(times.time_column))
     columns_of_times = times.time_column[0] if len(times.time_column) == 1 else times.time_column
     report = evaluate_reading_times(
         models.load(), words, times.times, frequencies=frequencies.read(), time_column=columns_of_times,

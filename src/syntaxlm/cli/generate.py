@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from syntaxlm.cli.options import ModelOptions
 from syntaxlm.cli.output import OutputFile
-from syntaxlm.core.declarations import Count, Needs, Shown
+from syntaxlm.core.declarations import Count, Needs, Shown, With
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import text_output, to_json
 from syntaxlm.core.progress import progress_bar
@@ -23,7 +23,7 @@ GeneratedFormat = Annotated[
 def generate(
     model: Annotated[ModelOptions, Needs("a model that samples sentences, such as en")],
     options: TreeSamplingOptions,
-    style: TextOptions,
+    style: Annotated[TextOptions, With(("prompt",))],
     sentences: Count = 1,
     prompt: Annotated[str, Shown("WORDS")] | None = None,
     trees: bool = False,

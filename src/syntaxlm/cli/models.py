@@ -29,7 +29,7 @@ from syntaxlm.cli.output import (
     output_path,
     print_summary,
 )
-from syntaxlm.core.declarations import Argument, Name, Needs, Only, Prose, Shown
+from syntaxlm.core.declarations import Argument, Name, Needs, Only, Prose, Shown, With
 from syntaxlm.core.errors import InputError, escaped, shortened
 from syntaxlm.core.files import read_text, text_output, to_json
 from syntaxlm.core.progress import status
@@ -372,7 +372,7 @@ def rerank(
     gold: InputPath | None = None,
     weight: Share | None = None,
     tune: Annotated[tuple[Path, Path], Shown("CANDIDATES GOLD", use="input")] | None = None,
-    score: Name = "score",
+    score: Annotated[Name, With(("weight", "tune", "gold"))] = "score",
     output: Annotated[Path, Shown("FILE", ("-o", "--output"), "output")] | None = None,
     format: Annotated[PrintedFormat, Shown(help="output format")] = "text",
 ) -> None:

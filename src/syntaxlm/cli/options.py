@@ -8,7 +8,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from syntaxlm.core.declarations import LARGEST_COUNT, Argument, Bounds, Count, Form, InputFile, Name, Needs, Shown
+from syntaxlm.core.declarations import (
+    LARGEST_COUNT,
+    Argument,
+    Bounds,
+    Count,
+    Form,
+    InputFile,
+    Name,
+    Needs,
+    Shown,
+    With,
+)
 from syntaxlm.core.errors import InputError
 from syntaxlm.parsing.options import Ties
 
@@ -20,6 +31,8 @@ if TYPE_CHECKING:
     from syntaxlm.storage.folder import ModelBundle
     from syntaxlm.trees.f1 import Protocol
 
+WITH_PICTURE, WITH_TIMES = With(("picture",)), With(("times",))
+WITH_JOB = With(("workers", "engine"))
 PARSES = Needs("a model that parses, such as en")
 ModelFolder = Annotated[Path, Argument("MODEL", help="model folder, written by train"), Needs("a model folder")]
 AlsoModels = Annotated[Sequence[Path], Shown("MODEL", use="input", help="another model; may be repeated")]
@@ -227,9 +240,9 @@ class PictureOutput:
     """
 
     picture: Annotated[Path, Shown("FILE", use="output")] | None = None
-    theme: Theme = "auto"
-    picture_width: Annotated[int, Bounds(ge=20, le=2000), Shown("MM")] | None = None
-    picture_dpi: Annotated[int, Bounds(ge=1, le=2400), Shown("N")] = 300
+    theme: Annotated[Theme, WITH_PICTURE] = "auto"
+    picture_width: Annotated[int, Bounds(ge=20, le=2000), Shown("MM"), WITH_PICTURE] | None = None
+    picture_dpi: Annotated[int, Bounds(ge=1, le=2400), Shown("N"), With(("picture",), ".png")] = 300
 
     def check(self) -> None:
         """Raise InputError for another extension and without matplotlib, before the slow part."""
@@ -259,7 +272,7 @@ class RequiredFrequencies:
     """
 
     frequencies: InputFile
-    frequency_column: Name | None = None
+    frequency_column: Annotated[Name, With(("frequencies",))] | None = None
 
     def read(self) -> Frequencies:
         """Return the frequencies. Raises InputError as `Frequencies.read` does."""
@@ -276,11 +289,7 @@ class OptionalFrequencies(RequiredFrequencies):
 
     def read_if_given(self) -> Frequencies | None:
         """Return the frequencies, if they are asked for. Raises InputError as `Frequencies.read` does."""
-        if self.frequencies is not None:
-            return self.read()
-        if self.frequency_column is not None:
-            raise InputError("--frequency-column: is a column of a list; add --frequencies FILE, or omit it")
-        return None
+        return None if self.frequencies is None else self.read()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -297,11 +306,11 @@ class DisplayedWordColumns:
         spillover: number of previous words whose surprisal, length and frequency are included
     """
 
-    word_column: Name = "word"
+    word_column: Annotated[Name, With(("words",))] = "word"
     group: Annotated[Sequence[str], Shown("NAME")] = ()
     sentence_column: Name | None = None
     order: Name | None = None
-    spillover: Size = 1
+    spillover: Annotated[Size, With(("words", "group", "sentence_column", "order", "frequencies"))] = 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -353,10 +362,10 @@ class TimesOptions:
 
     times: InputFile | None = None
     time_column: Annotated[Sequence[str], Shown("NAME")] = ("time",)
-    key: Annotated[Sequence[str], Shown("NAME")] = ()
+    key: Annotated[Sequence[str], Shown("NAME"), WITH_TIMES] = ()
     min_time: Annotated[float, Shown("T")] | None = None
     max_time: Annotated[float, Shown("T")] | None = None
-    allow_unmatched: bool = False
+    allow_unmatched: Annotated[bool, WITH_TIMES] = False
 
 
 def weights_of(texts: Sequence[str] | None) -> list[float] | None:

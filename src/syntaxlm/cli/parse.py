@@ -11,8 +11,8 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from syntaxlm.cli.options import PARSES, ComparedModels, TextSource, by_distinct_names
-from syntaxlm.core.declarations import Count, Name, OutputFile, Shown
+from syntaxlm.cli.options import PARSES, WITH_JOB, ComparedModels, TextSource, by_distinct_names
+from syntaxlm.core.declarations import Count, Name, OutputFile, Shown, With
 from syntaxlm.core.errors import InputError, escaped
 from syntaxlm.core.files import text_output, to_json
 from syntaxlm.core.progress import is_quiet
@@ -50,21 +50,16 @@ class JobOptions:
 
     workers: Count | None = None
     engine: Literal["processes", "ray"] | None = None
-    ray_address: Annotated[str, Shown("ADDRESS")] | None = None
-    lines_per_shard: Count | None = None
-    bad_lines: Literal["stop", "skip"] | None = None
-    max_line_bytes: Count | None = None
-    id_column: Name | None = None
+    ray_address: Annotated[str, Shown("ADDRESS"), With(("engine",), "ray")] | None = None
+    lines_per_shard: Annotated[Count, WITH_JOB] | None = None
+    bad_lines: Annotated[Literal["stop", "skip"], WITH_JOB] | None = None
+    max_line_bytes: Annotated[Count, WITH_JOB] | None = None
+    id_column: Annotated[Name, WITH_JOB] | None = None
 
     @property
     def is_asked(self) -> bool:
-        """Whether a job is asked for. Raises InputError for options of jobs without a job."""
-        if self.workers is not None or self.engine is not None:
-            return True
-        for name, value in vars(self).items():
-            if value is not None:
-                raise InputError(f"--{name.replace('_', '-')}: applies only to jobs; add --workers N, or omit it")
-        return False
+        """Whether a job is asked for."""
+        return self.workers is not None or self.engine is not None
 
     def run(
         self,
@@ -90,8 +85,6 @@ class JobOptions:
             raise InputError(f"--format {format}: a job writes Parquet files; omit --format")
         if text.sentence is not None or not text.text:
             raise InputError("a job reads files; expected at least one file as TEXT, and no --text")
-        if self.ray_address is not None and self.engine != "ray":
-            raise InputError("--ray-address: applies to --engine ray")
         # Workers may have another working folder.
         folders = by_distinct_names(models).values()
         names = tuple(os.path.abspath(folder) if os.path.exists(folder) else str(folder) for folder in folders)
@@ -118,7 +111,7 @@ def parse(
     output: OutputFile | None = None,
     format: ParseFormat | None = None,
     show_unread: bool = False,
-    column: Name | None = None,
+    column: Annotated[Name, WITH_JOB] | None = None,
 ) -> int:
     """Parse plain or tagged text.
 
@@ -157,9 +150,10 @@ def parse(
             raise InputError("--show-unread: applies to brackets and LaTeX, but a job writes tables; omit it")
         work = partial(ParseWork, options=options)
         return job.run(work, models.folders, text, output, format, column, models.device)
-    if column is not None:
-        raise InputError("--column: applies only to jobs that read Parquet files; add --workers N, or omit it")
     source = text.read()
+    format = format or ("brackets" if isinstance(source, str) else "tree")
+    if show_unread and format not in ("brackets", "latex"):
+        raise InputError(f"--show-unread: found --format {format}; expected brackets or latex. Omit it, or change it")
     from syntaxlm.data.tables import refuse_table
     from syntaxlm.parsing.parse import parse_text
 
@@ -174,7 +168,7 @@ def parse(
             raise InputError("--format conllu: averaged trees are constituency trees; omit either --format or --also")
         bundles[0].require(ParsesDependencies, "--format conllu")
     chunks = parse_text(bundles, source, options, list(map(str, models.folders)))
-    _write_trees(chunks, source, output, format or ("brackets" if isinstance(source, str) else "tree"), show_unread)
+    _write_trees(chunks, source, output, format, show_unread)
     return 0
 
 

@@ -11,6 +11,7 @@ from itertools import tee
 from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
 from syntaxlm.cli.options import (
+    WITH_PICTURE,
     ComparedModels,
     DisplayedWordColumns,
     OptionalFrequencies,
@@ -19,7 +20,7 @@ from syntaxlm.cli.options import (
     StimulusColumns,
     TextSource,
 )
-from syntaxlm.cli.output import ReportOutput, print_note, print_warning
+from syntaxlm.cli.output import ROW_FORMATS, ReportOutput, print_note, print_warning
 from syntaxlm.cli.parse import JobOptions
 from syntaxlm.core.declarations import Argument, InputFile, ItemTable, Masking, Name, OutputFile, Shown
 from syntaxlm.core.errors import InputError, printable, shortened
@@ -200,14 +201,11 @@ def _write_scores(
         format: None: text for a sentence whose rows are printed in a terminal, otherwise TSV.
         masking: of masked models.
     """
-    from syntaxlm.api.results import ROWS_PRINTED, SentenceSurprisal, Surprisals
-    from syntaxlm.core.text_files import read_lines
-    from syntaxlm.data.corpora import GivenText
-    from syntaxlm.data.tables import refuse_table
+    from syntaxlm.api.results import ROWS_PRINTED
     from syntaxlm.reports.tables import Column, Columns
     from syntaxlm.reports.writers import write_lines, write_rows
     from syntaxlm.scoring.marks import remark_on_marks
-    from syntaxlm.scoring.word_scores import WordScore, with_masking
+    from syntaxlm.scoring.word_scores import with_masking
 
     bundles = with_masking(bundles, masking, "score")
     measure = _measure(bundles)
@@ -215,41 +213,18 @@ def _write_scores(
         raise InputError(f"--picture: found {measure}; expected models that give surprisals")
     if len(bundles) > 2 and drawn.picture:
         raise InputError(f"--picture: found {len(bundles)} models; expected one, or two for a scatter plot")
-    source = text.read()
+    source = _source_of(text, column, bundles)
     if format is None:
         is_printed = output is None and sys.stdout is not None and sys.stdout.isatty()
         format = "text" if is_printed and not isinstance(source, str) else "tsv"
-    if isinstance(source, str) and source != "-" and column is None:
-        if next(iter(bundles.values())).model.reads != "trees":
-            refuse_table(source, "Choose the column with the sentences: --column {}")
-    elif source == "-" and len(bundles) > 1:
-        if column is not None:
-            raise InputError("--also: found a table on standard input; expected a file, which can be read twice")
-        source = GivenText(tuple(line for _, line in read_lines(source)))
-    drawings = {name: Surprisals() for name in bundles}
     most = ROWS_PRINTED if drawn.picture is not None and len(bundles) == 1 else None
     scored = {name: _scored(name, bundle, source, column, options, most) for name, bundle in bundles.items()}
     several = {"model": Column("text", "name of the model")} if len(bundles) > 1 else {}
     columns = next(iter(scored.values()))[1]
     columns = Columns(columns.name, columns.row, {**several, **columns})
-    is_parquet = format == "parquet"
     bits_of_marks = dict.fromkeys(bundles, 0.0)
-
-    def sentence_rows() -> Iterator[ScoredRows]:
-        for name, (sentences, _) in scored.items():
-            for others, words in sentences:
-                if drawn.picture is not None:
-                    drawings[name].append(SentenceSurprisal(words))
-                bits_of_marks[name] += sum(word.surprisal_marks or 0.0 for word in words)
-                first = {"model": name} if several else {}
-                named = words if measure == "surprisal" else [WordScore.of(word, measure) for word in words]
-                yield words, [{**first, **(word.row() if is_parquet else word.to_dict()), **others} for word in named]
-
-    def draw() -> None:
-        (first, *names), (drawing, *others) = bundles, drawings.values()
-        drawn.write(lambda: drawing.plot(others[0], (first, names[0])) if others else drawing.plot())
-
-    given = sentence_rows()
+    sentences = {name: of_model for name, (of_model, _) in scored.items()}
+    given = _drawn_rows(sentences, measure, drawn, format == "parquet", bits_of_marks)
     try:
         if format == "text":
             write_lines(_tables(given, columns, bundles, measure), output)
@@ -259,9 +234,7 @@ def _write_scores(
         # A reader of the rows, such as head, has seen enough. The picture is of all sentences.
         if drawn.picture is not None:
             deque(given, maxlen=0)
-            draw()
         raise
-    draw()
     for remark in remark_on_marks(bits_of_marks):
         print_warning(f"{remark}; compare surprisal_word")
 
@@ -285,6 +258,61 @@ def _measure(bundles: Mapping[str, ModelBundle]) -> str:
         if of_model is not None:
             print_note(f"{name}: {of_model.word} is the negative score in bits {of_model.meaning}")
     return next(iter(columns.values()))
+
+
+def _source_of(text: TextSource, column: str | None, bundles: Mapping[str, ModelBundle]) -> str | GivenText:
+    """Return a file, or sentences that were given, which several models can read.
+
+    Raises:
+        InputError: for a table without its column, and for a table on standard input that several models read.
+    """
+    from syntaxlm.core.text_files import read_lines
+    from syntaxlm.data.corpora import GivenText
+    from syntaxlm.data.tables import refuse_table
+
+    source = text.read()
+    if isinstance(source, str) and source != "-" and column is None:
+        if next(iter(bundles.values())).model.reads != "trees":
+            refuse_table(source, "Choose the column with the sentences: --column {}")
+    elif source == "-" and len(bundles) > 1:
+        if column is not None:
+            raise InputError("--also: found a table on standard input; expected a file, which can be read twice")
+        return GivenText(tuple(line for _, line in read_lines(source)))
+    return source
+
+
+def _drawn_rows(
+    scored: Mapping[str, Iterator[tuple[Row, list[WordSurprisal]]]],
+    measure: str,
+    drawn: PictureOutput,
+    is_parquet: bool,
+    bits_of_marks: dict[str, float],
+) -> Iterator[ScoredRows]:
+    """Yield the words of each sentence with their rows; after the last one, draw them.
+
+    They are drawn before the last row is written: if the picture is refused, no file of rows is written either.
+
+    Args:
+        scored: the words of each sentence with the other cells of its row, by the name of the model.
+        measure: the column of the scores, see `_measure`.
+        is_parquet: whether rows have the values of Parquet.
+        bits_of_marks: by model, to which the surprisal of punctuation marks is added.
+    """
+    from syntaxlm.api.results import SentenceSurprisal, Surprisals
+    from syntaxlm.scoring.word_scores import WordScore
+
+    drawings = {name: Surprisals() for name in scored}
+    for name, sentences in scored.items():
+        first = {"model": name} if len(scored) > 1 else {}
+        for others, words in sentences:
+            if drawn.picture is not None:
+                drawings[name].append(SentenceSurprisal(words))
+            bits_of_marks[name] += sum(word.surprisal_marks or 0.0 for word in words)
+            named = words if measure == "surprisal" else [WordScore.of(word, measure) for word in words]
+            yield words, [{**first, **(word.row() if is_parquet else word.to_dict()), **others} for word in named]
+
+    (name, *names), (drawing, *others_drawn) = drawings, drawings.values()
+    drawn.write(lambda: drawing.plot(others_drawn[0], (name, names[0])) if names else drawing.plot())
 
 
 def _tables(
@@ -418,8 +446,8 @@ def items(
     measures: Annotated[Sequence[Measure], Shown("NAME", ("--measure",))] = (),
     table_written: Annotated[ItemTable, Shown(flags=("--table",))] = "regions",
     spillover: Size = 0,
-    picture_kind: Literal["points", "contrasts"] = "points",
-    picture_regions: Annotated[Sequence[str], Shown("NAME", ("--picture-region",))] = (),
+    picture_kind: Annotated[Literal["points", "contrasts"], WITH_PICTURE] = "points",
+    picture_regions: Annotated[Sequence[str], Shown("NAME", ("--picture-region",)), WITH_PICTURE] = (),
 ) -> None:
     """Sum the surprisals of stimuli by region, and average them by condition.
 
@@ -455,6 +483,12 @@ def items(
     from syntaxlm.evaluation.items import evaluate_items
 
     drawn.check()
+    of_rows = {"table": table_written != "regions", "spillover": spillover, "frequencies": frequencies.frequencies}
+    found = [f"--{name}" for name, value in of_rows.items() if value]
+    if found and output.format not in ROW_FORMATS:
+        raise InputError(
+            f"{', '.join(found)}: found --format {output.format}; expected tsv, csv or parquet, which have rows"
+        )
     stimuli = columns.read(table)
     check_plotted_regions(picture_regions, stimuli.region_names)
     if drawn.picture is not None and picture_kind == "points":
@@ -464,5 +498,5 @@ def items(
         models.load_all(), stimuli, critical=critical, contrast=contrast, measures=measures,
         frequencies=frequencies.read_if_given(), spillover=spillover, **vars(style),
     )  # fmt: skip
+    drawn.write(lambda: report.plot(kind=picture_kind, regions=picture_regions))  # first, because it may be refused
     output.write_rows(report, report.report(table_written))
-    drawn.write(lambda: report.plot(kind=picture_kind, regions=picture_regions))

@@ -26,7 +26,7 @@ from syntaxlm.cli.options import (
     training_device,
 )
 from syntaxlm.cli.output import PrintedFormat, ReportOutput, SummaryFormat, formatted, print_note
-from syntaxlm.core.declarations import Argument, Bounds, Count, InputFile, Name, Needs, Seed, Shown
+from syntaxlm.core.declarations import Argument, Bounds, Count, InputFile, Name, Needs, Seed, Shown, With
 from syntaxlm.core.errors import InputError, escaped
 from syntaxlm.core.progress import error_console, status
 from syntaxlm.core.run_head import run_head, training_recipe
@@ -156,12 +156,12 @@ def compare(
     recipes: Annotated[Sequence[str], Argument("RECIPE")],
     output: Annotated[Path, Folder(may_hold="runs", files=("comparison.json",))],
     settings: RecipeSettings,
-    protocol: ProtocolOptions,
+    protocol: Annotated[ProtocolOptions, With(("treebank",))],
     drawn: PictureOutput,
     minutes: Minutes | None = None,
     seeds: Count = 1,
     treebank: Annotated[str, Shown("TREEBANK", use="input")] | None = None,
-    preprocessing: Preprocessing = "ptb-keep",
+    preprocessing: Annotated[Preprocessing, With(("treebank",))] = "ptb-keep",
     tagged_train: InputFile | None = None,
     tagged_valid: InputFile | None = None,
     tagged_test: InputFile | None = None,

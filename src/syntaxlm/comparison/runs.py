@@ -155,7 +155,7 @@ def train_or_resume(folder: Path, recipe: Recipe, watching: Watching) -> Trainin
     begun = (folder / RECIPE).exists()
     if is_finished(folder):
         remove_unfinished(folder)  # of a process that was killed after training, while it scored trees
-        check_fingerprints(folder, fingerprints_of(recipe))
+        check_fingerprints(folder, fingerprints_of(recipe, folder))
         return read_result(folder)
     with watching(recipe) as watcher:
         return resume(folder, watcher) if begun else train(recipe, folder, watcher)
@@ -172,7 +172,7 @@ def train_all(runs: Mapping[Path, Recipe], watching: Watching, say: Callable[[st
     waiting = {path: recipe for path, recipe in runs.items() if not is_finished(path)}
     for path, recipe in runs.items():
         if path not in waiting:
-            check_fingerprints(path, fingerprints_of(recipe))
+            check_fingerprints(path, fingerprints_of(recipe, path))
     if min(jobs, len(waiting)) < 2:
         for path, recipe in waiting.items():
             say(f"{path}: training")

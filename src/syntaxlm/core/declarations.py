@@ -118,6 +118,37 @@ class Only:
 
 
 @dataclass(frozen=True)
+class With:
+    """The options of which one must be given, because the marked option has no effect without them.
+
+    Attributes:
+        names: the names of the options.
+        suffix: how the value of one of them must end, such as ".png"; "" for any value.
+    """
+
+    names: tuple[str, ...]
+    suffix: str = ""
+
+    def check(self, option: Option, options: Mapping[str, Option], values: Mapping[str, Any]) -> None:
+        """Raise InputError if the option was given without the others.
+
+        Args:
+            option: the marked option.
+            options: all options of the command, by name.
+            values: their values, by name.
+        """
+        needed = [options[name] for name in self.names if name in options]
+        given = [values[other.name] for other in needed if values[other.name] != other.default]
+        if any(str(value).lower().endswith(self.suffix) for value in given):
+            return
+        first = needed[0]
+        value = self.suffix if first.choices else first.value_name + self.suffix
+        example = value if first.shown.is_positional else f"{first.names[-1]} {value}"
+        shown = example if self.suffix else " or ".join(other.names[-1] for other in needed)
+        raise InputError(f"{option.names[-1]}: applies only with {shown}; add {example}, or omit it")
+
+
+@dataclass(frozen=True)
 class Needs:
     """What a command needs of its models, such as "a model that parses", where a model of the library transformers does
     not have it: these only score text.
@@ -291,7 +322,7 @@ def options_of(declared: Any) -> Mapping[str, Option]:
             continue
         marks = typing.get_args(hint)[1:]
         only = [mark.names for mark in marks if isinstance(mark, Only)]
-        needs = [mark for mark in marks if isinstance(mark, Needs)]
+        needs = [mark for mark in marks if isinstance(mark, Needs | With)]
         for key, option in options_of(inner).items():
             if all(key in names for names in only):
                 options[key] = replace(option, text=texts.get(key, option.text), marks=(*option.marks, *needs))

@@ -111,6 +111,35 @@ def refuse_overwriting(output: str | Path | None, inputs: Iterable[str | Path | 
         raise InputError(f"{output}: {output.parent} is a model folder; expected an output file outside it")
 
 
+def check_writable(path: Path) -> None:
+    """Raise InputError if a file cannot be written: it is a folder, or nothing can be written to its folder."""
+    _refuse_folder(path)
+    try:
+        with suppress(FileNotFoundError):
+            os.lstat(path)  # raises an error for a name that is too long, and below a file
+        if not os.path.exists(path) or os.path.isfile(path):
+            temporary = _temporary_beside(path.resolve())
+            with open(temporary, "xb"):
+                pass
+            temporary.unlink()
+    except OSError as error:
+        raise system_error(path, "written", error) from error
+
+
+def _refuse_folder(path: Path) -> None:
+    if os.path.isdir(path):
+        raise InputError(f"{path}: cannot be written: it is a folder")
+
+
+def _temporary_beside(path: Path) -> Path:
+    """Return the name of a half-written file that will replace another one.
+
+    Not tempfile: its files are readable only by their owner, and would keep these permissions. The name is short,
+    because the length of names, and on Windows of whole paths, is limited.
+    """
+    return path.with_name(f".{os.urandom(8).hex()}{UNFINISHED}")
+
+
 def same_file(path: str | Path, other: str | Path) -> bool:
     """Return whether two paths are the same regular file or folder, including links and case-insensitive file systems.
 
@@ -382,8 +411,7 @@ def replaced(path: Path, stored: bool = False) -> Iterator[Path]:
     check_system_name(path)
     if stored:
         check_stored(path)
-    if os.path.isdir(path):
-        raise InputError(f"{path}: cannot be written: it is a folder")
+    _refuse_folder(path)
     if os.path.exists(path) and not os.path.isfile(path):  # a pipe or a device: nothing to replace
         try:
             yield path
@@ -392,9 +420,7 @@ def replaced(path: Path, stored: bool = False) -> Iterator[Path]:
         return
     if not stored:
         path = path.resolve()  # a link is kept; its target is replaced
-    # Not tempfile: its files are readable only by their owner, and would keep these permissions. The name is short,
-    # because the length of names, and on Windows of whole paths, is limited.
-    temporary = path.with_name(f".{os.urandom(8).hex()}{UNFINISHED}")
+    temporary = _temporary_beside(path)
     try:
         yield temporary
         flush_to_disk(temporary)

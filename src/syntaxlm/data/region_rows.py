@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations, pairwise
 from typing import NamedTuple
 
-from syntaxlm.core.errors import InputError, amount, listed
+from syntaxlm.core.errors import InputError, amount, listed, shortened, warn_caller
 from syntaxlm.core.option_names import option_name
 from syntaxlm.data.input_table import InputTable
 
-# Usual names of columns, in lower case.
-_REGIONS = ("region", "region_name", "region_number", "zone", "roi", "segment", "chunk", "position", "word_number")
-_TEXTS = ("text", "region_text", "words", "word", "content", "sentence")
+# Usual names of columns: lower case, letters and digits only.
+_ITEMS = ("item", "itemid", "itemnumber", "itemnum", "itemno", "stimulus", "stimulusid", "sentenceid", "sentencenumber")
+_REGIONS = (
+    "region", "regionname", "regionnumber", "regionid", "zone", "roi", "segment", "chunk", "position", "wordnumber",
+    "wordnum", "wordposition", "iaid",
+)  # fmt: skip
+_TEXTS = (
+    "text", "regiontext", "words", "word", "content", "string", "phrase", "ialabel", "segment", "chunk", "sentence"
+)  # fmt: skip
 _SUBJECTS = ("subject", "participant")
 _MOST_LEVELS = 8  # of a column that is taken for a factor
+_FEWEST_SORTED = 4  # regions of a sentence that are hardly in the order of the alphabet by chance
+_FINAL = re.compile(r"[.?!…][\W_]*$")
+_NUMBERED = re.compile(r"(\D*)(\d+)(\D*)")
+_WIDTH = 60  # characters of a sentence in a message
 
 
 class WrittenRegion(NamedTuple):
@@ -35,14 +47,14 @@ class RegionColumns(NamedTuple):
 
     Attributes:
         factors: columns of conditions; none if none has a usual name or the values of a factor.
-        is_one_list: whether each region of a sentence has one row, so that there are no rows of several participants.
+        is_repeated: whether a region of a sentence has several rows, such as those of several participants.
     """
 
     item: str
     factors: tuple[str, ...]
     region: str
     text: str
-    is_one_list: bool
+    is_repeated: bool
 
     @property
     def options(self) -> list[str]:
@@ -58,12 +70,12 @@ def find_region_columns(table: InputTable) -> RegionColumns | None:
 
     Without a column "condition", factors are columns with few values, one for each sentence and several for most items.
     """
-    names = {name.casefold(): name for name in table.names}
+    names = {"".join(filter(str.isalnum, name)).casefold(): name for name in table.names}
+    item = next((names[name] for name in _ITEMS if name in names), None)
     region = next((names[name] for name in _REGIONS if name in names), None)
-    text = next((names[name] for name in _TEXTS if name in names), None)
-    if "item" not in names or region is None or text is None:
+    text = next((names[name] for name in _TEXTS if name in names and names[name] != region), None)
+    if item is None or region is None or text is None:
         return None
-    item = names["item"]
     columns = dict(zip(table.names, zip(*table.rows, strict=True), strict=True))
     condition = names.get("condition")
     others = [name for name in table.names if name.casefold() not in _SUBJECTS and name not in (item, region, text)]
@@ -72,7 +84,7 @@ def find_region_columns(table: InputTable) -> RegionColumns | None:
     rows = list(zip(sentences, columns[region], strict=True))
     if len(set(rows)) < 2 * len(set(sentences)):
         return None
-    return RegionColumns(item, tuple(factors), region, text, bool(factors) and len(set(rows)) == len(rows))
+    return RegionColumns(item, tuple(factors), region, text, len(set(rows)) < len(rows))
 
 
 def _factors(columns: Mapping[str, Sequence[str]], item: str, region: str, names: Sequence[str]) -> list[str]:
@@ -150,9 +162,9 @@ def _check_order(table: InputTable, column: str, sentences: Sequence[Sequence[Wr
     """Raise InputError for numbered regions that do not ascend, and for regions in different orders."""
     orders: dict[tuple[str, str], WrittenRegion] = {}
     for regions in sentences:
-        numbered = all(region.name.isdecimal() for region in regions)
-        for before, after in pairwise(regions):
-            if numbered and int(before.name) > int(after.name):
+        numbers = _numbers([region.name for region in regions])
+        for place, (before, after) in enumerate(pairwise(regions)):
+            if numbers and numbers[place] > numbers[place + 1]:
                 raise InputError(
                     f"{table.place(after.row)}: found region {after.name} after region {before.name} in column"
                     f" {column}; expected the order of reading. Sort the rows of each sentence by this number"
@@ -165,6 +177,103 @@ def _check_order(table: InputTable, column: str, sentences: Sequence[Sequence[Wr
                     f"{table.place(after.row)}: found region {after.name} after region {before.name}, but before it in"
                     f" {table.place(other.row)}; expected the order of reading in each sentence"
                 )
+
+
+def _numbers(names: Sequence[str]) -> list[int]:
+    """Return the numbers of regions such as 1, 2 or r1, r2; none if names differ in more than a number."""
+    matches = list(map(_NUMBERED.fullmatch, names))
+    found = [match for match in matches if match is not None]
+    alike = len(found) == len(names) and len({(match[1], match[3]) for match in found}) == 1
+    return [int(match[2]) for match in found] if alike else []
+
+
+def check_whole_sentences(table: InputTable, sentences: Sequence[Sequence[WrittenRegion]], used: Sequence[str]) -> bool:
+    """Return whether a column has the whole sentence of each row, which shows that regions are complete and in order.
+
+    A column has the sentences if most of its cells have the letters of the regions of their sentence, in any order.
+
+    Args:
+        table: the table.
+        sentences: the regions of each sentence.
+        used: the columns of the regions.
+
+    Raises:
+        InputError: if a sentence in such a column has the letters of its regions in another order, or more letters.
+    """
+    is_there = False
+    for place, name in enumerate(table.names):
+        if name in used:
+            continue
+        pairs = []
+        for regions in sentences:
+            cells = {table.rows[region.row][place] for region in regions}
+            pairs.append((" ".join(region.text for region in regions), cells.pop() if len(cells) == 1 else ""))
+        if 2 * sum(sorted(_letters(read)) == sorted(_letters(cell)) for read, cell in pairs) <= len(pairs):
+            continue
+        is_there = True
+        for (read, cell), regions in zip(pairs, sentences, strict=True):
+            if _letters(read) != _letters(cell) and Counter(_letters(read)) <= Counter(_letters(cell)):
+                raise InputError(
+                    f"{table.place(regions[0].row)}: the regions are {shortened(read, _WIDTH)!r}, but the column {name}"
+                    f" has {shortened(cell, _WIDTH)!r}; expected a row for each region of the sentence, in the order of"
+                    " reading"
+                )
+    return is_there
+
+
+def _letters(text: str) -> str:
+    return "".join(text.split())
+
+
+def warn_of_sorted_regions(table: InputTable, column: str, sentences: Sequence[Sequence[WrittenRegion]]) -> None:
+    """Warn if regions were probably sorted by name: they are in the order of the alphabet in all sentences.
+
+    Two regions are so in every second table, and three in every sixth. Three are not warned of if most sentences show
+    that this is the order of reading, and two are only warned of if most sentences show that it is not: the text of one
+    region starts, or ends, like a sentence. Numbered regions are not warned of.
+
+    Args:
+        table: the table.
+        column: the column of the names.
+        sentences: the regions of each sentence.
+    """
+    names = list(dict.fromkeys(tuple(region.name for region in regions) for regions in sentences))
+    are_sorted = all(list(own) == sorted(own) for own in names)
+    if not are_sorted or any(re.search(r"\d", name) for own in names for name in own):
+        return
+    texts = [[region.text for region in regions if region.text.strip()] for regions in sentences]
+    most = max(map(len, names))
+    is_shown = 2 * sum(map(_are_in_order, texts)) > len(texts)
+    is_contradicted = 2 * sum(map(_are_out_of_order, texts)) > len(texts)
+    if most >= _FEWEST_SORTED or is_contradicted or (most == _FEWEST_SORTED - 1 and not is_shown):
+        warn_caller(
+            f"{table.source}: the regions of every sentence are in the order of the alphabet, {listed(names[0])};"
+            f" expected the order of reading. The first sentence is read as"
+            f" {shortened(' | '.join(texts[0]), _WIDTH)!r}. If the rows were sorted by the column {column}, restore"
+            " their order"
+        )
+
+
+def ends_like_sentence(text: str) -> bool:
+    """Return whether a text ends in a full stop or a similar mark, perhaps with other marks after it."""
+    return _FINAL.search(text) is not None
+
+
+def starts_like_sentence(text: str) -> bool:
+    """Return whether a text starts with a capital, other than that of the word I."""
+    return text[:1].isupper() and text.split()[0].rstrip(",.") != "I"
+
+
+def _are_in_order(texts: Sequence[str]) -> bool:
+    """Return whether only the first text starts like a sentence, and only the last one ends like one."""
+    starts, ends = [starts_like_sentence(text) for text in texts], [ends_like_sentence(text) for text in texts]
+    return starts[:1] == ends[-1:] == [True] and not any(starts[1:] + ends[:-1])
+
+
+def _are_out_of_order(texts: Sequence[str]) -> bool:
+    """Return whether a later text alone starts like a sentence, or an earlier one alone ends like one."""
+    starts, ends = [starts_like_sentence(text) for text in texts], [ends_like_sentence(text) for text in texts]
+    return (any(starts[1:]) and not starts[0]) or (any(ends[:-1]) and not ends[-1])
 
 
 def merged_order(sentences: Iterable[Iterable[str]]) -> list[str]:
@@ -220,6 +329,41 @@ def without_rows(
                 )
             lacking.append((first, name))
     return lacking
+
+
+def warn_of_lost_rows(
+    table: InputTable,
+    sentences: Sequence[Sequence[WrittenRegion]],
+    lacking: Sequence[tuple[int, str]],
+    items: Sequence[str],
+    conditions: Sequence[str],
+) -> None:
+    """Warn of sentences that may lack a row: the only ones of their condition, and those without a final mark.
+
+    Args:
+        table: the table.
+        sentences: the regions of each sentence.
+        lacking: the regions that sentences lack and others have, see `without_rows`.
+        items: the item of each row.
+        conditions: the condition of each row.
+    """
+    of_condition = Counter(conditions[regions[0].row] for regions in sentences)
+    texts = {regions[0].row: [region.text for region in regions if region.text.strip()] for regions in sentences}
+    is_final = {row: bool(own) and ends_like_sentence(own[-1]) for row, own in texts.items()}
+    most_are_final = 2 * sum(is_final.values()) > len(is_final)
+    found = [
+        (row, name)
+        for row, name in lacking
+        if of_condition[conditions[row]] == 1 or (most_are_final and not is_final[row])
+    ]
+    if found:
+        row, name = found[0]
+        others = f" (and {len(found) - 1:,} more)" if len(found) > 1 else ""
+        warn_caller(
+            f"{table.place(row)}: found no row of region {name} in item {items[row]}, condition {conditions[row]}"
+            f"{others}; it is read as {shortened(' | '.join(texts[row]), _WIDTH)!r}. Add the row; if the sentence does"
+            " not have this region, with an empty text"
+        )
 
 
 def check_options(given: dict[str, object], region_rows: str) -> None:

@@ -20,7 +20,16 @@ from syntaxlm.core.errors import InputError, listed, shortened, warn_caller
 from syntaxlm.core.reading import ReadingReport, Remarks, announce
 from syntaxlm.data.displayed_words import DisplayedWords
 from syntaxlm.data.input_table import InputTable
-from syntaxlm.data.region_rows import WrittenRegion, check_options, merged_order, regions_of_rows, without_rows
+from syntaxlm.data.region_rows import (
+    WrittenRegion,
+    check_options,
+    check_whole_sentences,
+    merged_order,
+    regions_of_rows,
+    warn_of_lost_rows,
+    warn_of_sorted_regions,
+    without_rows,
+)
 from syntaxlm.data.stimulus_checks import (
     check_columns,
     check_conditions,
@@ -28,7 +37,6 @@ from syntaxlm.data.stimulus_checks import (
     check_sentences,
     check_separator,
     refuse_marks_in_regions,
-    warn_of_sorted_regions,
     warn_of_split_words,
 )
 from syntaxlm.text.normaliser import word_spans
@@ -149,7 +157,7 @@ class Stimuli:
         check_columns(read, regions, (item, *condition))
         check_sentences(read, stimuli.sentences, items_of, stimuli.conditions, regions)
         form, evidence = _form(regions, separator or SEPARATOR, are_words, region_rows)
-        announce(read.report(stimuli._report(form, evidence, remarks)))
+        announce(read.report(stimuli._report(form, evidence, remarks, with_order=region_rows is not None)))
         return stimuli
 
     @classmethod
@@ -222,8 +230,12 @@ class Stimuli:
             f" {SEPARATOR} ".join(filter(None, (region.text for region in row_regions))) for row_regions in self.regions
         ]
 
-    def _report(self, form: str, evidence: str, remarks: Remarks) -> ReadingReport:
-        """Return how the table was read."""
+    def _report(self, form: str, evidence: str, remarks: Remarks, with_order: bool) -> ReadingReport:
+        """Return how the table was read.
+
+        Args:
+            with_order: whether the order of regions, unless they are numbered, is shown.
+        """
         table = self.words.table
         sample = [shortened(sentence, _SAMPLE_CHARACTERS) for sentence in self.sentences[:2]]
         for row_regions in self.regions:
@@ -241,6 +253,9 @@ class Stimuli:
         if self.are_words:
             del counts["regions"]
         shown = f"first sentence: {sample[0]}"
+        names = self.region_names
+        if with_order and not all(map(str.isdecimal, names)):
+            shown = f"order of the regions: {', '.join(names)}; {shown}"
         return ReadingReport(table.source, form, counts, evidence, remarks.all(), tuple(sample), shown)
 
 
@@ -293,8 +308,11 @@ def _of_rows(
     """
     names = _names(table, region_rows, "--region-rows")
     written = regions_of_rows(table, region_rows, names, table.column(column, "--column"), items, conditions)
-    warn_of_sorted_regions(table, region_rows, ([region.name for region in regions] for regions in written))
-    for row, name in without_rows(table, written, items, conditions):
+    lacking = without_rows(table, written, items, conditions)
+    if not check_whole_sentences(table, written, (region_rows, column)):
+        warn_of_sorted_regions(table, region_rows, written)
+        warn_of_lost_rows(table, written, lacking, items, conditions)
+    for row, name in lacking:
         remarks.add("sentences without a row of a region", table.row_numbers[row], name)
     return written
 

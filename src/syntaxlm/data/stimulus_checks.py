@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations, pairwise, product
 from math import prod
 from statistics import median
@@ -17,6 +17,7 @@ from syntaxlm.core.errors import InputError, amount, listed, shortened, warn_cal
 from syntaxlm.core.option_names import option_name
 from syntaxlm.core.reading import Remarks
 from syntaxlm.data.input_table import InputTable
+from syntaxlm.data.region_rows import ends_like_sentence, starts_like_sentence
 from syntaxlm.data.table_form import MISSING
 from syntaxlm.text.doubts import REGION_MARKS
 
@@ -25,8 +26,6 @@ _EXAMPLES = 3
 _SIGNS = (*REGION_MARKS, "/", "\\", "#", "^", "~", "*", "+", "@", "=")  # that may separate regions
 _SPACED_SIGNS = (" - ", " -- ", " – ", " — ", " ; ", " : ")  # that separate regions only if each sentence has several
 _JOINED = re.compile(r"\w_\w")
-_FINAL = re.compile(r"[.?!…][\W_]*$")
-_FEWEST_SORTED = 4  # regions of a sentence that are hardly in the order of the alphabet by chance
 _RARE = 8  # a level is rare if others have so many times its rows
 _MOST_CELLS = 256  # combinations of levels, above which the factors are probably not meant to be crossed
 _MANY_LEVELS = 50  # of which no pairs are compared
@@ -93,23 +92,6 @@ def refuse_marks_in_regions(table: InputTable, regions: Sequence[str]) -> None:
                     " read as a word. Expected regions either in columns, or separated in a column of sentences"
                     f" ({option_name('--column')}). Remove it"
                 )
-
-
-def warn_of_sorted_regions(table: InputTable, column: str, sentences: Iterable[Sequence[str]]) -> None:
-    """Warn if the regions of all sentences are in the order of the alphabet, and so were probably sorted by name.
-
-    Args:
-        column: the column of the names.
-        sentences: the names of the regions of each sentence. Numbered regions are not warned of.
-    """
-    names = list(dict.fromkeys(map(tuple, sentences)))
-    are_sorted = all(list(own) == sorted(own) for own in names)
-    are_numbered = any(re.search(r"\d", name) for own in names for name in own)
-    if are_sorted and not are_numbered and max(map(len, names)) >= _FEWEST_SORTED:
-        _warn(
-            f"{table.source}: the regions of every sentence are in the order of the alphabet, {listed(names[0])};"
-            f" expected the order of reading. If the rows were sorted by the column {column}, restore their order"
-        )
 
 
 def warn_of_split_words(table: InputTable, texts: Sequence[Sequence[str]], separator: str) -> None:
@@ -181,8 +163,8 @@ def _numbering(table: InputTable, cells: Sequence[Sequence[int]], used: Sequence
 
 def _look_like_parts_of_one_sentence(texts: Sequence[str]) -> bool:
     """Return whether only the last of several texts ends like a sentence, or only the first starts like one."""
-    ends = [bool(_FINAL.search(text)) for text in texts]
-    starts = [text[:1].isupper() and text.split()[0].rstrip(",.") != "I" for text in texts if text.strip()]
+    ends = list(map(ends_like_sentence, texts))
+    starts = [starts_like_sentence(text) for text in texts if text.strip()]
     return (ends[-1] and not any(ends[:-1])) or (bool(starts) and starts[0] and not any(starts[1:]))
 
 
@@ -300,7 +282,7 @@ def check_columns(table: InputTable, regions: Sequence[str], used: Sequence[str]
         if name in (*used, *regions) or not cells or not all(map(_has_words, cells)):
             continue
         lacks_start = not any(one[:1].isupper() for one in written) and all(cell.strip()[0].isupper() for cell in cells)
-        lacks_end = not any(map(_FINAL.search, written)) and all(map(_FINAL.search, cells))
+        lacks_end = not any(map(ends_like_sentence, written)) and all(map(ends_like_sentence, cells))
         holds_sentences = all(
             _contains(row, place, sentence) for row, sentence in zip(table.rows, written, strict=True)
         )

@@ -256,16 +256,17 @@ def _table_readers(file: str | Path) -> Iterator[_Reader]:
     if {"item", "condition", "sentence"} <= names and by_region is None:
         yield Stimuli.read, ("syntaxlm items MODEL {}",)
         return
-    if "word" in names:
+    has_words = "word" in names and (by_region is None or not by_region.is_repeated)
+    if has_words:
         group = next((name for name in _GROUPS if name in names), None)
         option = f" --group {group}" if group else ""
         yield partial(_read_words, group), (f"syntaxlm score MODEL --words {{}}{option}",)
 
     # A row for each region, and other tables.
     command = "" if by_region is None else f"syntaxlm items MODEL {{}} {_escaped(by_region.options)}"
-    if by_region is not None and by_region.is_one_list:
+    if by_region is not None and by_region.factors and not by_region.is_repeated:
         yield partial(_read_region_rows, by_region), (command,)
-    elif "word" not in names:
+    elif not has_words:
         of_sentences, of_scores = _commands_of(names)
         yield _read_table, (command or of_sentences, of_scores)
 

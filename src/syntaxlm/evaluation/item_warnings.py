@@ -8,18 +8,22 @@ from itertools import combinations, zip_longest
 
 from syntaxlm.core.errors import amount
 from syntaxlm.data.stimuli import Stimuli
+from syntaxlm.evaluation.item_design import ItemContrast
 from syntaxlm.scoring.marks import remark_on_marks
 from syntaxlm.scoring.word_table import WordScores
 
 _EXAMPLES = 5  # items in a line
 
 
-def warnings_of(stimuli: Stimuli, scores: Mapping[str, WordScores], critical: str | None) -> list[str]:
-    """Return lines on the regions and conditions of sentences, and on what models do not know or read.
+def warnings_of(
+    stimuli: Stimuli, scores: Mapping[str, WordScores], critical: str | None, contrasts: Sequence[ItemContrast]
+) -> list[str]:
+    """Return lines on the regions and conditions of sentences, on what models do not know or read, and on contrasts.
 
     Args:
         scores: the scores of each model, by name.
         critical: name of the region that the question is about; None for all.
+        contrasts: the contrasts of the regions.
     """
     items = len(dict.fromkeys(stimuli.items))
     lines = [*_uneven_regions(stimuli), *_empty_regions(stimuli, critical), *_uneven_conditions(stimuli)]
@@ -38,7 +42,22 @@ def warnings_of(stimuli: Stimuli, scores: Mapping[str, WordScores], critical: st
                 f"{model}: cannot distinguish sentences of {len(alike):,} of {items:,} items, which differ only in"
                 f" what it does not read or know, such as {_differing(stimuli, of_model, alike[0])} in item {alike[0]}"
             )
+    lines += _nearly_constant(contrasts)
     return lines + remark_on_marks({model: of_model.bits_of_marks for model, of_model in scores.items()})
+
+
+def _nearly_constant(contrasts: Sequence[ItemContrast]) -> list[str]:
+    """Return a line if contrasts have nearly the same value in all items."""
+    found = [one for one in contrasts if one.test.hardly_varies and one.words == "all"]
+    if not found:
+        return []
+    (model, minus, measure, region, _, name, levels, test), others = found[0], len(found) - 1
+    of_model = f"{model} minus {minus}" if minus else model
+    further = f" (and {amount(others, 'other contrast')})" if others else ""
+    return [
+        f"{of_model}: the {measure} of region {region} is nearly the same in all items, so t = {test.t:,.0f} of the"
+        f" contrast {name}, {levels},{further} is no evidence for other items. Do the items have the same words there?"
+    ]
 
 
 def unknown_words(stimuli: Stimuli, scores: WordScores, critical: str | None) -> dict[str, list[str]]:

@@ -270,10 +270,10 @@ class ItemsReport(HasReport):
 
     @property
     def warnings(self) -> list[str]:
-        """Lines on regions and conditions that sentences lack, on unknown words, on sentences read alike, and on marks
-        that only some models read.
+        """Lines on regions and conditions that sentences lack, on unknown words, on sentences read alike, on contrasts
+        that hardly vary between items, and on marks that only some models read.
         """
-        return warnings_of(self.stimuli, self.scores, self.critical)
+        return warnings_of(self.stimuli, self.scores, self.critical, self.design.contrasts)
 
     def plot(
         self,

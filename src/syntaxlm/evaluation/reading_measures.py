@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from syntaxlm.drawing.files import check_picture, write_picture
 from syntaxlm.drawing.plots import Plot, has_matplotlib
 from syntaxlm.evaluation.binned_means import plot_measures
+from syntaxlm.evaluation.reading_times_export import exported_files
 from syntaxlm.reports.page import Page, PageFigure, Preformatted, Section, Theme
 from syntaxlm.reports.report import HasReport, Report
 from syntaxlm.reports.tables import Column, Columns, ReportTable
@@ -117,12 +117,9 @@ class ReadingMeasuresReport(HasReport):
         Raises:
             InputError: the table of times has no such column, or a file cannot be written.
         """
-        path = Path(path)
-        scripts = []
-        for name, of_measure in self.by_measure.items():
-            in_name = re.sub(r"[^-.\w]+", "_", name)
-            scripts.append(of_measure.export(path.with_stem(f"{path.stem}-{in_name}"), subject))
-        return scripts
+        tables = exported_files(Path(path), list(self.by_measure))[::2]
+        reports = self.by_measure.values()
+        return [of_measure.export(table, subject) for table, of_measure in zip(tables, reports, strict=True)]
 
     def plot(self, ax: Axes | Sequence[Axes] | None = None) -> Plot:
         """Return mean reading time by surprisal: a row of panels per measure, with a panel per model.

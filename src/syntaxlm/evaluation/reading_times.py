@@ -17,7 +17,7 @@ skipping, logistic regressions.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal, cast, overload
 
@@ -175,23 +175,37 @@ def evaluate_reading_times(
         words, times, time_column, word_column, sentence, group, order, key, settings.log, minimum, maximum,
         allow_unmatched,
     )  # fmt: skip
-    of_list = Frequencies.read(frequencies)
-    predictors = baseline_predictors(displayed, of_list, settings)
-    runs = _runs(named, displayed, context)
-    scores = _scored(runs, displayed, settings, style)
+    report = _reporter(named, displayed, Frequencies.read(frequencies), context, settings, style)
+    return report(*joined_times.values()) if isinstance(time_column, str) else _of_measures(joined_times, report)
 
-    def report(of_column: Times) -> ReadingTimesReport:
-        data = regression_data(displayed, of_column, settings, predictors, scores)
-        models = _regressions(data, runs, scores)
-        return ReadingTimesReport(**vars(data), frequencies=of_list, style=style, models=models)
 
-    if isinstance(time_column, str):
-        (times_of_words,) = joined_times.values()
-        return report(times_of_words)
+def _reporter(
+    models: Mapping[str, ModelBundle],
+    words: DisplayedWords,
+    frequencies: Frequencies,
+    context: Contexts | None,
+    settings: RegressionSettings,
+    style: TextOptions,
+) -> Callable[[Times], ReadingTimesReport]:
+    """Score the words by all models, and return the function that reports on regressions of reading times on them."""
+    predictors = baseline_predictors(words, frequencies, settings)
+    runs = _runs(models, words, context)
+    scores = _scored(runs, words, settings, style)
+
+    def report(times: Times) -> ReadingTimesReport:
+        data = regression_data(words, times, settings, predictors, scores)
+        results = _regressions(data, runs, scores)
+        return ReadingTimesReport(**vars(data), frequencies=frequencies, style=style, models=results)
+
+    return report
+
+
+def _of_measures(times: Mapping[str, Times], report: Callable[[Times], ReadingTimesReport]) -> ReadingMeasuresReport:
+    """Return the reports of several reading measures. Raises InputError, which names the measure."""
     reports = dict[str, ReadingTimesReport]()
-    for name, of_column in joined_times.items():
+    for name, of_measure in times.items():
         try:
-            reports[name] = report(of_column)
+            reports[name] = report(of_measure)
         except InputError as error:
             raise InputError(f"reading measure {name}: {error}") from error
     return ReadingMeasuresReport(reports)

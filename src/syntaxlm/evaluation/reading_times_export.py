@@ -61,22 +61,37 @@ def export(data: Exported, path: str | Path, subject: str | None = None) -> Path
         InputError: if the table of times has no such column, or the file cannot be written.
     """
     path = Path(path)
-    if path.suffix.lower() not in (".csv", ".tsv", ".txt"):
-        raise InputError(
-            f"{path}: found a name that ends in {path.suffix!r}; expected .csv, .tsv or .txt. The script for R is"
-            " written beside the table"
-        )
+    _, script = exported_files(path)
     format: RowFormat = "csv" if path.suffix.lower() == ".csv" else "tsv"
     columns, predictors = _columns(data, subject)
     table = WordTable(columns)
     write_rows(table.rows(), table.columns, path, format)
-    script = path.with_suffix(".R")
     text = _script(data, path.name, _READERS[format], predictors)
     if script.exists() and script.read_text(encoding="utf-8", errors="replace") != text:
         warn_caller(f"{script}: kept, because it differs from the script of this table; delete it to have it written")
     else:
         write_text(text, script)
     return script
+
+
+def exported_files(path: Path, measures: Sequence[str] = ()) -> list[Path]:
+    """Return the table and the script of each reading measure.
+
+    Args:
+        path: the table; the name of each measure is added to its name: rows.csv becomes rows-go_past.csv.
+        measures: the names of the measures; none for a single measure, whose table has its name unchanged.
+
+    Raises:
+        InputError: for a name that does not end in .csv, .tsv or .txt.
+    """
+    if path.suffix.lower() not in (".csv", ".tsv", ".txt"):
+        raise InputError(
+            f"{path}: found a name that ends in {path.suffix!r}; expected .csv, .tsv or .txt. The script for R is"
+            " written beside the table"
+        )
+    in_names = [re.sub(r"[^-.\w]+", "_", name) for name in measures]
+    tables = [path.with_stem(f"{path.stem}-{name}") for name in in_names] or [path]
+    return [file for table in tables for file in (table, table.with_suffix(".R"))]
 
 
 def _columns(data: Exported, subject: str | None) -> tuple[dict[str, Sequence[Any]], dict[str, list[str]]]:

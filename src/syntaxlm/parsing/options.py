@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal, TypedDict
 
-from syntaxlm.core.declarations import Bounds, Layers, Options, Seed, Shown
+from syntaxlm.core.declarations import Bounds, Layers, Options, Seed, Shown, With
 from syntaxlm.core.errors import InputError
 from syntaxlm.text.options import Contractions, Punctuation, TextOptions
 
@@ -70,7 +70,7 @@ class ParseOptions(DecodingOptions, TextOptions):
     labels: bool = False
     best: Best = 1
     samples: Samples = 0
-    sample_seed: Seed = 0
+    sample_seed: Annotated[Seed, With(("samples",))] = 0
     pretokenised: bool = False
 
     def __post_init__(self) -> None:

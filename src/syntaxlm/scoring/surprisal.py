@@ -36,6 +36,7 @@ from syntaxlm.scoring.beliefs import BeliefMeasures, BeliefReader
 from syntaxlm.scoring.engine import ScoredTokens, Scorer, TokenStream, require_predictions
 from syntaxlm.scoring.options import BELIEF_MEASURES, TREE_MEASURES, ScoreOptions
 from syntaxlm.storage.folder import ModelBundle
+from syntaxlm.text.doubts import has_letters, without_letters
 from syntaxlm.text.lines import WrittenWord
 from syntaxlm.text.options import TextOptions
 from syntaxlm.text.reader import REMEMBERED_WORDS, TextReader
@@ -413,6 +414,7 @@ class ReadingSummary:
         self._sentences: dict[tuple[str, ...], tuple[int, list[str]]] = {}  # by tokens: number and words
         self.unknown: Counter[str] = Counter()
         self.unknown_count = 0
+        self.unknown_without_letters = 0
         self.impossible = 0  # words of probability 0, which an n-gram model or a DMV may give
 
     def add(self, rows: Iterable[WordSurprisal]) -> None:
@@ -431,6 +433,7 @@ class ReadingSummary:
                 self.impossible += row.surprisal == math.inf
                 if not row.in_vocabulary:
                     self.unknown_count += 1
+                    self.unknown_without_letters += not has_letters(row.word)
                     if row.word in self.unknown or len(self.unknown) < REMEMBERED_UNKNOWN:
                         self.unknown[row.word] += 1
 
@@ -442,6 +445,7 @@ class ReadingSummary:
         units = "characters" if self._reader.normaliser.units == "characters" else "words"
         share = self.unknown_count / max(1, self.words)
         text = f"{self.words:,} {units}, {self.unknown_count:,} unknown ({share:.1%})"
+        text += without_letters(self.unknown_without_letters)
         if self.impossible:
             text += f", {self.impossible:,} with probability 0 (surprisal inf)"
         if self.not_read:

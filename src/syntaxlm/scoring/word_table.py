@@ -29,7 +29,7 @@ from syntaxlm.scoring.options import BELIEF_MEASURES, MOST_SPILLOVER, TREE_MEASU
 from syntaxlm.scoring.regions import combined
 from syntaxlm.scoring.surprisal import MEASURES, WordSurprisal, surprisals_of
 from syntaxlm.storage.folder import ModelBundle
-from syntaxlm.text.doubts import warn_of_doubts
+from syntaxlm.text.doubts import has_letters, warn_of_doubts, without_letters
 from syntaxlm.text.options import Contractions, Punctuation, TextOptions
 from syntaxlm.text.reader import TextReader
 
@@ -333,8 +333,9 @@ class WordTable(HasRows):
         text = f"{amount(sentences, 'sentence')}, {amount(len(known), 'word')}"
         text += f", {unknown:,} unknown ({unknown / len(known):.1%})"
         if unknown:
-            flags = zip(self.words, known, strict=True)
-            named = list(dict.fromkeys(word for word, is_known in flags if is_known is False))
+            unknown_words = [word for word, is_known in zip(self.words, known, strict=True) if is_known is False]
+            text += without_letters(sum(not has_letters(word) for word in unknown_words))
+            named = list(dict.fromkeys(unknown_words))
             text += f": {', '.join(named[:_NAMED])}" + (", ..." if len(named) > _NAMED else "")
         text += f"; {not_read:,} not read" if not_read else ""
         context = self.values["context"][0]

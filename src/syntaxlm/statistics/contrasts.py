@@ -29,6 +29,9 @@ TIMES = " x "  # between the factors of an interaction
 # Models compute in single precision: the surprisal of a word under `en` differs by up to 4e-7 of its value between two
 # batches, and a region has several words. A smaller standard deviation is one of rounding errors.
 ROUNDING = 1e-5  # share of the largest value
+# Values hardly differ between items if their mean is so many standard deviations, where experiments have a few, and p
+# shows that this is no accident of two or three items.
+_LARGEST_EFFECT, _LARGEST_P = 50, 1e-5
 Test = Literal["paired", "Welch", "no variation", "too few items"]
 
 
@@ -73,6 +76,11 @@ class TTest(NamedTuple):
     p: float
     n: int
     test: Test
+
+    @property
+    def hardly_varies(self) -> bool:
+        """Whether the mean is so many times the standard deviation that the values are probably of the same words."""
+        return abs(self.t) > _LARGEST_EFFECT * math.sqrt(self.n) and self.p < _LARGEST_P
 
 
 def factorial_contrasts(factors: Mapping[str, Sequence[str]], coding: Coding = "treatment") -> list[Contrast]:

@@ -103,14 +103,25 @@ def _warn_of_unknown_words(reader: TextReader, lines: Sequence[str], name: str, 
         warn_caller(start + message.format(name))
 
 
+def has_letters(word: str) -> bool:
+    """Return whether a word has a letter, unlike numbers, punctuation marks and emoji."""
+    return any(map(str.isalpha, word))
+
+
+def without_letters(count: int) -> str:
+    """Return ", 4 of them without letters", to follow the number of unknown words; "" for 0."""
+    return f", {count:,} of them without letters" if count else ""
+
+
 def unknown_words(words: Iterable[tuple[str, bool]], where: str = "") -> str:
     """Return a warning if many words are unknown, with {} for the name of the model; "" if not.
 
     Args:
-        words: each with whether it is unknown; numbers and punctuation marks do not count.
+        words: each with whether it is unknown; those without letters, such as numbers, punctuation marks and emoji, do
+            not count.
         where: where the words are, for the message.
     """
-    flags = [(word, is_unknown) for word, is_unknown in words if any(map(str.isalpha, word))]
+    flags = [(word, is_unknown) for word, is_unknown in words if has_letters(word)]
     unknown = Counter(word for word, is_unknown in flags if is_unknown)
     count = unknown.total()
     if count < DOUBTFUL_UNKNOWN_SHARE * len(flags) or (count < DOUBTFUL_UNKNOWN_WORDS and not 1 < count == len(flags)):
@@ -118,7 +129,7 @@ def unknown_words(words: Iterable[tuple[str, bool]], where: str = "") -> str:
     examples = ", ".join(repr(shortened(word, LONGEST_NAME)) for word, _ in unknown.most_common(_EXAMPLES_PRINTED))
     shown = f"{examples}{', ...' if len(unknown) > _EXAMPLES_PRINTED else ''}".replace("{", "{{").replace("}", "}}")
     return (
-        f"{count:,} of {amount(len(flags), 'word')}{where} ({count / len(flags):.0%}) are not in the vocabulary of"
-        f" {{}}: {shown}. Results for unknown words are not informative; expected text in the language and the spelling"
-        " of the model's training text, of which rarely more than 15% is unknown"
+        f"{count:,} of {amount(len(flags), 'word')} with letters{where} ({count / len(flags):.0%}) are not in the"
+        f" vocabulary of {{}}: {shown}. Results for unknown words are not informative; expected text in the language"
+        " and the spelling of the model's training text, of which rarely more than 15% is unknown"
     )

@@ -200,7 +200,12 @@ class EncodedLines:
         return list(compress(marks, self.is_read.tolist()))
 
 
-Key = str | tuple[str, bool, bool, bool] | tuple[str, bool, bool, bool, Quoted]
+Key = (
+    str
+    | tuple[str, bool, bool, bool]
+    | tuple[str, bool, bool, bool, Quoted]
+    | tuple[str, bool, bool, bool, Quoted, bool]
+)
 """A written word, or a word with those facts of its place that matter: the arguments of `WordForms.parts_of`."""
 
 

@@ -17,6 +17,8 @@ _ENDS = re.compile(r"(?<=[^\s(\[{\"“«'’‘])(?P<mark>['’])[)\]}\"”»,.;
 MAY_QUOTE = re.compile(r"(?<![^\s(\[{\"“«`—-])['‘](?=\w)")  # in a line
 DIRECTED_MARKS = "„‟“”‚‘«»‹›「『"
 _DIRECTED = re.compile(f"[{DIRECTED_MARKS}]")
+_DOUBLE = re.compile("[„‟“”]")
+_OPENS_WORD = re.compile(r"(?<![^\s(\[{—–-])”(?=\S)")
 _OPENED_BY = {"“": "„", "”": "„", "‘": "‚"}  # marks that close a quotation that began with another mark
 _PAUSES = (",", ":", ";", "-", "—", "(", "“", '"')  # at the end of the word before a quotation
 
@@ -98,6 +100,20 @@ def opening_marks(line: str) -> Iterator[int]:
         elif mark in opening:
             without_partner[mark] += mark in _OPENED_BY.values()
             yield place
+
+
+def foreign_closings(line: str) -> Iterator[int]:
+    """Yield the places of the marks ” that close a quotation that „ or ” opened, as in „Polish” and ”Swedish”."""
+    openers: list[str] = []
+    for match in _DOUBLE.finditer(line):
+        mark = match[0].replace("‟", "„")
+        if mark == "„" or (mark == "“" and openers[-1:] != ["„"]):
+            openers.append(mark)
+        elif openers:
+            if openers.pop() != "“" and mark == "”":
+                yield match.start()
+        elif _OPENS_WORD.match(line, match.start()):
+            openers.append(mark)
 
 
 def _opens(word: str, begin: re.Match[str]) -> bool:

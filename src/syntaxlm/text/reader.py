@@ -25,7 +25,7 @@ from syntaxlm.core.errors import InputError
 from syntaxlm.text.lines import EncodedLines, Key, WordForms, WrittenLines
 from syntaxlm.text.normaliser import AlignedToken, Normaliser, Piece, UntaggedTokenError
 from syntaxlm.text.options import Contractions, TextOptions
-from syntaxlm.text.quotation_marks import MAY_QUOTE, UNQUOTED, Quoted, single_quotes
+from syntaxlm.text.quotation_marks import MAY_QUOTE, UNQUOTED, Quoted, foreign_closings, single_quotes
 from syntaxlm.text.treebank_style import STRAIGHT, TreebankStyle
 from syntaxlm.text.vocabulary import Vocabulary
 
@@ -228,10 +228,12 @@ class TextReader:
         return pieces
 
     def _keys(self, written: WrittenLines) -> list[Key]:
-        """Return cache keys: a word, or (word, is_first, is_last, opens, quoted) if its place changes its reading.
+        """Return cache keys: a word, or (word, is_first, is_last, opens, quoted, closes_foreign) if its place changes
+        its reading; the last elements may be missing.
 
         is_first and is_last: whether the word is the first or last of its line.  opens: whether it opens a quotation.
-        quoted: its single quotation marks, if it has any. A reader that does not adapt ignores is_first and opens.
+        quoted: its single quotation marks, if it has any.  closes_foreign: see `_find_spelled_pieces`. A reader that
+        does not adapt ignores is_first and opens.
         """
         # Rows: is_first, is_last, opens.
         places = np.zeros((3, len(written.words)), np.bool_)
@@ -249,7 +251,19 @@ class TextReader:
                 keys[number] = (word, is_first, is_last, opens)
         for number, quoted in self._quotes(written):
             keys[number] = (written.words[number], *places[:, number].tolist(), quoted)
+        for number in self._foreign_closings(written):
+            key = keys[number]
+            quoted = key[4] if isinstance(key, tuple) and len(key) > 4 else UNQUOTED
+            keys[number] = (written.words[number], *places[:, number].tolist(), quoted, True)
         return keys
+
+    def _foreign_closings(self, written: WrittenLines) -> Iterator[int]:
+        """Yield the numbers of the words with a mark of `foreign_closings`."""
+        for line, text in enumerate(written.lines if self.adapts else ()):
+            if "”" in text:
+                begin, end = written.offsets[line : line + 2].tolist()
+                places = list(foreign_closings(text))
+                yield from (begin + np.searchsorted(written.starts[begin:end], places, side="right") - 1).tolist()
 
     def _quotes(self, written: WrittenLines) -> Iterator[tuple[int, Quoted]]:
         """Yield the numbers of the words at which single quotation marks are split off, with the marks."""
@@ -268,6 +282,7 @@ class TextReader:
         is_last: bool = False,
         opens: bool = False,
         quoted: Quoted = UNQUOTED,
+        closes_foreign: bool = False,
         *,
         spelled: bool = True,
     ) -> Sequence[Piece]:
@@ -275,7 +290,7 @@ class TextReader:
             return self.style.pieces(word, is_last, quoted=quoted)
         if not spelled:
             return self.style.pieces(word, is_last, self._rank, quoted)
-        return self._spelled_pieces(word, is_first, is_last, opens, quoted)
+        return self._spelled_pieces(word, is_first, is_last, opens, quoted, closes_foreign)
 
     def _parts_of_word(self, word: str, *place: Any) -> list[AlignedToken]:
         """Return the tokens of a word of a line, and what is not read of it.
@@ -292,12 +307,13 @@ class TextReader:
         return self.normaliser.align(word, self._pieces_of_word(word, *place))
 
     def _find_spelled_pieces(
-        self, word: str, is_first: bool, is_last: bool, opens: bool, quoted: Quoted
+        self, word: str, is_first: bool, is_last: bool, opens: bool, quoted: Quoted, closes_foreign: bool
     ) -> Sequence[Piece]:
         """Return the pieces of a word, spelled as in the vocabulary.
 
         Args:
             opens: whether it opens a quotation.
+            closes_foreign: whether its ” closes a quotation that began with „ or ”, and so has the spelling of “ there.
         """
         pieces = self.style.pieces(word, is_last, self._rank, quoted)
         opens = opens or len(pieces) > 1  # a quotation mark before other pieces opens
@@ -306,7 +322,9 @@ class TextReader:
         for start, end, text in pieces:
             opens_here = text in _OPENING_QUOTES if has_only_marks and text in _FOREIGN_QUOTES else opens
             side = 0 if opens_here else 1
-            if text in _FOREIGN_QUOTES or _REVERSIBLE_QUOTES.get(text, opens_here) != opens_here:
+            if closes_foreign and text == "”" and not opens_here:
+                spelling = self._quote("“", side)
+            elif text in _FOREIGN_QUOTES or _REVERSIBLE_QUOTES.get(text, opens_here) != opens_here:
                 spelling = self._quote(text, side)
             else:
                 spelling = text and self._spelling(text, is_first, _DIRECTED_QUOTES[side])

@@ -7,6 +7,7 @@ training data. If the data has changed, the run would train on parts of two text
 from __future__ import annotations
 
 import dataclasses
+import glob
 import hashlib
 import json
 import os
@@ -20,6 +21,7 @@ import torch
 
 from syntaxlm.core.errors import InputError, warn_caller
 from syntaxlm.core.files import (
+    holds_model,
     locked,
     make_and_lock,
     named_path,
@@ -165,7 +167,7 @@ class Run:
         log = self.log
 
         def check_inputs() -> None:
-            fingerprints = self.fingerprints = fingerprints_of(recipe)
+            fingerprints = self.fingerprints = fingerprints_of(recipe, folder)
             if new or not any(os.path.lexists(folder / name) for name in (INPUTS, CHECKPOINT)):
                 write_fingerprints(folder, fingerprints)
             else:
@@ -286,23 +288,61 @@ def refuse_run(folder: Path) -> None:
         raise InputError(f"{folder}: already holds a model. Name another folder.")
 
 
-def fingerprints_of(recipe: Recipe) -> Fingerprints:
+def fingerprints_of(recipe: Recipe, folder: Path | None = None) -> Fingerprints:
     """Return the hashes of all files that a run reads.
 
+    Args:
+        folder: the folder of the run, if it is known.
+
     Raises:
-        InputError: for a file that cannot be read, and for training data that can be read only once.
+        InputError: for a file that cannot be read, for training data that can be read only once, and for a pattern that
+            matches a folder, or the files of a run.
     """
     section = recipe.data_section
     paths = {f"{section}.{name}": path for name, path in recipe.data.files.items()}
-    fingerprints = fingerprint(paths, [f"{section}.{name}" for name in recipe.data.treebanks])
+    treebanks = [f"{section}.{name}" for name in recipe.data.treebanks]
+    for setting, path in paths.items():
+        if path is not None:
+            _refuse_other_matches(setting, path, folder, setting in treebanks)
+    fingerprints = fingerprint(paths, treebanks)
     if None in fingerprints[f"{section}.train"].values():
-        if os.path.isdir(recipe.data.train):
-            raise InputError(f"{section}.train: found {recipe.data.train}, a folder; expected a file")
         raise InputError(
             f"{section}.train: found {recipe.data.train}, standard input or a pipe, which can be read only once;"
             " expected a file, because training reads its data several times. Write the data to a file first."
         )
     return fingerprints
+
+
+def _refuse_other_matches(setting: str, path: str, folder: Path | None, is_treebank: bool) -> None:
+    """Raise InputError for a folder in place of a file, and for a pattern that matches a folder or files of a run.
+
+    Args:
+        setting: the name of the setting, for messages.
+        path: its file, folder or pattern.
+        folder: the folder of the run.
+        is_treebank: whether the path may be a folder.
+    """
+    if os.path.exists(path) or address_of(path):
+        if os.path.isdir(path) and not is_treebank:
+            raise InputError(f"{setting}: found {path}, a folder; expected a file")
+        return
+    output = None if folder is None else Path(os.path.realpath(folder))
+    for file in sorted(glob.glob(path, recursive=True)):
+        real = Path(os.path.realpath(file))
+        if real == output:
+            found = f"{file}, the output folder of this run"
+        elif output in real.parents:
+            found = f"{file}, a file of the output folder of this run"
+        elif holds_model(Path(file).parent):
+            found = f"{file}, a file of another run or model"
+        elif os.path.isdir(file) and not is_treebank:
+            found = f"{file}, a folder"
+        else:
+            continue
+        raise InputError(
+            f"{setting}: the pattern {path} matches {found}; expected only files of text. Choose a pattern that matches"
+            " only these, such as *.txt, or another output folder"
+        )
 
 
 def fingerprint(paths: Mapping[str, str | None], treebanks: Collection[str] = ()) -> Fingerprints:
