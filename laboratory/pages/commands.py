@@ -59,7 +59,7 @@ def options_and_columns(command: str) -> str:
 
 def _first_sentence(command: Command) -> str:
     """What a command does, in short; a colon in parentheses does not end it."""
-    return re.split(r"\. |: (?![^(]*\))", command.docstring.description)[0].rstrip(".") + "."
+    return re.split(r"\.\s|: (?![^(]*\))", command.docstring.description)[0].rstrip(".") + "."
 
 
 def _options(command: Command) -> str:

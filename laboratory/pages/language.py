@@ -162,7 +162,8 @@ def glossary_page() -> str:
     rows = ([f"**{plain(term)}**", terms[term]] for term in sorted(terms, key=str.lower))
     return (
         "# Glossary\n\n<!-- made by python -m laboratory.pages.language --write -->\n\n"
-        "The terms of these pages, of help texts, messages and JSON keys.\n\n" + table(["term", "meaning"], rows)
+        "This page explains the terms used in the documentation, help texts, messages and JSON keys.\n\n"
+        + table(["term", "meaning"], rows)
     )
 
 

@@ -64,14 +64,14 @@ _PTB = "words of PTB"
 _BOTH = ("biased", "unbiased")
 PARSERS = [
     Parser(
-        "six unlike SN-PCFGs averaged",
+        "six diverse SN-PCFGs averaged",
         _PTB,
         "simple-pcfg-ptb-128",
         run="six-average",
         members=("single", "six-larger", "six-unbiased"),
     ),
     Parser(
-        "three averages of six unlike SN-PCFGs, averaged",
+        "three averages of six diverse SN-PCFGs, averaged",
         _PTB,
         "simple-pcfg-ptb-128",
         run="three-average",

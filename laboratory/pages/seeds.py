@@ -36,15 +36,16 @@ def decoder_gain() -> str:
     """What the biased decoder adds to the unbiased one, for trained and untrained models of distances."""
     models = {(_PRPN, run): name for run, name in PRPN_RUNS.items() if all_parsed(_PRPN, "wsj", run=run)}
     models["on-lstm-ptb-words-small", ""] = "ON-LSTM"
-    sentences = []
+    rows = []
     for (experiment, run), model in models.items():
         scored = parsed(experiment, "wsj", run)
         gains = [
             100 * (scored.f1_by("biased").mean - scored.f1_by("unbiased").mean),
             100 * (untrained(experiment, "biased").mean - untrained(experiment, "unbiased").mean),
         ]
-        sentences.append(f"{model} {gains[0]:.1f} points, untrained {gains[1]:.1f}")
-    return f"Gain of `biased` over `unbiased` in F1: {'; '.join(sentences)}. Most of it needs a trained model.\n"
+        rows.append([model, *(f"{gain:.1f}" for gain in gains)])
+    heads = ["model", "F1 gained by `biased` over `unbiased`, trained", "untrained"]
+    return f"Most of what the `biased` decoder gains depends on training.\n\n{table(heads, rows)}"
 
 
 def agreement() -> str:

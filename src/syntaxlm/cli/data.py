@@ -63,14 +63,11 @@ def inspect(
 ) -> int:
     """Show what files are and how commands would read them.
 
-    Show how each file would be read, by the readers of the commands. The exit code is 2 if a file cannot be read.
+    Show how other commands would read each file. Print its format with the evidence, the numbers of sentences, words or
+    rows, the first two of them as read, and, with line numbers, what would be dropped or looks unusual.
 
-    - The form of the file, and the evidence for it.
-    - The numbers of sentences, words or rows, and the first two of them as read.
-    - What would be dropped or is odd, with line numbers.
-
-    Reads text, tagged text, trees, dependency trees, tables, minimal pairs, test suites, frequency lists, n-grams and
-    model folders.
+    The files may be text, tagged text, trees, dependency trees, tables, minimal pairs, test suites, frequency lists,
+    n-grams and model folders. The exit code is 2 if a file cannot be read.
 
     Args:
         files: any files
@@ -95,13 +92,13 @@ def toy(
 ) -> None:
     """Sample the built-in corpus of English sentences and trees from a grammar.
 
-    Sample sentences from a small English grammar. Writes text, constituency trees, dependency trees, and the perplexity
-    floor, the lowest perplexity that a model can have.
+    Sample sentences from a small English grammar. Write text, constituency trees, dependency trees, and the perplexity
+    of the grammar (perplexity floor), which is the lowest perplexity that a model can expect to reach.
 
     Args:
         output: output folder: new, empty, or written by this command before
         sentences: number of training sentences
-        punctuated: write commas and full stops in text and constituency trees; the words are the same
+        punctuated: add commas and full stops to text and constituency trees; the words do not change
 
     Examples:
         syntaxlm data toy -o toy --sentences 2000
@@ -116,8 +113,8 @@ def toy(
 def text8(file: Annotated[str, Argument("FILE")], output: TextFolder, format: SummaryFormat = "text") -> None:
     """Split text8 into training and validation text.
 
-    Write DIR/train.txt, the first 99 million characters of text8, and DIR/valid.txt, the last million, each as one
-    line. This is the split of published results. Training requires batches.context carry.
+    Write the first 99 million characters of text8 to DIR/train.txt and the last million to DIR/valid.txt, each as one
+    line. Published results use this split. Training requires batches.context carry.
 
     Args:
         file: unpacked text8, 100,000,000 bytes; - for standard input
@@ -135,8 +132,8 @@ def text8(file: Annotated[str, Argument("FILE")], output: TextFolder, format: Su
 def words(extraction: WordExtraction) -> None:
     """Extract the words of a treebank as plain text.
 
-    Write the words of a treebank after gold-tree preprocessing, one sentence per line, as training text for a model
-    that does not read the trees.
+    Write the words of a treebank, one sentence per line, after gold-tree preprocessing, as training text for a model
+    that does not read trees.
 
     Examples:
         syntaxlm data words treebank.mrg -o train.txt
@@ -147,9 +144,9 @@ def words(extraction: WordExtraction) -> None:
 def tags(extraction: WordExtraction) -> None:
     """Extract the words of a treebank with their tags.
 
-    Write a treebank after gold-tree preprocessing as tagged text (word_TAG tokens), one sentence per line, as training
-    text for models of part-of-speech tags (text.normaliser.units: tags). TREEBANK may also be tagged text, to remove
-    its punctuation.
+    Write the words of a treebank with their tags (word_TAG), one sentence per line, after gold-tree preprocessing, as
+    training text for models of part-of-speech tags (text.normaliser.units: tags). TREEBANK may also be tagged text,
+    whose punctuation is then removed.
 
     Examples:
         syntaxlm data tags masc.tagged.txt.gz -o train.tagged.txt --preprocessing ptb-keep
@@ -166,13 +163,12 @@ def trees(
 ) -> None:
     """Write baseline trees of a text: right-branching, left-branching, balanced or random.
 
-    Write a binary tree for each sentence of a text. The trees depend only on the numbers of words. They are the
-    baselines of evaluate parse, and control trees for models that learn from trees (text.trees).
+    Write a binary tree for each sentence of a text. The tree depends only on the number of words. Such trees are the
+    baselines of evaluate parse, and controls for models that learn from trees (text.trees).
 
     Args:
-        shape: right: every constituent ends at the last word; left: every constituent starts at the first word;
-            balanced: every constituent splits in the middle; random: every constituent splits at a uniformly random
-            position
+        shape: right (every constituent ends at the last word), left (every constituent starts at the first word),
+            balanced (every constituent splits in the middle) or random (every constituent splits at a random position)
         output: write the trees to this file (written atomically); default, or -: standard output
 
     Examples:
@@ -201,19 +197,18 @@ def sentences(
     """Split books into one sentence per line.
 
     Split plain text with arbitrary line breaks, such as books, into sentences, one per line. Blank lines separate
-    paragraphs. Abbreviations, whose full stops do not end a sentence, are learned from the text.
+    paragraphs. The command learns from the text which words are abbreviations, whose full stops do not end a sentence.
 
     Args:
         files: plain text files, optionally .gz, .bz2, .xz, .zst or .zip; - for standard input
         output: write the sentences to this file (written atomically); default, or -: standard output
         valid_output: write some paragraphs, drawn at random, to this file instead, as validation text
         valid_share: share of the paragraphs in the validation text
-        paragraphs: paragraph separator: blank lines (default) or every line end
-        abbreviation: further word whose full stop does not end a sentence, besides the learned ones; may be repeated
-        punctuation: treatment of English punctuation marks at the ends of words: keep (default); split, each mark
-            becomes a word; drop
-        contractions: treatment of n't, 's, 'll and similar: keep (default); split, they become separate words, as in
-            treebanks
+        paragraphs: end of a paragraph: blank lines (default) or every line end
+        abbreviation: another word whose full stop does not end a sentence; may be repeated
+        punctuation: English punctuation marks at the ends of words: keep (default), split (each mark becomes a word) or
+            drop
+        contractions: n't, 's, 'll and similar: keep (default) or split (they become separate words, as in treebanks)
         encoding: encoding of the files
 
     Examples:
@@ -235,8 +230,8 @@ def sentences(
 def logic(output: PairFolder, pairs: Count = 100_000, seed: Seed = 0, format: SummaryFormat = "text") -> None:
     """Sample pairs of propositional formulas and their relations.
 
-    Sample pairs of propositional formulas, and determine by truth tables which of seven relations holds between them.
-    Training and validation pairs have up to 6 operators, test pairs 1 to 12.
+    Sample pairs of propositional formulas, each labelled with one of seven relations, which is computed from truth
+    tables. Training and validation pairs contain up to 6 operators, and test pairs 1 to 12.
 
     Args:
         pairs: number of training pairs
@@ -256,9 +251,10 @@ def next_sentence(
 ) -> None:
     """Make labelled sentence pairs from a text: does the second sentence follow the first?
 
-    Make labelled sentence pairs from a text, one sentence per line: half of them are a sentence and the next one (label
-    next), half a sentence and another one of the same part of the text (label other). The first 90% of the text are for
-    training, the next 5% for validation, the last 5% for testing.
+    Make labelled sentence pairs from a text with one sentence per line. In half of the pairs, the second sentence is
+    the next sentence of the text (label next). In the other half, it is a random sentence from the same part of the
+    text (label other). The first 90% of the text are for training, the next 5% for validation, and the last 5% for
+    testing.
 
     Args:
         max_words: omit pairs with a longer sentence

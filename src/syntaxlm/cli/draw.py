@@ -51,23 +51,25 @@ def draw(
 ) -> None:
     """Draw a sentence's tree, surprisals, distances, gates and attention.
 
-    Draw the tree that a model assigns to a sentence, with syntactic distances as bars or span scores as a chart,
-    optionally with the surprisal of each word as a bar, beside a gold tree, or with maps of the model's gates and
-    attention. Models of dependency trees (dmv) also give arcs over the words. For a file of dependency trees instead of
-    a model, draw these as arcs over the words. With --beliefs, draw what a PCFG believes about the tree after each word
-    instead. The extension of FILE selects the format: .svg, .html (a self-contained page), .pdf or .png (require the
-    extra draw: pip install 'syntaxlm[draw]'; use the fonts of this machine), or .tex (trees only, for the LaTeX
-    packages forest and tikz-dependency).
+    Draw the tree that a model assigns to a sentence, with syntactic distances as bars or span scores as a chart.
+
+    - --surprisal adds the surprisal of each word, --gold a gold tree, and --maps the model's gates and attention.
+    - --beliefs draws instead the constituents that a PCFG considers probable after each word.
+    - A model of dependency trees (dmv) also draws arcs over the words. A file of dependency trees in place of MODEL is
+      drawn as such arcs.
+
+    The extension of FILE selects the format: .svg, .html (a self-contained page), .pdf, .png (both require the extra
+    draw: pip install 'syntaxlm[draw]') or .tex (trees only, for the LaTeX packages forest and tikz-dependency).
 
     Args:
         model: model folder written by train, or a file of dependency trees (.conllu, .conll, .conllx or .dp)
         sentence: the sentence, in quotes; omit it with --gold
-        output: file to write: .svg, .html, .pdf, .png or .tex; default, or -: SVG on standard output
-        gold: gold tree, (S (NP ...) ...), or bracket file; its words are the sentence
+        output: file to write (.svg, .html, .pdf, .png or .tex); default, or -: SVG on standard output
+        gold: gold tree, such as "(S (NP ...) ...)", or bracket file; the words of the tree are the sentence
         number: number of the tree in the file, from 1
         maps: also draw maps of gates and attention
         surprisal: draw the surprisal of each word as a bar below it, in bits
-        no_chart: leave out the chart of span scores or probabilities
+        no_chart: omit the chart of span scores or probabilities
         beliefs: draw the probabilities of constituents after each word instead of the tree (PCFGs, such as en-fast, and
             combinations with one, such as en)
         theme: colour theme; auto (default) follows the reader's system and is light in a PDF or PNG
@@ -217,10 +219,9 @@ def report(
 ) -> None:
     """Write a page about a model's settings, training, perplexity and trees.
 
-    Write DIR/report.html, a self-contained page. It shows settings, loss curves and perplexity from the model's folder
-    and, measured on a treebank, F1 of all decoders and baselines, F1 by length, recall by label, depth and branching,
-    and the best and worst sentences beside their gold trees. The page lists what cannot be shown and why. For a model
-    that does not parse, it covers only the language model.
+    Write DIR/report.html, a self-contained page about a model. It shows settings, loss curves and perplexity. With a
+    treebank, it also shows F1 of all decoders and baselines, F1 by length, recall by label, depth and branching, and
+    the best and worst sentences beside their gold trees. If something cannot be shown, the page states why.
 
     Args:
         model: model folder, written by train, or a bundled model, such as en
@@ -248,18 +249,17 @@ def grammar(
 ) -> None:
     """List the most frequent symbols of a PCFG, with rules, words and examples.
 
-    List the grammar that a PCFG has learned: the most frequent nonterminals with their share of the constituents, their
-    most probable rules and examples, and the most frequent preterminals with their share of the words and their most
-    probable words. Frequencies are counted in the parses of a text or, without one, in sentences sampled from the
-    grammar.
+    List the grammar that a PCFG has learned. The list contains the most frequent nonterminals, with their most probable
+    rules and examples, and the most frequent preterminals, with their most probable words. Frequencies are counted in
+    the parses of a text or, without a text, in sentences sampled from the grammar.
 
     Args:
         text: count symbols in the parses of this file, one sentence per line; - for standard input; default: 1,000
             sampled sentences
         symbols: number of nonterminals and of preterminals to list
-        rule: list constituents of the TEXT that this rule makes, in their contexts, such as "NT-3 -> NT-4 T-7"; *
-            stands for any symbol
-        member: which grammar of a combination to list, from 1; default 1
+        rule: list the constituents of TEXT that this rule produces, such as "NT-3 -> NT-4 T-7", with the words around
+            them; * stands for any symbol
+        member: number of the grammar of a combination, from 1; default 1
         output: write the grammar to this file (written atomically); default, or -: standard output
         format: output format. html: a self-contained page
 

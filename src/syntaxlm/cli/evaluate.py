@@ -62,16 +62,16 @@ def perplexity(
 
     Print perplexity, bits per token and bits per character of a text, one sentence per line.
 
-    - By default, words are read as they are between spaces, for text that is tokenised like the training text. To read
-      ordinary text as score does, add --punctuation auto --contractions auto.
-    - For a dependency-tree model, TEXT is a file of dependency trees, and perplexity is that of the words given their
+    - By default, the text must be tokenised like the training text. To read ordinary text, as score does, add
+      --punctuation auto --contractions auto.
+    - For a dependency-tree model, TEXT is a file of dependency trees. The perplexity measures the words given their
       trees.
-    - With a neural cache, the results with and without it are printed. The cache makes words more probable that
-      recently followed a similar state; tune cache finds its weights.
+    - A neural cache makes words more probable that recently followed a similar state. tune cache finds its weights.
+      Results are printed with and without the cache.
 
     Args:
         cache_weight: use a neural cache with this share of the probability, 0 to 1
-        cache_theta: strength of the cache's preference for words that followed a similar state; 0: none
+        cache_theta: strength of the cache's preference for words that followed a similar state; 0: no preference
         cache_size: number of words in the cache; default 2000
 
     Examples:
@@ -108,14 +108,14 @@ def parse(
     """Score a model's trees against a treebank.
 
     Parse the words of a treebank, score the trees against the gold trees, and print F1 with baselines and upper bounds.
-    For a model of dependency trees (dmv, structformer), TREEBANK may have dependency trees; then print directed and
-    undirected attachment.
+    For a model of dependency trees (dmv, structformer), TREEBANK may contain dependency trees. The command then prints
+    directed and undirected attachment.
 
     Args:
-        also: another model; may be repeated: the trees are the average of all models' trees
+        also: another model; may be repeated. The trees of all models are averaged
         details: write each sentence's trees and scores to this file, as JSON lines
-        random_weights: also score N untrained models with the same settings and vocabulary by every decoder, which
-            shows the effect of the architecture alone; default: 3 for a single model of distances, otherwise 0
+        random_weights: also score N untrained models with the same settings and vocabulary, with every decoder, to show
+            the effect of the architecture alone; default: 3 for a single model of distances, otherwise 0
 
     Examples:
         syntaxlm evaluate parse MODEL treebank.mrg --preprocessing ud
@@ -163,8 +163,8 @@ def trees(
     Args:
         predicted: bracket file, with or without labels; - for standard input
         gold: bracket file, folder or quoted pattern, with the same sentences in the same order
-        failed: leave out sentences whose prediction is a failed parse, such as (ROOT), (()) or a blank line (skip), or
-            score them without brackets (zero); default: skip
+        failed: failed parses among the predictions, such as (ROOT), (()) or a blank line: skip (default) leaves these
+            sentences out, and zero scores them as trees without brackets
         details: write each sentence's trees and scores to this file, as JSON lines
 
     Examples:
@@ -187,7 +187,7 @@ def agreement(
 ) -> None:
     """Measure the agreement of several models' trees, without gold trees.
 
-    Parse a text with several models, such as the seeds of one recipe, and compare their trees. Prints the F1 of each
+    Parse a text with several models, such as the seeds of one recipe, and compare their trees. Print the F1 of each
     pair of models, the model that agrees least with the others, and models whose trees are nearly all right or left
     branching. No gold trees are needed.
 
@@ -217,12 +217,12 @@ def boundaries(
     """Measure word-boundary F1 of a character-level model.
 
     Predict word boundaries where the distance between two characters is large, and score them against the white space
-    of the text. Prints precision, recall and F1, with baselines. The threshold is chosen on text that is not scored:
-    the first tenth, or another text.
+    of the text. Print precision, recall and F1, with baselines. The threshold is chosen on the first tenth of the text,
+    which is not scored, or on another text.
 
     Args:
         text: UTF-8 file with white space between words
-        tune: choose thresholds on this text instead, and score all of TEXT
+        tune: choose the thresholds on this text instead, and score all of TEXT
 
     Examples:
         syntaxlm evaluate boundaries MODEL test.txt --tune valid.txt
@@ -246,11 +246,11 @@ def pairs(
     Measure how often the better sentence of minimal pairs, such as those of BLiMP and of Marvin and Linzen, has the
     higher log-probability.
 
-    - Files are JSON lines or tables (.tsv, .csv), one item per line, with sentence_good and sentence_bad, with better
-      and worse, or, in JSON, with sentences, best first.
-    - Files of BLiMP, MultiBLiMP, EWoK and the BabyLM supplement are read as they are.
-    - Accuracy is printed by group and case, beside the share of pairs with an unknown differing word.
-    - Several models appear in adjacent columns and are compared with the first.
+    - FILES are JSON lines or tables (.tsv, .csv) with one item per line. An item contains sentence_good and
+      sentence_bad, better and worse, or, in JSON, sentences (best first).
+    - Files of BLiMP, MultiBLiMP, EWoK and the BabyLM supplement are read unchanged.
+    - Accuracy is printed by group and case, with the share of pairs whose differing words are unknown.
+    - Several models appear in adjacent columns and are compared with the first model.
     - Masked models of transformers compare pseudo-log-likelihoods, and sequence-to-sequence models
       log-probabilities of the decoder. The output names them.
 
@@ -258,7 +258,7 @@ def pairs(
         masking: sub-tokens that masked models mask with the one that they predict: the later ones of its word
             (word-l2r, the default), or none (original)
         files: files or folders of minimal pairs; - for JSON lines on standard input
-        also: another model; may be repeated: it is compared with the first
+        also: another model, which is compared with the first model; may be repeated
         details: write each pair and its log-probabilities to this file, as JSON lines
 
     Examples:
@@ -280,21 +280,20 @@ def suites(
 ) -> None:
     """Measure how often predictions about surprisals hold, on test suites.
 
-    Evaluate the test suites of SyntaxGym. The sentences of an item, its conditions, are divided into regions, and the
-    predictions of a suite compare the surprisals of regions: (7;%match%) < (7;%mismatch%). 7 is the region, * stands
-    for all; match is the condition.
+    Evaluate test suites in the format of SyntaxGym. An item contains a sentence for each condition, divided into
+    regions. The predictions of a suite compare the surprisals of regions, for example (7;%match%) < (7;%mismatch%) for
+    region 7 in the conditions match and mismatch. An item is correct if all predictions hold.
 
-    - An item is correct if all predictions hold.
     - Accuracy is printed by circuit, suite and prediction, also for items whose words are known.
-    - Several models appear in adjacent columns and are compared with the first.
+    - Several models appear in adjacent columns and are compared with the first model.
 
     Args:
-        files: JSON suites, folders of them, or tables (.csv, .tsv) with the columns item and condition and one column
-            per region
-        also: another model; may be repeated: it is compared with the first
+        files: JSON suites, folders of JSON suites, or tables (.csv, .tsv) with the columns item and condition and one
+            column per region
+        also: another model, which is compared with the first model; may be repeated
         prediction: prediction about the items of the tables; may be repeated
-        condition: column of a table with the condition; may be repeated, as in items; formulas then join the levels:
-            (4;%sg / pl%); default: condition
+        condition: column of a table with the condition; may be repeated, as in items, and formulas then join the
+            levels, as in (4;%sg / pl%); default: condition
         regions: column of a table with a region, in order; default: all other columns
         details: write each item, the surprisals of its regions and which predictions hold to this file, as JSON lines
 
@@ -321,19 +320,20 @@ def completion(
 ) -> None:
     """Measure accuracy on sentence-completion questions.
 
-    Answer sentence-completion questions, such as those of the Microsoft Research challenge. Each candidate for a gap is
-    written as a whole sentence; the one with the highest log-probability is chosen. Further models appear in adjacent
-    columns and are interpolated with the first. Dependency-tree models read parsed candidates and compute P(S | T), the
-    probability of the words given their tree.
+    Answer sentence-completion questions, such as the questions of the Microsoft Research challenge. Each candidate for
+    a gap is a whole sentence, and the candidate with the highest log-probability is chosen.
+
+    - Further models appear in adjacent columns and are interpolated with the first model.
+    - Dependency-tree models read parsed candidates and compute P(S | T), the probability of the words given their tree.
 
     Args:
         questions: UTF-8 file with one candidate per line, in which the candidates of a question follow each other; or a
             .conllu file of parsed candidates; - for standard input
         answers: file with the correct candidate of each question, or its label, one per line
-        also: another model; may be repeated: all models' log-probabilities are interpolated, with weights chosen on the
-            first half of the questions
-        weights: weight of each --also model, 0 to 1, in their order; the first model has the remaining weight; default:
-            chosen on the first half
+        also: another model; may be repeated. The log-probabilities of all models are interpolated, with weights chosen
+            on the first half of the questions
+        weights: weight of each --also model, 0 to 1, in their order; the first model receives the remaining weight;
+            default: chosen on the first half
         parses: for dependency-tree models if QUESTIONS is plain text: .conllu file with one tree per candidate, in the
             same order
         per_token: compare mean log-probabilities per token, for candidates of different lengths; default: sums
@@ -356,15 +356,15 @@ class ReadingTimesOutput:
     """Further files of an evaluation of reading times.
 
     Attributes:
-        details: write a table with one row per displayed word, its time, predictors and surprisals; the extension
+        details: write a table with one row per displayed word, with its time, predictors and surprisals; the extension
             selects the format: .csv, .jsonl, otherwise tab-separated
-        export: write a table with a row per subject and analysed word, whose predictors are also scaled, for mixed
-            models, and beside it a script for R with lme4 that fits them (FILE.R); with several --time-column, a file
-            per measure (FILE-go_past.csv)
-        subject: column of the subjects in the table of times, for --export; default: subject or participant
-        picture: draw mean reading time by surprisal for each model: .svg, .pdf, .png, or .html, a page with the
-            results (requires the extra plot)
-        theme: colour theme; auto (default) follows the reader's system, for --picture
+        export: write a table for mixed models, with one row per subject and analysed word and scaled predictors, and a
+            script for R that fits them with lme4 (FILE.R); with several --time-column, a file per measure
+            (FILE-go_past.csv)
+        subject: for --export: column of the subjects in the table of times; default: subject or participant
+        picture: draw mean reading time by surprisal for each model, as .svg, .pdf, .png, or as .html with the results
+            (requires the extra plot)
+        theme: for --picture: colour theme; auto (default) follows the reader's system
     """
 
     details: Annotated[Path, Shown("FILE", use="output")] | None = None
@@ -420,11 +420,13 @@ def reading_times(
 ) -> None:
     """Measure how well surprisal predicts reading times.
 
-    Measure how well the surprisals of one or more models predict reading times, on the same words. Regressions have
-    word length, log frequency, position and the previous words as baseline, and the surprisal of each model in
-    addition. Prints the held-out gain in log-likelihood per word with confidence intervals, and the coefficients of
-    surprisal. Requires the extra stats: pip install 'syntaxlm[stats]'. Tables have a header line and cells separated by
-    tabs, commas or semicolons.
+    Measure how well the surprisals of one or more models predict reading times, on the same words. A baseline
+    regression predicts times from word length, log frequency, position and the previous words, and a second regression
+    adds the surprisal of the model. Print the held-out gain in log-likelihood per word with confidence intervals, and
+    the coefficients of surprisal.
+
+    This command requires the extra stats: pip install 'syntaxlm[stats]'. Tables have a header line and cells separated
+    by tabs, commas or semicolons.
 
     Args:
         models: model folder, written by train
@@ -460,13 +462,14 @@ def significance(
 ) -> None:
     """Test whether one model is better than another, over seeds and items.
 
-    Test whether the scores of two models differ, each with one or more seeds. Reads the files that --details of
-    evaluate parse, trees, pairs and completion writes, one per seed. Prints the difference of the means over seeds, its
-    95% interval and a p-value, by a bootstrap that resamples seeds and items (sentences, pairs, questions).
+    Test whether the scores of two models differ, each with one or more seeds. Read the files that --details of evaluate
+    parse, trees, pairs and completion writes, one file per seed. Print the difference of the means over seeds, with a
+    95% interval and a p-value from a bootstrap that resamples seeds and items (sentences, pairs, questions).
 
     Args:
         first: files of details of the first model, one per seed
-        against: those of the second model, of the same items; or right-branching alone, for right-branching trees
+        against: files of details of the second model, with the same items; or right-branching, for right-branching
+            trees
 
     Examples:
         syntaxlm evaluate significance a-1.jsonl a-2.jsonl --against b-1.jsonl b-2.jsonl
@@ -479,8 +482,8 @@ def significance(
 def logic(model: Classifier, pairs: Pairs, output: ReportOutput, device: Device | None = None) -> None:
     """Measure the accuracy of logical inference by number of operators.
 
-    Predict the relation between the two formulas of every pair of a file with a classifier. Prints accuracy by number
-    of operators, and for comparison that of the most frequent relation.
+    Predict the relation between the two formulas of every pair of a file with a classifier. Print the accuracy by
+    number of operators, and for comparison the accuracy of always predicting the most frequent relation.
 
     Args:
         pairs: file of pairs, in the format of data logic; - for standard input
@@ -499,9 +502,9 @@ def logic(model: Classifier, pairs: Pairs, output: ReportOutput, device: Device 
 def classifier(model: Classifier, pairs: Pairs, output: ReportOutput, device: Device | None = None) -> None:
     """Measure the accuracy of a classifier of sentence pairs.
 
-    Predict the label of every pair of a file with a classifier. Prints accuracy, in all and for each label, and for
-    comparison that of the most frequent label. For formulas, evaluate logic also prints accuracy by number of
-    operators.
+    Predict the label of every pair of a file with a classifier. Print the accuracy, in all and for each label, and for
+    comparison the accuracy of always predicting the most frequent label. For formulas, evaluate logic also prints
+    accuracy by number of operators.
 
     Args:
         pairs: file of pairs, in the format of the training files; - for standard input

@@ -32,18 +32,19 @@ def generate(
 ) -> None:
     """Sample sentences from a model.
 
-    Sample sentences from a model and print one per line, in words of the model's vocabulary. Models that predict the
-    next word are sampled word by word. Compound PCFGs and DMVs, and all PCFGs with --trees, are sampled top-down.
-    Dependency-tree models are sampled from the root of a tree and require tune stops. json: text, tokens, their
-    surprisals in bits, and whether the model ended the sentence.
+    Sample sentences from a model and print one sentence per line, in words of the model's vocabulary.
+
+    - Models that predict the next word are sampled word by word.
+    - Compound PCFGs and DMVs, and all PCFGs with --trees, are sampled top-down.
+    - Dependency-tree models are sampled from the root of a tree and require tune stops.
 
     Args:
         sentences: number of sentences
         prompt: words that each sentence starts with, in quotes; only for sampling word by word
-        trees: for PCFGs and DMVs: sample top-down and print each sentence's labelled tree; not with --prompt,
+        trees: for PCFGs and DMVs: sample top-down and print the labelled tree of each sentence; not with --prompt,
             --temperature or --top-k
-        format: output format. text: with --trees, brackets; json: JSON lines; conllu: the trees of dependency-tree
-            models; tsv, csv, parquet: a table with one row per sentence
+        format: output format: text (with --trees, brackets), json (JSON lines with tokens and surprisals), conllu (for
+            dependency-tree models), or a table with one row per sentence (tsv, csv, parquet)
         output: write the sentences to this file (written atomically); default, or -: standard output
 
     Examples:

@@ -306,7 +306,7 @@ def average(
     """Average the trees of several parsers.
 
     Average the trees of several parsers (models, seeds or layers). For each sentence, write the binary tree that shares
-    the most spans with all of them, and print the agreement of the parsers.
+    the most spans with the trees of all parsers. Print how far the parsers agree.
 
     Args:
         predictions: two or more bracket files, with the same sentences in the same order
@@ -335,9 +335,9 @@ def combine(
 ) -> None:
     """Make one model of several parsers, with or without a language model.
 
-    Write one model folder from several trained models: it parses with the average of the span probabilities of the
-    parsers, and takes probabilities of words from the language model, if there is one. All must have the same
-    normaliser, but the language model may read punctuation that the parsers drop.
+    Write one model folder from several trained models. The new model parses with the average of the parsers' span
+    probabilities, and takes probabilities of words from the language model, if there is one. All models must have the
+    same normaliser, but the language model may read punctuation that the parsers drop.
 
     Args:
         parsers: model folders of neural PCFGs or span parsers
@@ -378,23 +378,22 @@ def rerank(
 ) -> None:
     """Select among a parser's candidate trees with a dependency-tree model.
 
-    Select one of several candidate trees for each sentence, and write the selected trees. It is the tree with the
-    highest log P(S | T), the log-probability of the words given the tree, or with the highest weighted sum of this and
-    the parser's score.
+    Select one of several candidate trees for each sentence, and write the selected trees. The command selects the tree
+    with the highest log P(S | T), the log-probability of the words given the tree, or with the highest weighted sum of
+    log P(S | T) and the parser's score.
 
-    - The candidates of a sentence follow each other, the parser's best first, and have the same sent_id or, without
-      one, the same words.
-    - With --gold, the attachment scores of the selected trees, UAS and LAS, are printed beside those of the first
-      candidates.
+    - The candidates of a sentence follow each other, the parser's best candidate first. They have the same sent_id or,
+      without sent_id, the same words.
+    - --gold also prints the attachment scores (UAS and LAS) of the selected trees and of the first candidates.
 
     Args:
         candidates: CoNLL-U file, optionally compressed, with k trees per sentence; - for standard input
         gold: gold trees, one per sentence, to score against
-        weight: weight of the model, 0 to 1; the parser's score has the weight 1 - W; default 1: the model alone
+        weight: weight W of the model, 0 to 1; the weight of the parser's score is 1 - W; default 1: the model alone
         tune: choose the weight with the highest UAS without punctuation on these trees, which are not scored
-        score: name of the comment with the parser's score, # NAME = -12.3; higher is better; default score
-        output: write the selected trees to this file (written atomically); default: standard output, or, with --gold,
-            no output of trees
+        score: name of the comment with the parser's score, as in # NAME = -12.3 (higher is better); default score
+        output: write the selected trees to this file (written atomically); default: standard output, or no output of
+            trees with --gold
 
     Examples:
         syntaxlm rerank MODEL k-best.conllu --gold test.conllu --tune dev-best.conllu dev.conllu

@@ -59,9 +59,9 @@ Preprocessing = Annotated[
     Shown(
         "RULE",
         use="input",
-        help="gold-tree preprocessing, which selects words: by Penn tags (ptb-keep, ptb-keep-currency, ptb-drop), UD"
-        " tags (ud) or characters (letters, letters-only); for a treebank (zh-sinica, es-cess, pt-floresta, icepahc,"
-        " ppche, keyaki); none; or a YAML file with keep_tags, drop_tags, drop_words, punctuation: unicode",
+        help="rule that drops punctuation and other words of gold trees: by Penn tags (ptb-keep, ptb-keep-currency,"
+        " ptb-drop), by UD tags (ud), by characters (letters, letters-only), for one treebank (zh-sinica, es-cess,"
+        " pt-floresta, icepahc, ppche, keyaki), none, or a YAML file with keep_tags, drop_tags or drop_words",
     ),
 ]
 Brackets = Annotated[

@@ -169,27 +169,26 @@ def compare(
 ) -> int:
     """Train several recipes under one budget and print a table.
 
-    Train every recipe with N seeds into DIR/RECIPE/seed-S, and print the mean and standard deviation of perplexity over
-    seeds (of bits per character for character-level models).
+    Train every recipe with N seeds, and print the mean and standard deviation of perplexity over seeds (for
+    character-level models, of bits per character).
 
-    - With --treebank, F1 of all models that parse is printed, too, beside left branching, right branching and random
-      trees.
+    - --treebank also prints the F1 of all models that parse, and of left branching, right branching and random trees.
     - Settings given by their dotted names apply to all recipes.
-    - The same command resumes a stopped comparison; finished runs are not repeated.
-    - DIR/comparison.json has all numbers.
+    - Runs are written to DIR/RECIPE/seed-S, and all numbers to DIR/comparison.json.
+    - To resume a stopped comparison, repeat the command. Finished runs are not repeated.
 
     Args:
         recipes: recipe files or names of bundled recipes; their names must differ
         output: folder for all runs
         minutes: training time per run; default: as in the recipe
         seeds: train each recipe N times, with seeds run.seed, run.seed + 1 and so on
-        treebank: evaluate the models that parse on these gold trees, each by its default decoder: bracket file, folder
-            of bracket files, or quoted pattern
-        tagged_train: text.train of the recipes that read tags: tagged text, word_TAG
-        tagged_valid: text.valid of the recipes that read tags: tagged text, word_TAG
-        tagged_test: text.test of the recipes that read tags: tagged text, word_TAG; default: none
-        picture: draw a dot per seed of each recipe, and their mean with its interval: of F1 with --treebank, otherwise
-            of the measure of the table: .svg, .pdf, .png or .html (requires the extra plot)
+        treebank: gold trees (bracket file, folder of bracket files, or quoted pattern) on which the models that parse
+            are evaluated, each with its default decoder
+        tagged_train: tagged text (word_TAG), used as text.train of the recipes that read tags
+        tagged_valid: tagged text (word_TAG), used as text.valid of the recipes that read tags
+        tagged_test: tagged text (word_TAG), used as text.test of the recipes that read tags; default: none
+        picture: draw each seed as a dot, and the mean of each recipe with its interval, as .svg, .pdf, .png or .html
+            (requires the extra plot); shows F1 with --treebank, otherwise perplexity or bits per character
 
     Examples:
         syntaxlm compare prpn-toy lstm-toy -o runs/toys --minutes 2 --seeds 3 --treebank toy/test.mrg
@@ -234,33 +233,35 @@ def focus(
 ) -> int:
     """Train several parsers, average them, and train one parser on the average.
 
-    Train several seeds of a recipe and of its variants, and parse the training text with their average. Then train one
-    parser on these trees. No gold trees are read. If interrupted, the same command resumes.
+    Train several parsers, average their trees of the training text, and train one parser on the average. No gold trees
+    are read. To resume an interrupted command, repeat it.
 
     Output:
 
-    - DIR/average: the average as a model, if the recipe is of a PCFG
-    - DIR/focused: a grammar trained toward these trees (parse-focusing), if the recipe is of a PCFG
-    - DIR/student: the student, if there is a recipe for it
-    - DIR/learned: the average of the focused grammar and the student
-    - DIR/trees: the trees of the average
+    - DIR/trees: the averaged trees
     - DIR/agreement.json: how well the parsers agree
+    - DIR/average: the average as a model (only for PCFGs)
+    - DIR/focused: a grammar trained on the averaged trees by parse-focusing (only for PCFGs)
+    - DIR/student: the model trained with --student on the averaged trees
+    - DIR/learned: the average of the focused grammar and the student, if both can be averaged
 
     Args:
         recipe: recipe of a parser: a file, or the name of a bundled recipe
         output: folder for all runs and trees
         seeds: train the recipe N times, with seeds run.seed, run.seed + 1 and so on
-        variant: settings that replace those of the recipe in further parsers, such as "model.end_bias=0 model.marks=1";
-            may be repeated. Parsers that differ make a better average
+        variant: also train parsers with these settings in place of the recipe's, such as "model.end_bias=0
+            model.marks=1"; may be repeated. Parsers that differ make a better average
         variant_seeds: train each variant N times; default: as many times as the recipe
-        also: another model; may be repeated: it is one of the parsers, too
-        student: recipe of a model that is trained on the average's trees: a span parser, such as span-parser-text, or a
-            language model with model.supervision, such as transformer-trees-text; its files are those of the parsers
+        also: trained model that is also averaged; may be repeated
+        student: recipe of a model that is trained on the averaged trees: a span parser, such as span-parser-text, or a
+            language model with model.supervision, such as transformer-trees-text; it reads the files of the parsers
         minutes: time for everything, shared equally by all trainings; default: the epochs of the recipe
         jobs: train N parsers at the same time, which share the cores
-        keep_all: use all parsers; by default, a seed is omitted if its trees are nearly all right or left branching, or
-            if it agrees much less with the other seeds of its recipe or variant than these agree with each other
-        strength: penalty for a span that is not in the average's tree (model.focus of the focused grammar); default 5
+        keep_all: average all parsers; by default, a seed is omitted if its trees are nearly all right or left
+            branching, or if it agrees with the other seeds of its recipe or variant much less than they agree with each
+            other
+        strength: penalty in nats for a span that the averaged tree does not contain (model.focus of the focused
+            grammar); default 5
 
     Examples:
         syntaxlm focus simple-pcfg-text -o runs/focused --text.train my.txt --text.valid other.txt
@@ -303,8 +304,8 @@ def tune_cache(
     """Choose the weights of a neural cache.
 
     Choose the weight and theta of a neural cache on a validation text, one sentence per line. The model reads the text
-    once; then many pairs of values are tried. Prints their perplexities, the best pair, and the command for the
-    evaluation.
+    once, and the command then tries many pairs of values. Print their perplexities, the best pair, and the command that
+    evaluates it.
 
     Args:
         cache_size: number of words in the cache; default 2000
@@ -345,10 +346,10 @@ def tune_stops(
 ) -> None:
     """Train the stop classifiers of a dependency-tree model, which generate requires.
 
-    Train classifiers on the states of a dependency-tree model, which does not change. They predict for every word
-    whether a left, right, next left or next right dependent follows and, if the model reads labels, the label of an
-    edge. The classifiers of the epoch with the lowest validation loss are written to the model's folder, for generate.
-    Prints the accuracy of each classifier beside that of always stopping.
+    Train the classifiers with which generate decides where a dependency tree ends, on the states of a dependency-tree
+    model. The model does not change. The classifiers predict for every word whether a left, right, next left or next
+    right dependent follows and, if the model reads labels, the label of an edge. Write the classifiers of the epoch
+    with the lowest validation loss to the model's folder, and print the accuracy of each classifier.
 
     Args:
         trees: dependency trees: a file, a folder or a quoted pattern

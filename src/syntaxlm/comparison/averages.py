@@ -23,12 +23,12 @@ from syntaxlm.trees.tree import Tree, read_brackets
 
 AVERAGED_TREES = Columns(
     "agreement of averaged trees",
-    "pair of files, and file with the average",
+    "pair of files, or pair of a file and the average",
     {
         "trees": Column("text", "file of trees"),
-        "weight": Column("number", "its weight in the average"),
+        "weight": Column("number", "weight of this file in the average"),
         "other": Column("text", "the other file; missing for the averaged trees"),
-        "f1": Column("number", "unlabelled F1 of the two, 0 to 1"),
+        "f1": Column("number", "unlabelled F1 between the two sets of trees, 0 to 1"),
         "sentences": Column("integer", "number of scored sentences"),
         "protocol": Column("text", "name of the protocol"),
         "ties": Column("text", "how ties between splits were broken"),

@@ -140,17 +140,17 @@ COMPARED_RECIPES = Columns(
         "minutes": Column("number", "mean training time in minutes"),
         "tokens_per_second": Column("number", "mean training speed, with validation"),
         "seconds": Column("number", "mean training time in seconds"),
-        "reads": Column("text", "words, characters, tags or dependency trees; perplexities of different ones differ"),
+        "reads": Column("text", "words, characters, tags or dependency trees, whose perplexities cannot be compared"),
         "role": Column("text", "recipe or baseline"),
-        "f1": Column("number", "mean unlabelled F1 on the treebank, 0 to 1; the same for valid and test"),
+        "f1": Column("number", "mean unlabelled F1 on the treebank, 0 to 1 (equal in the rows valid and test)"),
         "f1_std": Column("number", "sample standard deviation over runs or seeds"),
         f"f1_up_to_{SHORT}": Column("number", f"mean F1 of the sentences of up to {SHORT} words"),
         f"f1_up_to_{SHORT}_std": Column("number", "sample standard deviation over runs or seeds"),
-        "decoder": Column("text", "decoder of the trees, the default of the model; and the layer, for distances"),
+        "decoder": Column("text", "default decoder of the model, which made the trees, and the layer for distances"),
         "sentences_per_second": Column(
             "number",
-            "sentences of the treebank, up to the limit of length if there is one, divided by the wall-clock time of"
-            " parsing them, without loading the model, reading and scoring",
+            "number of parsed sentences of the treebank, divided by the wall-clock time of parsing, without loading,"
+            " reading and scoring",
         ),
         "treebank": Column("text", "file of the gold trees"),
         "protocol": Column("text", "name of the protocol"),

@@ -40,9 +40,9 @@ MODEL_AGREEMENT = Columns(
     "ordered pair of models",
     {
         "model": Column("text", "model"),
-        "decoder": Column("text", "its decoder"),
+        "decoder": Column("text", "decoder of the model"),
         "other": Column("text", "the other model"),
-        "f1": Column("number", "unlabelled F1 of their trees, 0 to 1"),
+        "f1": Column("number", "unlabelled F1 between the trees of both models, 0 to 1"),
         "sentences": Column("integer", "number of scored sentences"),
         "protocol": Column("text", "name of the protocol"),
         "text": Column("text", "file of the sentences"),

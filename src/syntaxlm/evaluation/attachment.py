@@ -33,12 +33,12 @@ Fractions = npt.NDArray[np.float64]
 
 DEPENDENCY_SCORES = Columns(
     "attachment scores",
-    "set of dependency trees: those of the model, or a baseline",
+    "model or baseline",
     {
         "trees": Column("text", "predicted, or name of the baseline"),
         "role": Column("text", "predicted or baseline"),
         "directed": Column("number", "share of words with the correct head, 0 to 1"),
-        "undirected": Column("number", "the same, if an arc in the other direction is correct, too"),
+        "undirected": Column("number", "share of words with the correct arc in either direction, 0 to 1"),
         "sentences": Column("integer", "number of scored sentences"),
         "words": Column("integer", "number of scored words"),
         "protocol": Column("text", "name of the protocol, which selects the sentences"),

@@ -147,9 +147,9 @@ def score_boundaries(name: str, predicted: Flags, gold: Flags) -> BoundaryScore:
 
 BOUNDARY_SCORES = Columns(
     "word boundaries",
-    "layer and reading of the distances, or baseline",
+    "layer and token whose distance is used, or baseline",
     {
-        "name": Column("text", "layer and reading, or name of the baseline"),
+        "name": Column("text", "layer and token, or name of the baseline"),
         "layer": Column("integer", "layer of the distances, from 1; missing for a baseline"),
         "reading": Column("text", "the token whose distance is used: character or space; missing for a baseline"),
         "threshold": Column("number", "smallest distance of a boundary; missing for a baseline", ".4f"),

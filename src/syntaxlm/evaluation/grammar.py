@@ -414,12 +414,12 @@ def list_grammar(bundle: ModelBundle, text: str | Path | None = None, symbols: i
 
 CONCORDANCE = Columns(
     "concordance",
-    "constituent of the rule",
+    "constituent that the rule produced",
     {
         "line": Column("integer", "line of the text, from 1"),
         "before": Column("text", "words before the constituent"),
-        "left": Column("text", "words of its left child"),
-        "right": Column("text", "words of its right child"),
+        "left": Column("text", "words of the left child"),
+        "right": Column("text", "words of the right child"),
         "after": Column("text", "words after the constituent"),
         "rule": Column("text", "the rule, parent -> left right"),
     },

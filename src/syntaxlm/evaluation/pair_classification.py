@@ -34,12 +34,12 @@ CLASSIFIER_ACCURACIES = Columns(
     "accuracies of a pair classifier",
     "group of pairs",
     {
-        "grouping": Column("text", "all or label; of formulas all, lengths, operators or relation"),
+        "grouping": Column("text", "all or label; for formulas, all, lengths, operators or relation"),
         "group": Column("text", "label; trained or longer; number of operators; relation; empty for all"),
         "pairs": Column("integer", "number of pairs"),
         "correct": Column("integer", "number of correct answers"),
         "accuracy": Column("number", "share of correct answers, 0 to 1; missing without pairs", PERCENT),
-        "majority": Column("number", "accuracy of always answering the most frequent label of the file", PERCENT),
+        "majority": Column("number", "accuracy of always predicting the most frequent label of the file", PERCENT),
     },
 )
 

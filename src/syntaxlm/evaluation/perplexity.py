@@ -33,7 +33,7 @@ def perplexity_text(perplexity: float) -> str:
 
 PERPLEXITIES = Columns(
     "perplexity",
-    "text; with a neural cache, the text with and without it",
+    "text; with a neural cache, two rows, with and without the cache",
     {
         "source": Column("text", "file of the text"),
         "cache": Column("boolean", "whether a neural cache was used"),

@@ -103,12 +103,12 @@ def compare_credits(
 
 COMPARED_MODELS = Columns(
     "comparison of two models",
-    "score of a model over its seeds, or difference of the two models",
+    "model (mean over seeds), or difference of the two models",
     {
         "row": Column("text", "first, second, difference, or difference_differing_words_known"),
         "score": Column("number", "mean over seeds, 0 to 1; for a difference, first minus second", PERCENT),
         "std": Column("number", "sample standard deviation over seeds; missing for a difference", PERCENT),
-        "max": Column("number", "highest of the seeds; missing for a difference", PERCENT),
+        "max": Column("number", "highest score of a seed; missing for a difference", PERCENT),
         "seeds": Column("integer", "number of seeds; missing for a difference"),
         "low": Column("number", "lower end of the 95% interval of the difference"),
         "high": Column("number", "upper end of the 95% interval of the difference"),

@@ -111,7 +111,7 @@ class RandomWeights:
 
 PARSING_SCORES = Columns(
     "parsing scores",
-    "set of trees: a decoder, a baseline or an upper bound",
+    "decoder, baseline or upper bound",
     {
         "trees": Column("text", "decoder of the predicted trees, or name of the baseline or upper bound"),
         "role": Column("text", "predicted, baseline or upper bound"),

@@ -39,9 +39,9 @@ SAMPLED_TREES = Columns(
     "sentence",
     {
         "number": Column("integer", "number of the sentence, from 1"),
-        "text": Column("text", "its tokens as a line of text"),
-        "tokens": Column("list of text", "its tokens"),
-        "tree": Column("text", "its labelled tree in bracket notation"),
+        "text": Column("text", "the sentence as a line of text"),
+        "tokens": Column("list of text", "tokens of the sentence"),
+        "tree": Column("text", "labelled tree in bracket notation"),
         "spans": Column("list of pairs", "first word and the word after the last of each constituent, from 0"),
         "labels": Column("list of text", "label of each constituent"),
         "word_labels": Column("list of text", "label of each token"),
@@ -149,11 +149,11 @@ GENERATED_SENTENCES = Columns(
     "sentence",
     {
         "number": Column("integer", "number of the sentence, from 1"),
-        "text": Column("text", "its tokens as a line of text"),
-        "tokens": Column("list of text", "its tokens with those of the prompt, without the end"),
+        "text": Column("text", "the sentence as a line of text"),
+        "tokens": Column("list of text", "tokens of the sentence, the prompt included, without EOS"),
         "surprisals": Column(
             "list of numbers",
-            "surprisal in bits of each token, and of the end if the sentence ended; empty if it was sampled top-down",
+            "surprisal in bits of each token, and of EOS if the sentence ended; empty if it was sampled top-down",
         ),
         "ended": Column("boolean", "whether the sentence ended before the maximum length"),
     },

@@ -46,8 +46,8 @@ GENERATED_TREES = Columns(
     "sentence",
     {
         "number": Column("integer", "number of the sentence, from 1"),
-        "text": Column("text", "its words, joined by spaces"),
-        "tokens": Column("list of text", "its words"),
+        "text": Column("text", "words of the sentence, joined by spaces"),
+        "tokens": Column("list of text", "words of the sentence"),
         "heads": Column("list of integers", "head of each word, counted from 1; 0: ROOT"),
         "labels": Column("list of text", "label of the edge from each word to its head"),
         "surprisals": Column("list of numbers", "surprisal in bits of each word given its path in the tree"),

@@ -24,23 +24,19 @@ class DecodingOptions(Options):
     """How a model's structure becomes trees.
 
     Attributes:
-        decoder: decoding algorithm. Distances: biased (default), as in published results, which favours right
-            branching; unbiased, the default of structformer and of models trained with trees. Span scores:
-            greedy-right, the default of palm, which splits where the right span scores highest, as published;
-            greedy-sum, the default of other models, which splits where both spans together score highest; cky, the tree
-            with the highest total score. Span probabilities: mbr (default), the tree with the highest sum of span
-            probabilities; viterbi, the single most probable tree (slow). Dependency trees: heads (default), each head
-            with all its descendants; heads-binary, a binary tree in which heads join their right dependents first;
-            heads-binary-left, their left ones first. With several models, the decoder applies to those that support it;
-            the others use their default
-        layer: layer whose distances are used, from 1; default: as for published trees, 2 for an on-lstm with several
-            layers, otherwise 1; models without distances have no layers
-        ties: how to choose among equally good splits in an average: random (default), each with the same probability
-            and reproducibly; first, which favours right branching
-        marks: whether punctuation marks that the model does not read are evidence of constituents. A span with such a
-            mark inside is avoided if no mark or edge of the sentence is at its end (end), at its start (start), at
-            either of them (either), or at both (both: less strictly if only one is missing); none, marks are ignored;
-            auto (default): both, or the side with which the model was trained, if it was trained with marks
+        decoder: algorithm that turns the model's output into a tree. For distances: biased (default; as published, and
+            favours right branching) or unbiased (default of structformer and of models trained with trees). For span
+            scores: greedy-right (default of palm, as published), greedy-sum (default of other models) or cky. For span
+            probabilities: mbr (default) or viterbi (slow). For dependency trees: heads (default), heads-binary or
+            heads-binary-left. With several models, it applies to the models that support it
+        layer: layer whose distances are used, from 1; default, as for published trees: 2 for an on-lstm with several
+            layers, otherwise 1
+        ties: choice among equally good splits in an average: random (default, reproducible) or first (favours right
+            branching)
+        marks: use of punctuation marks that the model does not read, as evidence of constituents. A span that contains
+            such a mark is avoided unless the span has a mark or an edge of the sentence at its end (end), at its start
+            (start), at either side (either) or at both sides (both); none ignores marks; auto (default) is both, or
+            the side with which the model was trained
     """
 
     decoder: Decoder | None = None
@@ -54,17 +50,17 @@ class ParseOptions(DecodingOptions, TextOptions):
     """How text is parsed.
 
     Attributes:
-        labels: write induced labels in brackets and JSON, (NT-17 (T-3 the) (T-8 dog)); requires a single model with
-            labels (a PCFG)
-        best: number of trees of each sentence, the best first, each with its confidence: the mean probability of its
-            constituents. Requires models of span probabilities and the decoder mbr; 1 to 100
-        samples: number of trees of each sentence, drawn from their probabilities given the sentence, instead of the
-            best; requires a single model with probabilities of trees (a PCFG, a span parser, a combination of these,
-            ccm) and the decoder mbr; at most 10,000
+        labels: write induced labels in brackets and JSON, such as (NT-17 (T-3 the) (T-8 dog)); requires a single model
+            with labels (a PCFG)
+        best: number of trees per sentence, 1 to 100, the best tree first, each with its confidence (the mean
+            probability of its constituents); requires models of span probabilities and the decoder mbr
+        samples: number of trees per sentence, at most 10,000, drawn from their probabilities given the sentence instead
+            of the best tree; requires a single model with probabilities of trees (a PCFG, a span parser, a combination
+            of these, ccm) and the decoder mbr
         sample_seed: random seed of the samples
-        pretokenised: each string between white space is one word of the tree, as in evaluate parse; for text that was
-            written by data words or by a tokeniser. No word is split or left out: one that the model would split or not
-            read, such as cannot or =, is an unknown word unless the vocabulary has it
+        pretokenised: take each string between white space as one word of the tree, as evaluate parse does; for text
+            written by data words or a tokeniser. Words that the model would split or not read, such as cannot or =, are
+            unknown words unless the vocabulary contains them
     """
 
     labels: bool = False

@@ -42,14 +42,14 @@ class NormaliserSettings(Settings, section="normaliser"):
     the last underscore) unchanged: rules 1 to 3 do not apply, rule 5 does. The word may be empty: `_DT`.
 
     Attributes:
-        units: what a token is; tags: the part-of-speech tags of tagged text, word_TAG, and of treebanks
-        unicode_form: normal form of the Unicode standard, annex 15; keep: as written
-        splitting: where words end; see rule 1
-        lower_case: whether capitals are lowered
-        numbers: which numbers become N; see rule 3
-        drop_words: tokens left out, compared after normalisation: ("$", "#")
-        drop_punctuation: whether tokens without letter, digit or combining mark are left out
-        space: units characters: what stands for white space; null: nothing
+        units: what a token is; tags: the part-of-speech tags of tagged text (word_TAG) or of a treebank
+        unicode_form: Unicode normal form (annex 15 of the standard); keep: text is not changed
+        splitting: whether words end at white space only, or punctuation at either end of a word is split off as well
+        lower_case: whether text is lower-cased
+        numbers: which numbers become N: none (keep), tokens that are numbers (whole), or every run of digits (runs)
+        drop_words: tokens to leave out, as they are after normalisation, such as $
+        drop_punctuation: whether to leave out tokens without letter, digit or combining mark
+        space: with units characters, the token for white space; null: no token
     """
 
     units: Units = "words"

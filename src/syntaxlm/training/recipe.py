@@ -54,9 +54,9 @@ class VocabularySettings(Settings, section="vocabulary"):
     """The vocabulary, which is built from the training data.
 
     Attributes:
-        minimum_count: occurrences; rarer words are unknown
-        maximum_size: words, special tokens included; the most frequent are kept; null: no limit
-        unknown_classes: suffixes whose unknown words form classes, such as <unk:ing>; 0: no classes
+        minimum_count: occurrences that a word needs; rarer words are unknown
+        maximum_size: largest number of words, special tokens included; the most frequent words are kept; null: no limit
+        unknown_classes: number of suffixes that become classes of unknown words, such as <unk:ing>; 0: no classes
     """
 
     minimum_count: Count = 1
@@ -69,9 +69,9 @@ class DataSettings(Settings):
     """The files of a run and how their words are read. Paths are relative to the working directory.
 
     Attributes:
-        train: file
-        valid: file; the weights with the lowest loss (of pairs: the highest accuracy) on it are kept
-        test: file; evaluated once, at the end
+        train: training data
+        valid: validation data; the weights with the lowest loss on it (for pairs, the highest accuracy) are kept
+        test: test data, evaluated once at the end
     """
 
     train: str
@@ -96,22 +96,22 @@ class DataSettings(Settings):
 
 @dataclass(frozen=True)
 class TextSettings(DataSettings, section="text"):
-    """Text: UTF-8 files with a sentence per line, Parquet files, patterns or addresses such as hf://datasets/OWNER/NAME.
+    """Files of text: UTF-8 with one sentence per line, Parquet, patterns, or addresses such as hf://datasets/OWNER/NAME.
 
     The files that match a pattern such as 'train-*.txt' are read as one text, in the order of their names.
 
     Attributes:
-        valid: file; the weights with the lowest loss on it are kept; null: none, for n-gram models
-        trees: file, folder or pattern; trees of `train`, for models with `supervision`
-        trees_share: share of the sentences, from the first, with trees
-        trees_interval: one batch in so many has trees
-        focus: files of trees of `train`, one per parser; for grammars that are focused on their spans, and span parsers
-        focus_valid: their trees of `valid`, for span parsers
-        treebank: file, folder or pattern; gold trees on which F1 is measured at each validation, without influence on
-            training; for models that parse
-        trees_preprocessing: name or file of the gold-tree preprocessing of `treebank`, and of `trees`, where it gives
-            the words of `train`
-        embeddings: folder of a trained model of text whose embeddings of words training begins with
+        valid: validation text; the weights with the lowest loss on it are kept; null: none (only n-gram models)
+        trees: file, folder or pattern of trees for the sentences of `train`, for models with `supervision`
+        trees_share: share of the training sentences, counted from the first, whose trees are used
+        trees_interval: trees are used in one batch out of this many
+        focus: files of predicted trees of `train`, one per parser, from which a grammar or a span parser learns
+        focus_valid: files of predicted trees of `valid` by the same parsers, for span parsers
+        treebank: file, folder or pattern of gold trees, for models that parse; F1 on them is logged at each validation
+            and does not influence training
+        trees_preprocessing: name or file of the gold-tree preprocessing of `treebank` and `trees`; the words of `trees`
+            that it keeps must be the words of `train`
+        embeddings: folder of a trained model whose word embeddings are the initial embeddings
     """
 
     valid: str | None
@@ -142,7 +142,7 @@ class TextSettings(DataSettings, section="text"):
 
 @dataclass(frozen=True)
 class TreeSettings(DataSettings, section="trees"):
-    """Dependency trees: each of `train`, `valid` and `test` is a file, a folder or a pattern."""
+    """Files of dependency trees. Each of `train`, `valid` and `test` is a file, a folder or a pattern."""
 
     valid: str
 
@@ -156,11 +156,11 @@ class TreeSettings(DataSettings, section="trees"):
 
 @dataclass(frozen=True)
 class PairSettings(DataSettings, section="pairs"):
-    """Files of pairs. Labels and vocabulary are those of the training file; for formulas they are fixed.
+    """Files of pairs. Labels and vocabulary come from the training file, except for formulas, whose labels are fixed.
 
     Attributes:
-        task: format: logic: as written by data logic; sentences: sentence1, sentence2, label
-        maximum_operators: logic: longer pairs of train and valid are left out
+        task: format of the files: logic (written by `data logic`) or sentences (columns sentence1, sentence2 and label)
+        maximum_operators: logic: pairs of `train` and `valid` with more operators are left out
     """
 
     valid: str
@@ -179,12 +179,12 @@ class SentenceBatchSettings(Settings, section="batches"):
 
     Attributes:
         context: each sentence is read from an empty state
-        predict_eos: whether ends of sentences are predicted
+        predict_eos: whether the model learns to predict the end of a sentence
         token_budget: tokens per batch
-        maximum_words: longer sentences are left out of training, and counted; null: no limit
-        curriculum: maximum words in epochs 1, 2, ...; after these, `maximum_words`
-        joined: most consecutive sentences that are read as one, with their ends between them; the number is drawn. The
-            model learns to read sentences by themselves and after others
+        maximum_words: largest length of a training sentence; longer ones are left out and counted; null: no limit
+        curriculum: largest lengths in epochs 1, 2, ...; later epochs use `maximum_words`
+        joined: largest number of consecutive sentences that are read as one, with EOS between them; the number is drawn
+            at random, so that the model learns to read a sentence by itself and after others
     """
 
     context: Literal["reset"] = "reset"
@@ -201,9 +201,9 @@ class StreamBatchSettings(Settings, section="batches"):
 
     Attributes:
         context: the text is read as one stream
-        batch_size: parallel columns
-        bptt: tokens per column and batch, the length of back-propagation through time
-        variable_bptt: each batch's length is drawn around `bptt`; the rate changes in proportion
+        batch_size: number of columns of text that are read in parallel
+        bptt: tokens per column and batch, which is the length of back-propagation through time
+        variable_bptt: whether the length of each batch is drawn around `bptt`, with a learning rate in proportion
     """
 
     context: Literal["carry"] = "carry"
@@ -225,8 +225,8 @@ class TreeBatchSettings(Settings, section="batches"):
 
     Attributes:
         token_budget: words per batch
-        maximum_words: longer sentences are left out of training, and counted; null: no limit
-        batch_size: trees per batch, at most
+        maximum_words: largest length of a training sentence; longer ones are left out and counted; null: no limit
+        batch_size: largest number of trees per batch
     """
 
     token_budget: Count = 2048
@@ -247,26 +247,26 @@ class PairBatchSettings(Settings, section="batches"):
 
 @dataclass(frozen=True)
 class OptimiserSettings(Settings, section="optimiser"):
-    """Adam, AdamW or SGD; then averaged SGD, if `average_patience`, `average_from_epoch` or `finetune_epoch` is set.
+    """Adam, AdamW or SGD, then averaged SGD if `average_patience`, `average_from_epoch` or `finetune_epoch` is set.
 
     Averaged SGD is plain SGD; the mean of its weights over all steps since averaging began is validated and kept.
 
     Attributes:
-        kind: the algorithm, until weights are averaged
-        learning_rate: at the first step, or after the warm-up
-        warmup_steps: steps in which the rate rises linearly from 0
+        kind: the algorithm until averaging starts
+        learning_rate: learning rate of the first step, or after the warm-up
+        warmup_steps: number of first steps in which the rate rises linearly from 0
         beta1: adam, adamw: decay rate of the mean of the gradient
         beta2: adam, adamw: decay rate of the mean of the squared gradient
-        epsilon: adam, adamw: added to the square root of that mean
-        weight_decay: L2, added to the gradient; adamw: apart from it, of matrices but not embeddings
-        loss_normalisation: the loss is a mean per token, or per sentence
-        gradient_clip: largest norm of the gradient; larger ones are scaled down to it
-        parser_learning_rate: palm: constant rate of a second optimiser, Adam with its gradient clipped at 1, of the
-            weights that only score spans, until averaging starts; null: all weights have one optimiser
-        average_patience: averaging starts if the loss exceeds the best before the last n validations
-        average_from_epoch: epochs after which averaging starts at the latest; null: by patience only
+        epsilon: adam, adamw: number added to the square root of the mean of the squared gradient
+        weight_decay: L2 penalty, added to the gradient; adamw: decoupled, and only of matrices other than embeddings
+        loss_normalisation: whether the loss is a mean per token or per sentence
+        gradient_clip: largest norm of the gradient; a larger gradient is scaled down to this norm
+        parser_learning_rate: palm: constant rate of a separate optimiser for the weights that only score spans (Adam,
+            gradient clipped at 1, until averaging starts); null: one optimiser for all weights
+        average_patience: number n of validations; averaging starts if the loss exceeds the best loss before the last n
+        average_from_epoch: epoch after which averaging starts at the latest; null: only `average_patience` starts it
         average_learning_rate: learning rate after averaging has started; null: unchanged
-        finetune_epoch: epochs; then averaging restarts from the average until the loss rises again
+        finetune_epoch: epoch after which averaging restarts from the average, until the loss rises again
     """
 
     kind: Literal["adam", "adamw", "sgd"] = "adam"
@@ -313,16 +313,16 @@ class ScheduleSettings(Settings, section="schedule"):
     Attributes:
         plateau_loss: the loss that must improve
         plateau_patience: validations without a better loss before the rate is reduced
-        plateau_factor: the rate is multiplied by this; 1: it is not reduced
-        plateau_threshold: share of the best loss by which a loss must be lower to count as better
-        plateau_repeats: after the first reduction, the rate is reduced after every validation
-        decay: the rate also falls: linearly to 0, or by a cosine to a tenth
-        decay_from: decay: fraction of all epochs after which the rate starts to decrease
-        keep: the weights kept: of the lowest validation loss, or of the last validation
+        plateau_factor: factor by which the rate is reduced; 1: the rate stays
+        plateau_threshold: a loss counts as better if it is lower by this share of the best loss
+        plateau_repeats: whether the rate is reduced after every validation once it has been reduced
+        decay: decay of the rate in addition: linear (to 0) or cosine (to a tenth)
+        decay_from: fraction of all epochs after which the decay starts
+        keep: which weights are kept: best (lowest validation loss) or last (last validation)
         epochs: passes over the training data
-        minutes: time of the whole run, with evaluation of what fits into it; null: no limit
+        minutes: time limit of the whole run, evaluation included; null: no limit
         stop_patience: validations without a better loss before training ends; null: no limit
-        validations_per_epoch: the last one at the end of the epoch
+        validations_per_epoch: number of validations; the last one is at the end of the epoch
     """
 
     plateau_loss: Literal["valid", "train"] = "valid"
@@ -353,11 +353,11 @@ class RunSettings(Settings, section="run"):
 
     Attributes:
         seed: random seed of initial weights, dropout and order of batches
-        precision: bf16-mixed: products in bfloat16 where the device is fast at it; the rest in float32
-        accelerator: auto: the fastest one available
-        checkpoint_seconds: time between checkpoints; a killed run loses the steps since the last one
-        log_steps: steps between lines of metrics.jsonl
-        process_timeout: seconds that a process of several waits for the others before the run ends
+        precision: 32, or bf16-mixed: products in bfloat16 where the device is fast at it, all else in float32
+        accelerator: device; auto: the fastest device available
+        checkpoint_seconds: time between checkpoints; a killed run loses the steps since the last checkpoint
+        log_steps: steps between two lines of metrics.jsonl
+        process_timeout: seconds that a process waits for the other processes of the run before the run ends
     """
 
     seed: Seed = 1

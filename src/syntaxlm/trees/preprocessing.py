@@ -55,17 +55,19 @@ class GoldPreprocessing:
     NN-SBJ is an NN. A word with a tag that is not among the known tags is dropped if it has no letter or digit.
 
     Attributes:
-        name: name in reports; if a file has none, the file's name
-        keep_tags: tags of words that are kept; null: all
-        drop_tags: tags of words that are dropped
-        drop_words: words that are dropped, for example empty leaves such as *0*
-        punctuation: unicode: words without a letter or digit are dropped as well
-        known_tags: tags of the treebank, others are reported, most are refused; empty: any
-        drop_nodes: labels of constituents that are dropped with their words, as METADATA
-        drop_traces: whether empty categories such as *T*-1, *con* and 0 are dropped, whatever their tag
-        lemma_after: a lemma follows the word after this character, if nearly all words have one: hún-hún
-        function_after: functions and indices of a label follow one of these characters: NP-SBJ is an NP
-        function_before: or they precede one of these: with "+", SUBJ+np is an np
+        name: name in reports; in a file, the default is the name of the file
+        keep_tags: tags of words to keep; null: all
+        drop_tags: tags of words to drop
+        drop_words: words to drop, for example empty leaves such as *0*
+        punctuation: whether punctuation is recognised by tag only, or words without a letter or digit are dropped as
+            well (unicode)
+        known_tags: tags of the treebank; words with other tags are counted, and the treebank is refused if most words
+            have other tags; empty: all tags are known
+        drop_nodes: labels of constituents to drop with their words, such as METADATA
+        drop_traces: whether to drop empty categories such as *T*-1, *con* and 0, whatever their tag
+        lemma_after: character between a word and its lemma, as in hún-hún, if nearly all words are written so
+        function_after: characters that start the functions and indices of a label, as in NP-SBJ
+        function_before: characters that end a function before the label; with "+", SUBJ+np is an np
     """
 
     name: str
