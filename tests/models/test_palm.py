@@ -107,6 +107,14 @@ def test_initial_weights_are_those_of_the_released_program():
     assert not any(bias.any() for bias in biases)
 
 
+def test_uniform_weights_of_the_lstm_are_those_of_awd_lstm():
+    torch.manual_seed(3)
+    model = build_model(PaLMConfig(embedding_size=60, layer_sizes=(80, 80, 60), initial_weights="uniform"), 200)
+    for layer in (*model.backbone.below.layers, *model.backbone.above.layers):
+        for weight in layer.parameters():
+            assert 0.85 < weight.abs().max().item() * layer.size**0.5 <= 1
+
+
 @pytest.mark.parametrize("scores", ["learned", "right-branching", "trees"])
 @pytest.mark.parametrize("form", ["released", "paper"])
 def test_fast_model_equals_reference_in_loss_penalties_and_every_gradient_under_dropout(form, scores):

@@ -225,6 +225,7 @@ class PaLMConfig(AWDConfig):
         supervision: lambda: weight of the cross-entropy of gold spans, with text.trees
         supervision_epochs: first epochs, which train the attention on gold spans and nothing else; the others train
             the language model alone; 0: all epochs train both
+        initial_weights: of the LSTM layers: orthogonal matrices and biases of 0, as released; uniform: as in AWD-LSTM
         form: of span updates, span gates, scores by length, and the mixing of attention into the state
         init_range: initial weights of embedding and decoder: uniform in (-init_range, init_range); released:
             sqrt(3 / embedding_size)
@@ -238,6 +239,7 @@ class PaLMConfig(AWDConfig):
     scores: Scores = "learned"
     supervision: NonNegative = 0.0
     supervision_epochs: NonNegative = 0.0
+    initial_weights: Literal["orthogonal", "uniform"] = "orthogonal"
     form: Form = "released"
     init_range: Positive = 0.1225
 
@@ -297,8 +299,9 @@ class PaLMBackbone(AWDBackbone):
         self._learns_spans = config.supervision > 0
         self._learns_words = True
 
-        for module in (*self.below.layers, *self.above.layers):
-            _start_from_orthogonal_gates(cast(LSTMLayer, module))
+        if config.initial_weights == "orthogonal":
+            for module in (*self.below.layers, *self.above.layers):
+                _start_from_orthogonal_gates(cast(LSTMLayer, module))
 
     def set_epoch(self, epochs: float) -> None:
         if self.changes_loss:
