@@ -83,8 +83,7 @@ def draw(
 
     # Wrong options are reported before the slow part.
     flags = {"--maps": maps, "--surprisal": surprisal, "--no-chart": no_chart, "--beliefs": beliefs}
-    given: dict[str, object] = {"sentence": sentence, "--gold": gold}
-    given |= {"--decoder": options.decoder, "--layer": options.layer}
+    given: dict[str, object] = {"sentence": sentence, "--gold": gold, **_changed(options, ("decoder", "layer"))}
     given |= {name: flag or None for name, flag in flags.items()}
     if _is_dependency_file(model.model):
         given |= {**_changed(options, (*_TEXT_OPTIONS, "marks")), "--brackets": brackets, "--device": model.device}
@@ -96,17 +95,16 @@ def draw(
 
     gold_tree = None if gold is None else read_gold(gold, number, preprocessing, has_labels(brackets))
     bundle = model.load()
-    text = sentence if gold_tree is None else gold_tree
-    assert text is not None
+    text = sentence or "" if gold_tree is None else gold_tree
     if beliefs:
         _draw_beliefs(bundle, model.model.name, text, options, output, theme)
         return
     analysis = analyse(bundle, text, options)
     if surprisal and sentence is not None:
         analysis = with_surprisals(analysis, bundle, sentence, options)
-    drawn_maps = maps_of(bundle, analysis.tokens) if maps else None
+    drawing = Drawing(analysis, gold_tree, maps_of(bundle, analysis.tokens) if maps else None, not no_chart)
     with output_path(output, ".svg") as path:
-        Drawing(analysis, gold_tree, drawn_maps, not no_chart).write(path, theme)
+        drawing.write(path, theme)
 
 
 def _is_dependency_file(path: Path) -> bool:
