@@ -51,9 +51,10 @@ def splits(predicted: SpanSets, gold: SpanSets, protocol: str) -> Point:
     return shape.left, shape.right
 
 
-def untrained(recipe: str, text: str) -> ModelBundle:
+def untrained(recipe: str, text: str, initial_weights: str = "orthogonal") -> ModelBundle:
     """Return a model with the settings of a recipe and the vocabulary of a text, before training."""
-    settings = read_recipe(recipe, {"text.train": text, "text.valid": text, "text.test": None})
+    texts = {"text.train": text, "text.valid": text, "text.test": None}
+    settings = read_recipe(recipe, texts | {"model.initial_weights": initial_weights})
     assert isinstance(settings, TextRecipe)
     task = TextTask(settings, torch.device("cpu"))
     mode = settings.mode
@@ -135,6 +136,7 @@ def main() -> tuple[Plot, argparse.Namespace]:
     parser.add_argument("--untrained", nargs="+", default=[], metavar="NAME=RECIPE", help="models without training")
     parser.add_argument("--text", metavar="FILE", help="text whose words the untrained models know")
     parser.add_argument("--treebank", metavar="TREEBANK")
+    parser.add_argument("--initial-weights", default="orthogonal", metavar="KIND", help="of untrained models")
     parser.add_argument("--seeds", type=int, default=25, metavar="N", help="number of untrained models; default 25")
     parser.add_argument("--protocol", default="wsj40", metavar="NAME", help="default wsj40")
     parser.add_argument("--store", type=Path, metavar="FILE", help="write the points as JSON")
@@ -144,7 +146,8 @@ def main() -> tuple[Plot, argparse.Namespace]:
     if chosen.treebank is None or (chosen.untrained and chosen.text is None):
         raise InputError("expected --treebank with the models, and --text with untrained ones")
     trained = [(name, load(path)) for name, path in shared.named(chosen.models)]
-    fresh = [(name, untrained(recipe, chosen.text)) for name, recipe in shared.named(chosen.untrained)]
+    kind = chosen.initial_weights
+    fresh = [(name, untrained(recipe, chosen.text, kind)) for name, recipe in shared.named(chosen.untrained)]
     found = points(trained, fresh, chosen.treebank, chosen.seeds, chosen.protocol)
     if chosen.store is not None:
         facts = {

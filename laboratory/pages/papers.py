@@ -61,7 +61,9 @@ def _without_missing(systems: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _is_stored(ours: dict[str, Any]) -> bool:
-    """Return whether there are results of a run that is parsed or trained."""
+    """Return whether there are results of a run that is parsed, trained or measured."""
+    if "splits" in ours:
+        return bool(select("palm-splits", what="splits", run=ours["run"]))
     if "training" in ours:
         return bool(select(ours["training"], what="training", run=ours["run"]))
     return bool(all_parsed(ours["reports"], ours["scored_on"], run=ours["run"]))

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 import torch
 
+from syntaxlm.core.errors import InputError
 from syntaxlm.models import palm
-from syntaxlm.models.abilities import AnnealsLoss
+from syntaxlm.models.abilities import AnnealsLoss, ParsesSentences
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.layers import Rows
 from syntaxlm.models.palm import PaLMConfig, SpanAttention
@@ -106,7 +107,15 @@ def test_initial_weights_are_those_of_the_released_program():
     assert not any(bias.any() for bias in biases)
 
 
-@pytest.mark.parametrize("scores", ["learned", "right-branching"])
+def test_uniform_weights_of_the_lstm_are_those_of_awd_lstm():
+    torch.manual_seed(3)
+    model = build_model(PaLMConfig(embedding_size=60, layer_sizes=(80, 80, 60), initial_weights="uniform"), 200)
+    for layer in (*model.backbone.below.layers, *model.backbone.above.layers):
+        for weight in layer.parameters():
+            assert 0.85 < weight.abs().max().item() * layer.size**0.5 <= 1
+
+
+@pytest.mark.parametrize("scores", ["learned", "right-branching", "trees"])
 @pytest.mark.parametrize("form", ["released", "paper"])
 def test_fast_model_equals_reference_in_loss_penalties_and_every_gradient_under_dropout(form, scores):
     supervision = 0.5 if scores == "learned" else 0.0
@@ -225,6 +234,25 @@ def test_right_branching_attends_most_to_the_longest_span_whatever_the_words():
     lengths = torch.arange(1.0, 8.0).double().expand(8, 3, -1)
     torch.testing.assert_close(model.structure(BATCH).values, normalised(0.1 * lengths), rtol=0, atol=1e-12)
     assert not any("score" in name for name in model.state_dict())
+
+
+def test_trees_divide_the_attention_equally_among_constituents():
+    """Before a step without constituents of up to three tokens, it is on the token before."""
+    model = built(scores="trees").eval()
+    attention = model.maps(dataclasses.replace(BATCH, spans=SPANS)).earlier_tokens["span attention"]
+    expected = torch.tensor([1.0, 0.0, 0.0], dtype=torch.float64).repeat(8, 3, 1)
+    expected[3, 0] = torch.tensor([0.0, 1.0, 0.0])
+    expected[4, 0] = torch.tensor([0.0, 0.5, 0.5])
+    expected[4, 1] = torch.tensor([0.0, 0.0, 1.0])
+    torch.testing.assert_close(attention[BATCH.mask()], expected[BATCH.mask()])
+    assert not any("score" in name for name in model.state_dict())
+
+
+def test_a_model_of_given_trees_does_not_parse_and_needs_trees():
+    model = built(scores="trees").eval()
+    assert not isinstance(model, ParsesSentences)
+    with pytest.raises(InputError, match=r"found text without trees; expected both, .*\(model\.scores: trees\)"):
+        model.token_log_probs(BATCH)
 
 
 def test_spans_of_any_length_are_scored_when_a_sentence_is_parsed():

@@ -7,12 +7,13 @@ from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from rich.console import Console
 
 import syntaxlm
-from syntaxlm.batches import SentenceBatches
+from syntaxlm.batches import SentenceBatches, StreamBatches
 from syntaxlm.core.errors import InputError
 from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.data.supervision import read_supervision
@@ -26,6 +27,7 @@ from syntaxlm.training.progress import ProgressDisplay
 from syntaxlm.training.recipe import Recipe, StreamBatchSettings, read_recipe, recipe_from
 from syntaxlm.training.result import RESULT, read_result
 from syntaxlm.training.run import Event, Run, train
+from syntaxlm.trees.spans import SpanSets
 from tests.training.runs import assert_resumes, metrics, written
 from tests.training.two_processes import in_two_processes
 
@@ -298,3 +300,51 @@ def test_a_model_of_decisions_needs_a_tree_of_every_training_sentence(toy):
         recipe_of(toy, model=model, text={"trees": None})
     with pytest.raises(InputError, match=r"text\.trees_interval: found 2; expected 1: tree-transformer models learn"):
         recipe_of(toy, model=model, text={"trees_interval": 2})
+
+
+def given_trees(toy, **sections) -> Recipe:
+    """A recipe whose model predicts words given the trees of all three texts."""
+    names = {"trees": "train", "valid_trees": "valid", "test_trees": "test"}
+    trees = {setting: str(toy / f"{name}.mrg") for setting, name in names.items()}
+    defaults = {"batches": STREAM, "model": {"supervision": 0.0, "scores": "trees"}}
+    return recipe_of(toy, **defaults | sections | {"text": trees | sections.get("text", {})})
+
+
+def test_words_are_predicted_given_trees_in_training_and_evaluation(toy, tmp_path):
+    recipe = given_trees(toy, schedule={"epochs": 1})
+    result = train(recipe, tmp_path / "run")
+    assert result.test.given_trees
+    assert "P(S | T), words given their trees" in str(result)
+
+    # The same perplexity, in one column, from the trees; other trees change it.
+    stored = read_model(tmp_path / "run")
+    text = EncodedCorpus.encode(toy / "test.txt", stored.normaliser, stored.vocabulary)
+    gold = read_supervision(toy / "test.mrg", "ptb-keep", text, stored.normaliser, stored.vocabulary).spans
+    none = SpanSets(text.lengths, np.zeros(len(text) + 1, np.int64), gold.starts[:0], gold.ends[:0])
+    losses = []
+    for spans in (gold, none):
+        (batch,) = StreamBatches(text, stored.vocabulary, 1, 65_536, spans=spans).iterate(0)
+        losses.append(-stored.model.token_log_probs(batch).log_probs.mean().item())
+    assert result.test.loss == pytest.approx(losses[0], rel=1e-5)
+    assert abs(losses[1] - losses[0]) > 1e-4
+    with pytest.raises(InputError, match=r"found text without trees; expected both"):
+        syntaxlm.load(tmp_path / "run").perplexity(toy / "test.txt")
+
+
+def test_a_part_of_the_text_has_its_part_of_the_trees(toy):
+    task = TextTask(given_trees(toy), torch.device("cpu"))
+    whole = task.valid.spans
+    task.limit_evaluation(40)
+    assert len(task.valid) < 15
+    assert task.valid.spans.lengths.tolist() == task.valid.lengths.tolist()
+    assert task.valid.spans.ends.tolist() == whole.select(range(len(task.valid))).ends.tolist()
+
+
+def test_a_model_of_given_trees_needs_those_of_every_text_in_a_stream(toy):
+    with pytest.raises(InputError, match=r"text\.valid_trees: found null; expected trees of text\.valid") as caught:
+        given_trees(toy, batches={}, text={"valid_trees": None, "test": None, "trees_interval": 2})
+    assert "text.test_trees: found" in str(caught.value)
+    assert "text.trees_interval: found 2; expected 1: the model reads trees in every batch" in str(caught.value)
+    assert "batches.context: found reset; expected carry" in str(caught.value)
+    with pytest.raises(InputError, match=r"text\.test_trees: found .*; expected null: the model does not read trees"):
+        recipe_of(toy, text={"test_trees": str(toy / "test.mrg")})

@@ -32,7 +32,7 @@ from syntaxlm.text.options import TextOptions
 from syntaxlm.text.reader import AS_TOKENISED, TextReader
 from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.trees.conllu import DEPENDENCY_FORMATS
-from syntaxlm.trees.spans import offsets_of
+from syntaxlm.trees.spans import SpanSets, offsets_of
 
 # A suffix determines the format of a file, except .txt. Otherwise the content determines it.
 _OF_TREES = (".mrg", ".brackets", ".bracket", ".tree", ".trees", ".parse", ".penn", ".prd", ".psd")
@@ -224,9 +224,11 @@ class EncodedCorpus:
 
     Attributes:
         parts: the files of a text of several files, of which `line_numbers` counts the lines on.
+        spans: constituents of trees of the sentences, for models that predict words given trees; None for others.
     """
 
     parts: Sequence[TextPart] = ()
+    spans: SpanSets | None = None
 
     def __init__(
         self,
@@ -412,7 +414,10 @@ class EncodedCorpus:
         up_to = f" of up to {longest} words" if longest else ""
         source = f"{self.source}{PART}{len(chosen):,} sentences{up_to}, of {len(self):,})"
         characters = None if self.character_counts is None else self.character_counts[chosen]
-        return EncodedCorpus(ids, offsets_of(lengths[chosen]), self.line_numbers[chosen], unknown, characters, source)
+        lines = self.line_numbers[chosen]
+        corpus = EncodedCorpus(ids, offsets_of(lengths[chosen]), lines, unknown, characters, source)
+        corpus.spans = None if self.spans is None else self.spans.select(chosen)
+        return corpus
 
     def joined(self, most: int, end: int, seed: int) -> EncodedCorpus:
         """Return a corpus of runs of 1 to `most` consecutive sentences, each as one sentence; places of marks are lost.

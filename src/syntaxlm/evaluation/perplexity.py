@@ -47,7 +47,7 @@ PERPLEXITIES = Columns(
         "characters": Column("integer", "number of characters of the text"),
         "carry_state": Column("boolean", "whether the text was read as one stream"),
         "predict_eos": Column("boolean", "whether the ends of sentences are counted"),
-        "given_trees": Column("boolean", "whether words are predicted given their dependency trees"),
+        "given_trees": Column("boolean", "whether words are predicted given their trees"),
         "likelihood_estimate": Column("text", "the estimate that replaces exact probabilities; missing if exact"),
     },
 )
@@ -131,7 +131,7 @@ class LanguageModelScore(HasReport):
 
     def _counts(self) -> str:
         unknown = f"{self.unknown:,} unknown ({100 * self.unknown / self.tokens:.1f}%)"
-        if self.given_trees:
+        if self.given_trees and not self.mode.predict_eos:
             counts = f"{amount(self.tokens, 'word')} of {amount(self.sentences, 'tree')}"
             return f"{counts}, ends of sentences excluded; {unknown}"
         reset = "state carried through the text" if self.mode.carry_state else "state reset at each sentence"
@@ -187,16 +187,16 @@ def evaluate_language_model(scorer: Scorer, corpus: Corpus, cache: CacheSettings
 
 def score_of(corpus: Corpus, mode: TextMode, nats: float) -> LanguageModelScore:
     """Return the score of a corpus with the given negative log-probability."""
-    given_trees = isinstance(corpus, DependencyCorpus)
     text = corpus.text if isinstance(corpus, DependencyCorpus) else corpus
+    predicts_ends = mode.predict_eos and not isinstance(corpus, DependencyCorpus)
     return LanguageModelScore(
         nats=nats,
-        tokens=text.word_count + len(text) * (mode.predict_eos and not given_trees),
+        tokens=text.word_count + len(text) * predicts_ends,
         sentences=len(text),
         unknown=text.unknown_count,
         characters=text.character_count,
         mode=mode,
-        given_trees=given_trees,
+        given_trees=isinstance(corpus, DependencyCorpus) or corpus.spans is not None,
         source=text.source,
     )
 

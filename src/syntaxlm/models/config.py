@@ -41,6 +41,11 @@ class BaseConfig(Settings, section="model"):
         return None
 
     @property
+    def reads_trees(self) -> bool:
+        """Whether the model predicts words given trees of the text, in training and in evaluation."""
+        return False
+
+    @property
     def training_marks(self) -> MarkSide | None:
         """The side of a span at which training expects a punctuation mark; None: training does not use marks."""
         return None

@@ -1,8 +1,9 @@
 """PaLM: AWD-LSTM with attention to the spans before each word. Spans are parsed by their attention scores.
 
 Peng, Schwartz, Smith 2019, "PaLM: A Hybrid Parser and Language Model". PaLM-U is trained on text alone; PaLM-S also
-on gold spans (`supervision`); PaLM-RB always prefers the longest span, whatever the words (`scores`). `form` selects
-the paper's equations (section 2) or those of the authors' released program where they differ.
+on gold spans (`supervision`); PaLM-RB always prefers the longest span, whatever the words, and a parser can choose the
+spans (`scores`). `form` selects the paper's equations (section 2) or those of the authors' released program where
+they differ.
 Shapes: T time, B batch, E embedding size, H features of a state, R of a span, A neurons of the scorer, m longest span,
 n real tokens of a batch.
 """
@@ -18,6 +19,7 @@ from typing import Annotated, Literal, cast
 import torch
 from torch import Tensor, nn
 
+from syntaxlm.core.errors import InputError
 from syntaxlm.core.settings import Bounds, Layers, NonNegative, Positive, Size
 from syntaxlm.models.abilities import Maps
 from syntaxlm.models.backbone import AWDBackbone, AWDConfig, BackboneOutput, Embedding, neural_model
@@ -28,7 +30,7 @@ from syntaxlm.models.structures import SpanScores
 from syntaxlm.ops.dropout import dropout_mask
 from syntaxlm.ops.span_attention import Form, SpanReading, SpanWeights, span_attention
 
-Scores = Literal["learned", "right-branching", "left-branching"]
+Scores = Literal["learned", "right-branching", "left-branching", "trees"]
 
 
 class SpanAttention(nn.Module):
@@ -40,7 +42,7 @@ class SpanAttention(nn.Module):
     Args:
         size: H.
         span_size: R, even.
-        scores: of spans: learned, or by length.
+        scores: of spans: learned, by length, or given.
         scorer_size: A, if scores are learned.
         maximum: m, the longest span attended to.
         form: the paper's equations, or those of the released program.
@@ -88,7 +90,9 @@ class SpanAttention(nn.Module):
             _xavier(layer.weight, layer.in_features, layer.out_features)
             nn.init.zeros_(layer.bias)
 
-    def forward(self, states: Tensor, rows: Rows, carried: Tensor | None) -> tuple[Tensor, Tensor, SpanReading]:
+    def forward(
+        self, states: Tensor, rows: Rows, carried: Tensor | None, given_scores: Tensor | None = None
+    ) -> tuple[Tensor, Tensor, SpanReading]:
         """Return the mixed states, (n, H), earlier states for the next chunk, (m, B, H), and the output of the op.
 
         Dropout is that of the released program: the spans, the gate and the mixture read dropped states; the state
@@ -98,6 +102,7 @@ class SpanAttention(nn.Module):
             states: (n, H), real tokens in the order of `rows`.
             carried: earlier states; None at the start of a text, for zeros. Those of columns that have ended are
                 undefined.
+            given_scores: scores of spans, (n, m), if they are neither learned nor by length.
         """
         drop = partial(locked_dropout, rate=self.dropout, rows=rows, training=self.training)
         dropped = drop(states)
@@ -105,7 +110,7 @@ class SpanAttention(nn.Module):
         if self.training and self.dropout:
             span_size = len(self.input_weight) - len(self.input_bias)
             mask = dropout_mask((rows.columns, span_size), self.dropout, self.input_bias)
-        spans = self.spans(dropped, rows, carried, self.maximum, mask)
+        spans = self.spans(dropped, rows, carried, self.maximum, mask, given_scores)
 
         # Equation (6). In the paper's form the gate is the weight of the mixture, in the released form of the state.
         context = drop(spans.context)
@@ -122,12 +127,19 @@ class SpanAttention(nn.Module):
         return mixed, torch.cat([carried, steps])[-self.maximum :], spans
 
     def spans(
-        self, states: Tensor, rows: Rows, carried: Tensor | None, maximum: int, mask: Tensor | None = None
+        self,
+        states: Tensor,
+        rows: Rows,
+        carried: Tensor | None,
+        maximum: int,
+        mask: Tensor | None = None,
+        given_scores: Tensor | None = None,
     ) -> SpanReading:
         """Return the spans of 1 to `maximum` tokens, without the mixing: their attended mean, scores and attention."""
         weights = SpanWeights(self.input_weight, self.input_bias, self.span_weight, self.score_weight, self.form)
-        by_length = None if self.scores == "learned" else self.length_scores(maximum)
-        return span_attention(states, carried, weights, maximum, rows.counts, mask, by_length)
+        if self.scores in ("right-branching", "left-branching"):
+            given_scores = self.length_scores(maximum)
+        return span_attention(states, carried, weights, maximum, rows.counts, mask, given_scores)
 
     def length_scores(self, maximum: int) -> Tensor:
         """Return the scores of spans of 1 to `maximum` tokens that are not learned, (maximum,).
@@ -155,6 +167,36 @@ def _start_from_orthogonal_gates(layer: LSTMLayer) -> None:
     nn.init.zeros_(layer.recurrent_bias)
 
 
+def _attended(spans: Tensor, rows: Rows, longest: int) -> tuple[Tensor, Tensor]:
+    """Return row and length of the constituents that have 2 to `longest` tokens, (k,) each.
+
+    Args:
+        spans: (k, 3), as in `TokenBatch.spans`.
+    """
+    step, column, length = spans.unbind(1)
+    starts = torch.tensor([0, *accumulate(rows.counts)], device=spans.device)
+    is_attended = (length >= 2) & (length <= longest)
+    return (starts[step] + column)[is_attended], length[is_attended]
+
+
+def tree_scores(spans: Tensor, rows: Rows, maximum: int, like: Tensor) -> Tensor:
+    """Return scores of spans by given trees, (n, m): 0 for constituents, minus infinity for other spans.
+
+    A step before which no constituent of 2 to m tokens ends attends to the token before it.
+
+    Args:
+        spans: (k, 3), as in `TokenBatch.spans`.
+        maximum: m.
+        like: has the dtype and the device of the scores.
+    """
+    row, length = _attended(spans, rows, maximum)
+    scores = like.new_full((sum(rows.counts), maximum), -torch.inf)
+    scores[:, 0] = 0.0
+    scores[row, 0] = -torch.inf
+    scores[row, length - 1] = 0.0
+    return scores
+
+
 def supervision_loss(scores: Tensor, spans: Tensor, rows: Rows) -> Tensor:
     """Return cross-entropy of the attention relative to that of gold trees, averaged over all n tokens: equation (5).
 
@@ -163,12 +205,9 @@ def supervision_loss(scores: Tensor, spans: Tensor, rows: Rows) -> Tensor:
         spans: (k, 3), as in `TokenBatch.spans`. A step's constituents share its gold attention equally, without those
             of one token or of more than m; a step without constituents adds 0.
     """
-    step, column, length = spans.unbind(1)
-    starts = torch.tensor([0, *accumulate(rows.counts)], device=scores.device)
-    is_scored = (length >= 2) & (length <= scores.shape[1])
-    row = (starts[step] + column)[is_scored]
+    row, length = _attended(spans, rows, scores.shape[1])
     shares = 1 / torch.bincount(row, minlength=len(scores)).clamp(min=1).to(scores.dtype)
-    log_attention = torch.log_softmax(scores, dim=-1)[row, length[is_scored] - 1]
+    log_attention = torch.log_softmax(scores, dim=-1)[row, length - 1]
     return -(log_attention * shares[row]).sum() / len(scores)
 
 
@@ -181,10 +220,14 @@ class PaLMConfig(AWDConfig):
         span_size: features of a span, an even number, half of them for each direction
         scorer_size: hidden units of the network that scores a span for a word
         maximum_span: longest span that receives attention, in words; parsing has no limit
-        scores: learned scores, or the length of a span (right-branching, PaLM-RB), or minus its length (left-branching)
+        scores: learned scores, or the length of a span (right-branching, PaLM-RB), or minus its length
+            (left-branching), or equal scores of the constituents of text.trees, text.valid_trees and text.test_trees
+            and no attention to other spans (trees)
         supervision: lambda, the weight of the cross-entropy of gold spans, with text.trees
         supervision_epochs: number of first epochs, which train only the attention on gold spans; the other epochs
             train only the language model; with 0, all epochs train both
+        initial_weights: of the LSTM layers, orthogonal matrices with biases of 0, as in the released program, or
+            uniform weights and biases, as in AWD-LSTM
         form: whether the equations follow the released program or the paper
         init_range: initial weights of embedding and decoder are uniform in (-init_range, init_range); the
             released program uses sqrt(3 / embedding_size)
@@ -198,8 +241,13 @@ class PaLMConfig(AWDConfig):
     scores: Scores = "learned"
     supervision: NonNegative = 0.0
     supervision_epochs: NonNegative = 0.0
+    initial_weights: Literal["orthogonal", "uniform"] = "orthogonal"
     form: Form = "released"
     init_range: Positive = 0.1225
+
+    @property
+    def reads_trees(self) -> bool:
+        return self.scores == "trees"
 
     def contradictions(self) -> list[str]:
         faults = super().contradictions()
@@ -216,11 +264,17 @@ class PaLMConfig(AWDConfig):
         return faults
 
 
+_WITHOUT_TREES = (
+    "found text without trees; expected both, because this model predicts words given trees (model.scores: trees)."
+    " Only its training reads trees; perplexities are in the result.json of its folder"
+)
+
+
 @neural_model("palm", PaLMConfig)
 class PaLMBackbone(AWDBackbone):
     """LSTM layers below and above span attention."""
 
-    structure_type = SpanScores
+    structure_type: type[SpanScores] | None = SpanScores
     has_maps = True
     changes_loss = True
 
@@ -241,12 +295,15 @@ class PaLMBackbone(AWDBackbone):
             config.scores,
             config.layer_dropout,
         )
+        if config.reads_trees:
+            self.structure_type = None
         self.changes_loss = config.supervision_epochs > 0
         self._learns_spans = config.supervision > 0
         self._learns_words = True
 
-        for module in (*self.below.layers, *self.above.layers):
-            _start_from_orthogonal_gates(cast(LSTMLayer, module))
+        if config.initial_weights == "orthogonal":
+            for module in (*self.below.layers, *self.above.layers):
+                _start_from_orthogonal_gates(cast(LSTMLayer, module))
 
     def set_epoch(self, epochs: float) -> None:
         if self.changes_loss:
@@ -270,7 +327,12 @@ class PaLMBackbone(AWDBackbone):
         # LSTM layers, span attention, LSTM layers.
         layers, after_below = self.below(inputs, rows, part_of_state("below."))
         carried_before = None if state is None else state["carried.spans"]
-        states, carried, spans = self.attention(layers[-1].hidden, rows, carried_before)
+        given_scores = None
+        if self.config.reads_trees:
+            if batch.spans is None:
+                raise InputError(_WITHOUT_TREES)
+            given_scores = tree_scores(batch.spans, rows, self.config.maximum_span, layers[-1].hidden)
+        states, carried, spans = self.attention(layers[-1].hidden, rows, carried_before, given_scores)
         after = {f"below.{name}": part for name, part in after_below.items()} | {"carried.spans": carried}
         if self.above.layers:
             inputs_above = locked_dropout(states, rate, rows, self.training)

@@ -216,7 +216,7 @@ class Scorer:
         # A stream in several columns, because only the sum is needed.
         total = 0.0
         columns = min(SUM_COLUMNS, max(1, (corpus.word_count + len(corpus)) // 2000))
-        batches = StreamBatches(corpus, self.vocabulary, columns, SUM_STEPS)
+        batches = StreamBatches(corpus, self.vocabulary, columns, SUM_STEPS, spans=corpus.spans)
         for batch, scores in _read(self._token_model(), progress_bar(batches.iterate(), "scoring", batches.count(0))):
             log_probs = scores.log_probs
             if not self.mode.predict_eos:

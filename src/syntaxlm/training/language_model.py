@@ -327,6 +327,9 @@ class TextTask(LanguageModelTask):
             self.supervision.append(
                 read(text.trees, text.trees_preprocessing, self.train, keep_whole=whole, share=share)
             )
+        for corpus, trees in ((self.valid, text.valid_trees), (self.test, text.test_trees)):
+            if isinstance(corpus, EncodedCorpus) and trees is not None:
+                corpus.spans = read(trees, text.trees_preprocessing, corpus).spans
         valid_trees = [read(path, "none", self.valid).spans for path in text.focus_valid if self.valid is not None]
         self.valid_spans = union(valid_trees) if valid_trees else None
 

@@ -102,20 +102,24 @@ class TextSettings(DataSettings, section="text"):
 
     Attributes:
         valid: file; the weights with the lowest loss on it are kept; null: none, for n-gram models
-        trees: file, folder or pattern; trees of `train`, for models with `supervision`
+        trees: file, folder or pattern; trees of `train`, for models with `supervision`, or that read trees
+        valid_trees: those of `valid`, for models that read trees
+        test_trees: those of `test`, for models that read trees
         trees_share: share of the sentences, from the first, with trees
         trees_interval: one batch in so many has trees
         focus: files of trees of `train`, one per parser; for grammars that are focused on their spans, and span parsers
         focus_valid: their trees of `valid`, for span parsers
         treebank: file, folder or pattern; gold trees on which F1 is measured at each validation, without influence on
             training; for models that parse
-        trees_preprocessing: name or file of the gold-tree preprocessing of `treebank`, and of `trees`, where it gives
-            the words of `train`
+        trees_preprocessing: name or file of the gold-tree preprocessing of `treebank`, and of `trees`, `valid_trees`
+            and `test_trees`, where it gives the words of the text
         embeddings: folder of a trained model of text whose embeddings of words training begins with
     """
 
     valid: str | None
     trees: str | None = None
+    valid_trees: str | None = None
+    test_trees: str | None = None
     trees_share: Annotated[float, Bounds(gt=0, le=1)] = 1.0
     trees_interval: Count = 1
     focus: tuple[str, ...] = ()
@@ -124,12 +128,13 @@ class TextSettings(DataSettings, section="text"):
     trees_preprocessing: str = "ptb-keep"
     embeddings: str | None = None
 
-    _treebanks = ("trees", "focus", "focus_valid", "treebank")
+    _treebanks = ("trees", "valid_trees", "test_trees", "focus", "focus_valid", "treebank")
 
     @property
     def files(self) -> dict[str, str]:
         paths = super().files
-        trees = {name: path for name in ("trees", "treebank") if (path := getattr(self, name)) is not None}
+        names = ("trees", "valid_trees", "test_trees", "treebank")
+        trees = {name: path for name in names if (path := getattr(self, name)) is not None}
         paths |= trees
         if trees and self.trees_preprocessing not in PREPROCESSINGS:
             paths["trees_preprocessing"] = self.trees_preprocessing
@@ -481,13 +486,42 @@ class TextRecipe(Recipe):
                     " with trees only"
                 )
             return faults
+        if self.model.reads_trees:
+            return self._faults_of_trees_read()
         faults = _both_or_neither(self.model, "supervision", "trees", text.trees, None)
+        faults += [
+            f"text.{setting}: found {path}; expected null: the model does not read trees of this text"
+            for setting in ("valid_trees", "test_trees")
+            if (path := getattr(text, setting)) is not None
+        ]
         if text.trees is None:
             faults += [
                 f"text.{setting}: found {value}; expected 1, or text.trees, to which it applies"
                 for setting in ("trees_share", "trees_interval")
                 if (value := getattr(text, setting)) != 1
             ]
+        return faults
+
+    def _faults_of_trees_read(self) -> list[str]:
+        """Return a message for each setting that does not fit a model that predicts words given trees."""
+        text = self.text
+        texts = {"trees": "train", "valid_trees": "valid", "test_trees": "test"}
+        faults = [
+            f"text.{setting}: found null; expected trees of text.{name}, which the model reads (model.scores: trees)"
+            for setting, name in texts.items()
+            if getattr(text, name) is not None and getattr(text, setting) is None
+        ]
+        if text.test is None and text.test_trees is not None:
+            faults.append(
+                f"text.test_trees: found {text.test_trees}; expected null, or text.test, whose trees they are"
+            )
+        faults += [
+            f"text.{setting}: found {value}; expected 1: the model reads trees in every batch"
+            for setting in ("trees_share", "trees_interval")
+            if (value := getattr(text, setting)) != 1
+        ]
+        if isinstance(self.batches, SentenceBatchSettings):
+            faults.append("batches.context: found reset; expected carry: trees are read with a stream")
         return faults
 
     def _focus_faults(self) -> list[str]:
