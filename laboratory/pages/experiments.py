@@ -72,7 +72,7 @@ def _of_runs(runs: Runs, experiment: str, shown: Measured) -> Measured:
 
 
 def _trees(one: Entry) -> Measured:
-    """F1 of `evaluate parse`; by layer, recall of a label, or depth of the trees, where an entry asks for it."""
+    """F1 of `evaluate parse`; by layer, recall of a label, depth or sides of the trees, where an entry asks for it."""
     runs = evaluated(one)
     decoder = one.get("decoder", runs.first["decoder"])
     reports = runs.reports.values()
@@ -85,6 +85,11 @@ def _trees(one: Entry) -> Measured:
     else:
         scores = runs.f1_by(decoder).times(100)
     how = f"`{decoder}`, `{runs.first['protocol']}`, {runs.first['sentences']:,} sentences"
+    if "sides" in one:
+        shapes = [report["predicted_shape"] for report in reports]
+        sides = {name: Figure.of(shape[name] for shape in shapes) for name in one["sides"]}
+        value = ", ".join(f"{name} {share:.1f}" for name, share in sides.items())
+        return _of_runs(runs, one["reports"], Measured(value, tuple(sides.values()), tuple(sides), how=how))
     return _of_runs(runs, one["reports"], Measured(f"{scores:.1f}", (scores,), how=how))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import isnan
 
@@ -21,9 +21,10 @@ PAGES = {
     "tree-reg": "tree-reg", "compared": "compared-systems", "pcfg": "neural-pcfgs",
 }  # fmt: skip
 _COUNTED = [verdict for verdict in Verdict if verdict is not Verdict.PICTURE]
+_TOTAL = "**these four papers**"
 _GROUPS = {
     "PRPN": ("prpn",), "ON-LSTM": ("on-lstm",), "PaLM": ("palm",), "TreeRNN and TreeLSTM": ("tree-rnn",),
-    "**these four papers**": FOUR_PAPERS,
+    _TOTAL: FOUR_PAPERS,
     "other models: StructFormer, TreeReg, neural PCFGs": ("structformer", "tree-reg", "pcfg"),
     "baselines, and systems that the papers compare with": ("compared",),
 }  # fmt: skip
@@ -80,29 +81,35 @@ def _undecided(decided: Sequence[Decision]) -> bool:
 
 
 def counts() -> str:
-    """The number of experiments by paper and verdict; pictures are counted apart."""
+    """The number of experiments by paper and verdict; those without a trained model and pictures are counted apart."""
+    groups = {title: rows_of(papers) for title, papers in _GROUPS.items()}
+    quantities = [row for row in rows_of(FOUR_PAPERS) if "quantity" in row]
     lines = []
-    for title, papers in _GROUPS.items():
-        verdicts = [verdict_on(row) for row in rows_of(papers)]
-        pictures = verdicts.count(Verdict.PICTURE)
-        numbers = [*(verdicts.count(one) for one in _COUNTED), len(verdicts) - pictures, pictures]
-        lines.append([title, *map(str, numbers)])
+    for title, rows in groups.items():
+        lines.append(_counted(title, rows))
+        if title == _TOTAL:
+            lines.append(_counted("of these: path lengths, parameters and speed, without a trained model", quantities))
     return table(["papers", *_COUNTED, "experiments", "pictures"], lines)
+
+
+def _counted(title: str, rows: Iterable[Entry]) -> list[str]:
+    """Return a line of the table of counts."""
+    verdicts = [verdict_on(row) for row in rows]
+    pictures = verdicts.count(Verdict.PICTURE)
+    numbers = [*(verdicts.count(one) for one in _COUNTED), len(verdicts) - pictures, pictures]
+    return [title, *map(str, numbers)]
 
 
 def counted_sentence() -> str:
     """The counts of the four papers as a sentence, for README."""
-    verdicts = [verdict_on(row) for row in rows_of(FOUR_PAPERS)]
-    number = {verdict: verdicts.count(verdict) for verdict in Verdict}
-    tested = len(verdicts) - number[Verdict.PICTURE]
-    found = (
-        f"{number[Verdict.REPRODUCED]} are reproduced, {number[Verdict.FOUND]} are found at small size, "
-        f"{number[Verdict.MIXED]} are mixed, {number[Verdict.NOT_FOUND]} are not found, "
-        f"and {number[Verdict.NOT_RUN]} were not run"
-    )
+    tested = [row for row in rows_of(FOUR_PAPERS) if verdict_on(row) is not Verdict.PICTURE]
+    quantities = Counter(verdict_on(row) for row in tested if "quantity" in row)
+    trained = Counter(verdict_on(row) for row in tested if "quantity" not in row)
+    none = "" if trained[Verdict.REPRODUCED] else "none is reproduced, "
     return (
-        f"- **Reproduction.** The papers on PRPN, ON-LSTM, PaLM and TreeRNN report {tested} experiments with a result "
-        f"that can be tested. By a fixed rule, {found} ([list of experiments](docs/papers.md)).\n"
+        f"- **Reproduction.** The papers on PRPN, ON-LSTM, PaLM and TreeRNN report {trained.total()} experiments with "
+        f"trained models. By a fixed rule, {none}{_listed(trained)}. Of {quantities.total()} results on path lengths, "
+        f"parameters and speed, {_listed(quantities)} ([list of experiments](docs/papers.md)).\n"
     )
 
 
@@ -114,10 +121,13 @@ def experiments(paper: str) -> str:
 def _summary(paper: str) -> str:
     number = Counter(verdict_on(row) for row in rows_of([paper]))
     pictures = number.pop(Verdict.PICTURE, 0)
-    found = [f"{number[verdict]} {_verb(verdict, number[verdict])} {verdict}" for verdict in Verdict if number[verdict]]
-    listed = " and ".join(", ".join(found).rsplit(", ", 1))
     shown = f" The page also shows {pictures} picture{'s' * (pictures > 1)}." if pictures else ""
-    return f"Of the {number.total()} experiments with a result that can be tested, {listed}.{shown}\n"
+    return f"Of the {number.total()} experiments with a result that can be tested, {_listed(number)}.{shown}\n"
+
+
+def _listed(number: Mapping[Verdict, int]) -> str:
+    found = [f"{number[verdict]} {_verb(verdict, number[verdict])} {verdict}" for verdict in Verdict if number[verdict]]
+    return " and ".join(", ".join(found).rsplit(", ", 1))
 
 
 def _verb(verdict: Verdict, number: int) -> str:
@@ -159,7 +169,7 @@ def _claims(decided: Sequence[Decision]) -> str:
     for decision in decided:
         ours = decision.ours
         interval = "one seed" if isnan(ours.low) else f"{_number(ours.low)} to {_number(ours.high)}"
-        if ours.low == ours.high:
+        if decision.seeds is None:
             interval = "no seeds"
         lines.append([decision.claim, _number(ours.value), interval, decision.published, f"**{decision.result}**"])
     heads = ["claim", "here", "95% interval over seeds", "published", "verdict"]

@@ -17,7 +17,7 @@ from laboratory.pages.claims import (
     verdict_on,
 )
 from laboratory.pages.papers import leave_out_missing, published
-from laboratory.pages.reproductions import FOUR_PAPERS, counts, overview, rows_of
+from laboratory.pages.reproductions import FOUR_PAPERS, counted_sentence, counts, overview, rows_of
 from laboratory.pages.stored_results import Figure
 from scipy import stats
 
@@ -195,6 +195,18 @@ def test_the_first_table_has_the_experiments_of_the_four_papers_and_the_second_t
     ]
     for *parts, total, _ in numbers.values():
         assert sum(parts) == total
+    (without_models,) = (name for name in numbers if name.startswith("of these: "))
+    quantities = [verdict_on(row) for row in rows if "quantity" in row]
+    assert numbers.pop(without_models)[:2] == [quantities.count(Verdict.REPRODUCED), quantities.count(Verdict.FOUND)]
     four, others = list(numbers.values())[:4], list(numbers.values())[5:]
     assert numbers["these four papers"] == [sum(column) for column in zip(*four, strict=True)]
     assert sum(one[-1] + one[-2] for one in (numbers["these four papers"], *others)) == len(ROWS)
+
+
+def test_the_sentence_of_the_readme_counts_results_without_a_trained_model_apart():
+    tested = [row for row in rows_of(FOUR_PAPERS) if verdict_on(row) is not Verdict.PICTURE]
+    without = sum("quantity" in row for row in tested)
+    assert 0 < without < len(tested)
+    sentence = counted_sentence()
+    assert f" {len(tested) - without} experiments with trained models. " in sentence
+    assert f" Of {without} results on path lengths, parameters and speed, " in sentence
