@@ -25,8 +25,10 @@ from syntaxlm.core.progress import status
 SPLITS = ("train", "valid", "test")
 TOY_FILES = tuple(f"{split}.{suffix}" for split in SPLITS for suffix in ("txt", "mrg", "conllu"))
 PAIR_FILES = tuple(f"{split}.tsv" for split in SPLITS)
-PairFolder = Annotated[Path, Folder(may_hold="new files", files=PAIR_FILES, help="output folder")]
-TextFolder = Annotated[Path, Folder(may_hold="new files", files=("train.txt", "valid.txt"), help="output folder")]
+PairFolder = Annotated[Path, Folder(may_hold="new files", files=PAIR_FILES, help="Write into this folder.")]
+TextFolder = Annotated[
+    Path, Folder(may_hold="new files", files=("train.txt", "valid.txt"), help="Write into this folder.")
+]
 ToyFolder = Annotated[Path, Folder(files=TOY_FILES)]
 
 
@@ -35,8 +37,8 @@ class WordExtraction:
     """Which words of a treebank are written, and where.
 
     Attributes:
-        treebank: file of trees or tagged text, folder or quoted pattern; - for standard input
-        output: write the text to this file (written atomically); default, or -: standard output
+        treebank: File of trees or tagged text, folder or quoted pattern, or `-` for standard input.
+        output: Write the text to this file, or to standard output (`-`, the default).
     """
 
     treebank: Annotated[str, Argument("TREEBANK")]
@@ -62,17 +64,17 @@ def inspect(
 ) -> int:
     """Show what files are and how commands would read them.
 
-    Show how each file would be read, by the readers of the commands. The exit code is 2 if a file cannot be read.
+    Each file is read by the readers of the commands, and the output shows:
 
-    - The form of the file, and the evidence for it.
-    - The numbers of sentences, words or rows, and the first two of them as read.
-    - What would be dropped or is odd, with line numbers.
+    - the form of the file, and the evidence for it
+    - the numbers of sentences, words or rows, and the first two of them as read
+    - what would be dropped or is unusual, with line numbers
 
-    Reads text, tagged text, trees, dependency trees, tables, minimal pairs, test suites, frequency lists, n-grams and
-    model folders.
+    The command reads text, tagged text, trees, dependency trees, tables, minimal pairs, test suites, frequency lists,
+    n-grams and model folders. Its exit code is 2 if a file cannot be read.
 
     Args:
-        files: any files
+        files: Files of any type.
 
     Examples:
         syntaxlm inspect treebank.mrg stimuli.csv
@@ -94,13 +96,13 @@ def toy(
 ) -> None:
     """Sample the built-in corpus of English sentences and trees from a grammar.
 
-    Sample sentences from a small English grammar. Writes text, constituency trees, dependency trees, and the perplexity
-    floor, the lowest perplexity that a model can have.
+    The command writes text, constituency trees, dependency trees, and the perplexity floor, which is the lowest
+    perplexity that a model can have.
 
     Args:
-        output: output folder: new, empty, or written by this command before
-        sentences: number of training sentences
-        punctuated: write commas and full stops in text and constituency trees; the words are the same
+        output: Write the corpus into this folder, which is new, empty, or written by this command before.
+        sentences: Sample N training sentences.
+        punctuated: Write commas and full stops in text and constituency trees. The words are the same.
 
     Examples:
         syntaxlm data toy -o toy --sentences 2000
@@ -115,11 +117,11 @@ def toy(
 def text8(file: Annotated[str, Argument("FILE")], output: TextFolder, format: SummaryFormat = "text") -> None:
     """Split text8 into training and validation text.
 
-    Write DIR/train.txt, the first 99 million characters of text8, and DIR/valid.txt, the last million, each as one
-    line. This is the split of published results. Training requires batches.context carry.
+    `DIR/train.txt` has the first 99 million characters and `DIR/valid.txt` the last million, each on one line. This is
+    the split of published results. Training requires `batches.context carry`.
 
     Args:
-        file: unpacked text8, 100,000,000 bytes; - for standard input
+        file: Unpacked text8 of 100,000,000 bytes, or `-` for standard input.
 
     Examples:
         syntaxlm data text8 text8 -o data/text8
@@ -134,8 +136,8 @@ def text8(file: Annotated[str, Argument("FILE")], output: TextFolder, format: Su
 def words(extraction: WordExtraction) -> None:
     """Extract the words of a treebank as plain text.
 
-    Write the words of a treebank after gold-tree preprocessing, one sentence per line, as training text for a model
-    that does not read the trees.
+    The output has one sentence per line after gold-tree preprocessing. It is training text for a model that does not
+    read the trees.
 
     Examples:
         syntaxlm data words treebank.mrg -o train.txt
@@ -146,9 +148,9 @@ def words(extraction: WordExtraction) -> None:
 def tags(extraction: WordExtraction) -> None:
     """Extract the words of a treebank with their tags.
 
-    Write a treebank after gold-tree preprocessing as tagged text (word_TAG tokens), one sentence per line, as training
-    text for models of part-of-speech tags (text.normaliser.units: tags). TREEBANK may also be tagged text, to remove
-    its punctuation.
+    The output has one sentence per line after gold-tree preprocessing, as tagged text (`word_TAG`). It is training text
+    for models of part-of-speech tags (`text.normaliser.units: tags`). TREEBANK may also be tagged text, whose
+    punctuation is removed.
 
     Examples:
         syntaxlm data tags masc.tagged.txt.gz -o train.tagged.txt --preprocessing ptb-keep
@@ -163,16 +165,18 @@ def trees(
     seed: Seed = 0,
     format: SummaryFormat = "text",
 ) -> None:
-    """Write baseline trees of a text: right-branching, left-branching, balanced or random.
+    """Write right-branching, left-branching, balanced or random trees of a text.
 
-    Write a binary tree for each sentence of a text. The trees depend only on the numbers of words. They are the
-    baselines of evaluate parse, and control trees for models that learn from trees (text.trees).
+    The output has a binary tree for each sentence of the text, which depends only on the number of words. The trees are
+    the baselines of `evaluate parse`, and control trees for models that learn from trees (`text.trees`).
 
     Args:
-        shape: right: every constituent ends at the last word; left: every constituent starts at the first word;
-            balanced: every constituent splits in the middle; random: every constituent splits at a uniformly random
-            position
-        output: write the trees to this file (written atomically); default, or -: standard output
+        shape: Build trees of this shape.
+            - `right`: every constituent ends at the last word
+            - `left`: every constituent starts at the first word
+            - `balanced`: every constituent splits in the middle
+            - `random`: every constituent splits at a uniformly random position
+        output: Write the trees to this file, or to standard output (`-`, the default).
 
     Examples:
         syntaxlm data trees train.txt --shape random --seed 1 -o random.mrg
@@ -199,21 +203,27 @@ def sentences(
 ) -> None:
     """Split books into one sentence per line.
 
-    Split plain text with arbitrary line breaks, such as books, into sentences, one per line. Blank lines separate
-    paragraphs. Abbreviations, whose full stops do not end a sentence, are learned from the text.
+    The input is plain text with arbitrary line breaks, in which blank lines separate paragraphs. Abbreviations, whose
+    full stops do not end a sentence, are learned from the text.
 
     Args:
-        files: plain text files, optionally .gz, .bz2, .xz, .zst or .zip; - for standard input
-        output: write the sentences to this file (written atomically); default, or -: standard output
-        valid_output: write some paragraphs, drawn at random, to this file instead, as validation text
-        valid_share: share of the paragraphs in the validation text
-        paragraphs: paragraph separator: blank lines (default) or every line end
-        abbreviation: further word whose full stop does not end a sentence, besides the learned ones; may be repeated
-        punctuation: treatment of English punctuation marks at the ends of words: keep (default); split, each mark
-            becomes a word; drop
-        contractions: treatment of n't, 's, 'll and similar: keep (default); split, they become separate words, as in
-            treebanks
-        encoding: encoding of the files
+        files: Plain text files, which may be compressed (`.gz`, `.bz2`, `.xz`, `.zst` or `.zip`), or `-` for standard
+            input.
+        output: Write the sentences to this file, or to standard output (`-`, the default).
+        valid_output: Write some paragraphs, drawn at random, to this file instead, as validation text.
+        valid_share: Draw this share of the paragraphs for the validation text, from 0 to 1.
+        paragraphs: Separate paragraphs in this way.
+            - `blank-lines` (default): at blank lines
+            - `lines`: at every line end
+        abbreviation: Treat the full stop of this word as the mark of an abbreviation, as for the learned abbreviations.
+        punctuation: Treat English punctuation marks at the ends of words in this way.
+            - `keep` (default): as they are written
+            - `split`: each mark becomes a word
+            - `drop`: marks are removed
+        contractions: Treat contractions such as n't, 's and 'll in this way.
+            - `keep` (default): as they are written
+            - `split`: each becomes a separate word, as in treebanks
+        encoding: Read the files in this encoding.
 
     Examples:
         syntaxlm data sentences novels/*.txt -o train.txt --valid-output valid.txt
@@ -234,11 +244,11 @@ def sentences(
 def logic(output: PairFolder, pairs: Count = 100_000, seed: Seed = 0, format: SummaryFormat = "text") -> None:
     """Sample pairs of propositional formulas and their relations.
 
-    Sample pairs of propositional formulas, and determine by truth tables which of seven relations holds between them.
-    Training and validation pairs have up to 6 operators, test pairs 1 to 12.
+    Truth tables determine which of seven relations holds between the two formulas of a pair. Training and validation
+    pairs have up to 6 operators, and test pairs have 1 to 12.
 
     Args:
-        pairs: number of training pairs
+        pairs: Sample N training pairs.
 
     Examples:
         syntaxlm data logic -o logic
@@ -253,14 +263,14 @@ def logic(output: PairFolder, pairs: Count = 100_000, seed: Seed = 0, format: Su
 def next_sentence(
     text: SentencesFile, output: PairFolder, max_words: Count = 40, seed: Seed = 0, format: SummaryFormat = "text"
 ) -> None:
-    """Make labelled sentence pairs from a text: does the second sentence follow the first?
+    """Make labelled pairs of sentences that follow each other in a text or do not.
 
-    Make labelled sentence pairs from a text, one sentence per line: half of them are a sentence and the next one (label
-    next), half a sentence and another one of the same part of the text (label other). The first 90% of the text are for
-    training, the next 5% for validation, the last 5% for testing.
+    The text has one sentence per line. Half of the pairs are a sentence and the next one (label `next`). The others are
+    a sentence and another one of the same part of the text (label `other`). The first 90% of the text are for training,
+    the next 5% for validation, and the last 5% for testing.
 
     Args:
-        max_words: omit pairs with a longer sentence
+        max_words: Omit pairs with a sentence of more than N words.
 
     Examples:
         syntaxlm data next-sentence text.txt -o pairs
