@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
-from laboratory.pages.markdown import plain, table
+from laboratory.pages.markdown import cell, plain, table
 from laboratory.pages.tables import TABLES, columns_of
 from syntaxlm.cli import all_commands
 from syntaxlm.cli.command import Command
@@ -37,38 +36,40 @@ def command_list() -> str:
 
 def _purpose(title: str, chosen: dict[str, Command]) -> str:
     rows = (
-        [f"[`syntaxlm {name}`]({page_name(name)})", plain(_first_sentence(command))] for name, command in chosen.items()
+        [f"[`syntaxlm {name}`]({page_name(name)})", plain(command.docstring.summary)]
+        for name, command in chosen.items()
     )
     return f"### {title}\n\n" + table(["command", "what it does"], rows)
 
 
 def usage(command: str) -> str:
-    """What a command does, and its usage line."""
+    """What a command does, its usage line, and further explanations."""
     declared = all_commands()[command]
-    return f"{plain(declared.docstring.description)}\n\n```text\n{declared.usage}\n```"
+    parts = [declared.docstring.summary, f"```text\n{declared.usage}\n```", declared.docstring.description]
+    return "\n\n".join(plain(part) for part in parts if part)
 
 
 def options_and_columns(command: str) -> str:
     """All that a command takes, and the columns of what it prints, if it prints tables."""
-    parts = [f"## Options\n\n{_options(all_commands()[command])}"]
+    parts = [f"## Options\n\n{_tables(all_commands()[command])}"]
     found = [place for place, names in TABLES.items() if command in (name.partition(" --")[0] for name in names)]
     if found:
         parts.append("## Output columns\n\n" + "\n".join(columns_of(place, len(found) > 1) for place in found))
     return "\n".join(parts)
 
 
-def _first_sentence(command: Command) -> str:
-    """What a command does, in short; a colon in parentheses does not end it."""
-    return re.split(r"\.\s|: (?![^(]*\))", command.docstring.description)[0].rstrip(".") + "."
-
-
-def _options(command: Command) -> str:
-    rows = [[_written(option), plain(option.help)] for option in command.options.values()]
-    if command.takes_overrides:
-        rows.append(
-            ["`--SECTION.SETTING VALUE`", "any [setting](../reference/settings.md) of the recipe, by its dotted name"]
-        )
-    return table(["", "meaning"], rows)
+def _tables(command: Command) -> str:
+    """A table of the options below each heading of the help."""
+    parts = []
+    for heading in command.headings:
+        options = [option for option in command.options.values() if option.heading == heading]
+        rows = [[_written(option), cell(option.help)] for option in options]
+        if heading == "Options" and command.takes_overrides:
+            meaning = "Set any [setting](../reference/settings.md) of the recipe by its dotted name."
+            rows.append(["`--SECTION.SETTING VALUE`", meaning])
+        title = "Main options" if heading == "Options" else heading
+        parts.append(f"### {title}\n\n" + table(["", "meaning"], rows))
+    return "\n".join(parts)
 
 
 def _written(option: Option) -> str:

@@ -29,6 +29,12 @@ def _escaped(text: str) -> str:
     return _MARKUP.sub(lambda found: _ENTITIES[found.group()], text)
 
 
+def cell(text: str) -> str:
+    """A text for a cell of a table, as `plain`, in which a list has one line per item."""
+    code = _CODE.sub(lambda found: found.group().replace("|", "\\|"), text)
+    return plain(code).replace("\n- ", "<br>• ").replace("\n", "<br>")
+
+
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A table of cells that are Markdown already."""
     lines = [heads, ["---"] * len(heads), *rows]

@@ -7,7 +7,7 @@ from collections import defaultdict
 from importlib.util import find_spec
 from typing import Any
 
-from laboratory.pages.markdown import plain, table
+from laboratory.pages.markdown import cell, table
 
 _LIMITS = {"minimum": "from", "maximum": "to"}
 
@@ -27,7 +27,7 @@ def request_fields() -> str:
             schema = body.field_info.annotation.model_json_schema()  # type: ignore[union-attr]
             for name, field in schema["properties"].items():
                 default = "required" if name in schema.get("required", ()) else f"`{json.dumps(field['default'])}`"
-                row = f"`{name}`", _type(field), default, plain(field["description"])
+                row = f"`{name}`", _type(field), default, cell(field["description"])
                 requests[row].append(f"`{route.path.rpartition('/')[2]}`")
     rows = ([name, ", ".join(of), *others] for (name, *others), of in requests.items())
     return table(["field", "requests", "type", "default", "meaning"], rows)

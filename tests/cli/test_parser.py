@@ -64,11 +64,54 @@ def test_every_command_is_quiet_on_request_and_has_an_output_a_help_and_an_examp
     assert ({"-o", "--output"} <= known) == (name not in without_output)
     without_results = {"draw", "recipes show", "completion", "serve", "models download", "models push", "models export"}
     assert ("--json" in known) == (name not in without_results)
-    assert command.docstring.description[0].isupper()
     assert command.example.startswith(f"syntaxlm {name}")
-    for option in command.options.values():
-        assert option.help
-        assert not option.help.endswith(".")
+
+
+@pytest.mark.parametrize("name", LEAVES)
+def test_help_consists_of_a_sentence_explanations_and_a_sentence_for_each_option(name):
+    command = LEAVES[name]
+    for text in (command.docstring.summary, *(option.help for option in command.options.values())):
+        first = text.partition("\n")[0]
+        assert re.fullmatch(r"[`A-Z-].*[.]", first), first
+        assert text.count("`") % 2 == 0
+        assert len(first.split()) < 70
+    paragraphs = re.split(r"\n(?:- |\n)", command.docstring.description)
+    assert not [paragraph for paragraph in paragraphs if len(paragraph.split()) > 75]
+    assert command.docstring.summary not in command.docstring.description
+
+
+def test_the_default_of_an_option_is_in_its_help():
+    for command in LEAVES.values():
+        for option in options(command):
+            if type(option.default) in (int, float, str):
+                value = re.escape(option.default if isinstance(option.default, str) else format(option.default, ",g"))
+                assert re.search(rf"`{value}` \(default|Default: `?{value}`?[.,]", option.help), option
+
+
+@pytest.mark.parametrize("name", LEAVES)
+def test_options_of_a_heading_follow_each_other_in_the_help_and_output_comes_last(name):
+    command = LEAVES[name]
+    found = [option.heading for option in command.options.values()]
+    assert found == sorted(found, key=command.headings.index)
+    assert command.headings[-1] == "Output"
+    assert all(command.headings)
+
+
+def test_every_command_is_below_a_heading_of_the_help(capsys):
+    words = [word for words in cli.COMMAND_HEADINGS.values() for word in words]
+    assert sorted(words) == sorted(cli.COMMANDS)
+    assert cli.main(["--help"]) == 0
+    out = capsys.readouterr().out
+    assert all(f"─ {title} ─" in out for title in cli.COMMAND_HEADINGS)
+
+
+def test_help_in_a_terminal_has_lists_headings_and_no_code_marks(capsys):
+    assert cli.main(["score", "--help"]) == 0
+    out = capsys.readouterr().out
+    assert "`" not in out
+    assert "─ Displayed words ─" in out
+    assert re.search(r"^│ +- reset \(default\): each sentence by itself", out, re.MULTILINE)
+    assert "[choices: auto, light, dark]" in out  # no list explains them
 
 
 @pytest.mark.parametrize("name", LEAVES)

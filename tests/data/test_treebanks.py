@@ -136,7 +136,7 @@ def test_sentences_with_half_of_their_words_equal_are_the_same(tmp_path):
         if is_same:
             assert len(read_treebank(tmp_path / "a.mrg", "none", tmp_path / "a.dp")) == 1
             continue
-        with pytest.raises(InputError, match="are not the same: 4 and 4 words"):
+        with pytest.raises(InputError, match="found different sentences of 4 and 4 words"):
             read_treebank(tmp_path / "a.mrg", "none", tmp_path / "a.dp")
 
 

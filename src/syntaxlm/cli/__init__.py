@@ -52,7 +52,7 @@ COMMANDS: Mapping[str, Run | Group] = {  # in the order of the help
         parse.parse, score.score, score.items, generate.generate, draw.draw, serve.serve, draw.report, data.inspect
     ),
     "evaluate": Group(
-        "Evaluate a model or a file of trees.",
+        "Evaluate models and files of trees.",
         "syntaxlm evaluate parse MODEL treebank.mrg",
         named(*EVALUATIONS),
     ),
@@ -64,7 +64,7 @@ COMMANDS: Mapping[str, Run | Group] = {  # in the order of the help
     ),
     **named(models.average, models.combine, models.rerank, draw.grammar),
     "models": Group(
-        "List or describe model folders; exchange models with the Hugging Face hub and the library transformers.",
+        "List and describe models, and exchange them with the Hugging Face hub and the library transformers.",
         "syntaxlm models list runs",
         {
             "list": models.list_models,
@@ -90,6 +90,13 @@ COMMANDS: Mapping[str, Run | Group] = {  # in the order of the help
     **named(train.quickstart, completion),
 }
 
+COMMAND_HEADINGS = {  # of the commands in the help
+    "Use models": ("parse", "score", "items", "generate", "draw", "serve", "grammar", "models"),
+    "Evaluate": ("evaluate", "report", "rerank"),
+    "Train": ("quickstart", "train", "compare", "focus", "tune", "average", "combine", "recipes"),
+    "Prepare and exchange data": ("inspect", "data", "ngram"),
+    "Set up": ("completion",),
+}
 NO_SETTINGS = "this command does not take recipe settings"
 INTERRUPTED = 128 + signal.SIGINT
 
@@ -232,8 +239,9 @@ def build_app() -> App:
     return app_of(
         "syntaxlm",
         COMMANDS,
+        headings=COMMAND_HEADINGS,
         help="Language models that learn syntax: train them on plain text, and parse and score text with them.",
-        help_epilogue='example: syntaxlm parse MODEL "the old cat sleeps". Help on a command: syntaxlm parse --help',
+        help_epilogue='Example: syntaxlm parse MODEL "the old cat sleeps"\nHelp on a command: syntaxlm parse --help',
         version=f"syntaxlm {VERSION}",
     )
 

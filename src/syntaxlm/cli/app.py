@@ -23,6 +23,7 @@ from cyclopts import (
     UnknownOptionError,
     UnusedCliTokensError,
 )
+from cyclopts import Group as Heading
 
 from syntaxlm.cli.command import Command, Folder, Group, Run
 from syntaxlm.core.declarations import Option
@@ -50,45 +51,66 @@ class _Function:
 
     @cached_property
     def __signature__(self) -> inspect.Signature:
-        parameters = map(_parameter, self.command.options.values())
+        parameters = (_parameter(option, self.command.headings) for option in self.command.options.values())
         return inspect.Signature(sorted(parameters, key=lambda parameter: parameter.kind))
 
     def __call__(self, **values: Any) -> int:
         return self.command.call(values)
 
 
-def app_of(name: str, commands: Mapping[str, Run | Group], above: str = "", **settings: Any) -> App:
+def app_of(
+    name: str,
+    commands: Mapping[str, Run | Group],
+    above: str = "",
+    headings: Mapping[str, Sequence[str]] | None = None,
+    **settings: Any,
+) -> App:
     """Return the app of commands.
 
     Args:
         above: the words before the name.
+        headings: the commands below each heading of the help; None: the help has one list of commands.
         settings: settings of the app, such as its help.
     """
+    below: dict[str, Heading] = {}
+    for place, (title, words) in enumerate((headings or {}).items()):
+        below |= dict.fromkeys(words, Heading(title, sort_key=place))
+    if headings:
+        settings["group_commands"] = Heading("Options", sort_key=len(headings))
+    order = list(below or commands)
     app = App(
         name=name, help_format="plaintext", version_flags="--version", print_error=False, exit_on_error=False,
         default_parameter=Parameter(negative_iterable=(), show_default=False), **settings,
     )  # fmt: skip
-    for place, (word, command) in enumerate(commands.items()):
+    for word, command in commands.items():
+        shown: dict[str, Any] = {"sort_key": order.index(word), "group": below.get(word)}
         if isinstance(command, Group):
-            texts = {"help": command.help, "help_epilogue": f"example: {command.example}"}
-            app.command(app_of(word, command.commands, f"{above}{word} ", sort_key=place, **texts))
+            shown["help"], shown["help_epilogue"] = command.help, f"Example: {command.example}"
+            app.command(app_of(word, command.commands, f"{above}{word} ", **shown))
         else:
             leaf = Command(above + word, command)
-            texts = {
-                "help": f"{leaf.docstring.summary}\n\n{leaf.docstring.description}",
-                "help_epilogue": f"example: {leaf.example}",
-            }
-            app.command(app_of(word, {}, default_command=_Function(leaf), sort_key=place, **texts))
+            shown["help"] = without_code_marks(f"{leaf.docstring.summary}\n\n{leaf.docstring.description}".strip())
+            shown["help_epilogue"] = f"Example: {leaf.example}"
+            app.command(app_of(word, {}, default_command=_Function(leaf), **shown))
     return app
 
 
-def _parameter(option: Option) -> inspect.Parameter:
+def without_code_marks(text: str) -> str:
+    """Return a text for a terminal, without the backticks around code."""
+    return re.sub(r"`([^`\n]+)`", r"\1", text)
+
+
+def _parameter(option: Option, headings: Sequence[str]) -> inspect.Parameter:
     """Return an option as the parameter of a function that cyclopts reads.
 
     cyclopts only finds the words of each option. The option converts and checks them, so any type is allowed.
+
+    Args:
+        headings: of the groups of options, in the order of the help.
     """
     hint: Any = _completed_by(option) | Any
-    settings: dict[str, Any] = {"converter": _texts, "show_choices": option.name not in RECIPES}
+    lists_choices = bool(option.choices) and all(f"`{choice}`" in option.help for choice in option.choices)
+    settings: dict[str, Any] = {"converter": _texts, "show_choices": option.name not in RECIPES and not lists_choices}
     kind: Any = inspect.Parameter.KEYWORD_ONLY
     if option.shown.is_positional:
         kind = inspect.Parameter.VAR_POSITIONAL if option.is_list else inspect.Parameter.POSITIONAL_ONLY
@@ -103,7 +125,9 @@ def _parameter(option: Option) -> inspect.Parameter:
     elif option.count > 1:
         hint = GenericAlias(tuple, (hint,) * option.count) | None
     metavar = option.shown.metavar or ("CHOICE" if option.choices else None)
-    parameter = Parameter(name=option.names, help=option.help, metavar=metavar, **settings)
+    if not option.shown.is_positional:
+        settings["group"] = Heading(option.heading, sort_key=headings.index(option.heading))
+    parameter = Parameter(name=option.names, help=without_code_marks(option.help), metavar=metavar, **settings)
     default = inspect.Parameter.empty if kind is inspect.Parameter.VAR_POSITIONAL else None
     return inspect.Parameter(option.name, kind, default=default, annotation=Annotated[hint, parameter])
 

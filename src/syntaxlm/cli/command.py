@@ -1,7 +1,7 @@
 """Commands: functions whose parameters are options, and the checks before they start.
 
 The parameters of a command are options (`syntaxlm.core.declarations`) or dataclasses of options. Its docstring is its
-help: one line for the list of commands, the description, a sentence for each option in `Args:`, and an example.
+help: one sentence for the list of commands, explanations, a sentence for each option in `Args:`, and an example.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import MISSING, dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from syntaxlm.core.declarations import (
     TRANSFORMERS,
@@ -32,8 +32,12 @@ SUFFIXES = {
     ".txt": "text", ".json": "json", ".jsonl": "json", ".tsv": "tsv", ".csv": "csv", ".parquet": "parquet",
     ".tex": "latex", ".svg": "svg", ".html": "html", ".conllu": "conllu", ".md": "markdown", ".mrg": "brackets",
 }  # fmt: skip
+OUTPUT = "Output"  # the last heading of options in help
 SIGNATURE_BYTES = 4096  # at the start of a file, which may hold its signature
-ALSO_TRANSFORMERS = f". Also: a causal language model of the library transformers, {TRANSFORMERS}NAME"
+ALSO_TRANSFORMERS = f"`{TRANSFORMERS}NAME` names a causal language model of the library transformers."
+ALSO_OTHER_TRANSFORMERS = (
+    f"`{TRANSFORMERS}NAME` names a causal, masked or sequence-to-sequence model of the library transformers."
+)
 TAKES_SCORES = ("score", "evaluate pairs")  # commands for models with the ability `ScoresWords`
 
 
@@ -62,10 +66,11 @@ class CommonOptions:
     """Options of every command.
 
     Attributes:
-        quiet: print no progress, notes or warnings on stderr
-        json: same as --format json
+        quiet: Print no progress, notes or warnings on stderr.
+        json: Same as `--format json`.
     """
 
+    heading: ClassVar[str] = OUTPUT
     quiet: Annotated[bool, Shown(flags=("-q", "--quiet"))] = False
     json: bool = False
 
@@ -112,7 +117,9 @@ class Command:
 
     @cached_property
     def options(self) -> Mapping[str, Option]:
-        """The options of the command line by name, in the order of the help."""
+        """The options of the command line by name, in the order of the help, in which options of a heading follow each
+        other.
+        """
         common = options_of(CommonOptions)
         options: dict[str, Option] = {}
         for name, option in self.declared.items():
@@ -120,20 +127,31 @@ class Command:
                 options[name] = self._described(option)
             if name == "format" and "json" in option.choices:
                 options["json"] = common["json"]
-        return {**options, "quiet": common["quiet"]}
+        options["quiet"] = common["quiet"]
+        headings = ["Arguments", "Options", *(one.heading for one in options.values() if one.heading != OUTPUT), OUTPUT]
+        return dict(sorted(options.items(), key=lambda item: headings.index(item[1].heading)))
+
+    @property
+    def headings(self) -> list[str]:
+        """The headings of the options, in the order of the help."""
+        return list(dict.fromkeys(option.heading for option in self.options.values()))
 
     def _described(self, option: Option) -> Option:
-        """Return an option whose help also says what follows from the command."""
-        text = option.help
+        """Return an option whose help also says what follows from the command, and with a heading."""
         if option.shown.use == "format":
-            text += f". The extension of -o FILE also chooses it: {', '.join(self.formats or ())}"
-        elif option.shown.metavar == "MODEL" and option.shown.is_positional and option.mark(Needs) is None:
-            text += ALSO_TRANSFORMERS + (
-                ", or a masked or sequence-to-sequence one" if self.name in TAKES_SCORES else ""
+            suffixes = ", ".join(f"`{suffix}`" for suffix in self.formats or ())
+            option = option.with_sentence(
+                f"Without this option, the extension of `-o FILE` selects the format: {suffixes}."
             )
-        if option.default is MISSING and not option.shown.is_positional:
-            text += " (must be given)"
-        return replace(option, text=text)
+        elif option.shown.metavar == "MODEL" and option.shown.is_positional and option.mark(Needs) is None:
+            option = option.with_sentence(ALSO_OTHER_TRANSFORMERS if self.name in TAKES_SCORES else ALSO_TRANSFORMERS)
+        if not option.shown.is_positional and option.default is MISSING:
+            option = option.with_sentence("Required.")
+        elif option.is_list and not option.shown.is_positional and "," not in str(option.shown.metavar):
+            option = option.with_sentence("May be repeated.")
+        is_output = option.name in ("output", "format", "details")
+        usual = "Arguments" if option.shown.is_positional else OUTPUT if is_output else "Options"
+        return replace(option, heading=usual if option.shown.is_positional else option.heading or usual)
 
     @property
     def usage(self) -> str:

@@ -17,13 +17,15 @@ def completion(
 ) -> None:
     """Print a completion script for a shell.
 
-    Print a script that completes commands, options, choices, recipe names and file names. bash: write it to
-    ~/.local/share/bash-completion/completions/syntaxlm. zsh: to a file _syntaxlm in a folder of $fpath. fish: to
-    ~/.config/fish/completions/syntaxlm.fish.
+    The script completes commands, options, choices, recipe names and file names. Write it to this place:
+
+    - bash: `~/.local/share/bash-completion/completions/syntaxlm`
+    - zsh: a file `_syntaxlm` in a folder of `$fpath`
+    - fish: `~/.config/fish/completions/syntaxlm.fish`
 
     Args:
-        shell: bash, zsh or fish
-        output: write the script to this file (written atomically); default, or -: standard output
+        shell: Shell that reads the script: `bash`, `zsh` or `fish`.
+        output: Write the script to this file, or to standard output (`-`, the default).
 
     Examples:
         syntaxlm completion bash -o ~/.local/share/bash-completion/completions/syntaxlm

@@ -25,9 +25,11 @@ from syntaxlm.core.progress import status
 SPLITS = ("train", "valid", "test")
 TOY_FILES = tuple(f"{split}.{suffix}" for split in SPLITS for suffix in ("txt", "mrg", "conllu"))
 PAIR_FILES = tuple(f"{split}.tsv" for split in SPLITS)
-PairFolder = Annotated[Path, Folder(may_hold="new files", files=PAIR_FILES, help="output folder")]
-TextFolder = Annotated[Path, Folder(may_hold="new files", files=("train.txt", "valid.txt"), help="output folder")]
 WITH_VALID = With(("valid_output",))
+PairFolder = Annotated[Path, Folder(may_hold="new files", files=PAIR_FILES, help="Write into this folder.")]
+TextFolder = Annotated[
+    Path, Folder(may_hold="new files", files=("train.txt", "valid.txt"), help="Write into this folder.")
+]
 ToyFolder = Annotated[Path, Folder(files=TOY_FILES)]
 
 
@@ -36,8 +38,8 @@ class WordExtraction:
     """Which words of a treebank are written, and where.
 
     Attributes:
-        treebank: file of trees or tagged text, folder or quoted pattern; - for standard input
-        output: write the text to this file (written atomically); default, or -: standard output
+        treebank: File of trees or tagged text, folder or quoted pattern, or `-` for standard input.
+        output: Write the text to this file, or to standard output (`-`, the default).
     """
 
     treebank: Annotated[str, Argument("TREEBANK")]
@@ -63,14 +65,17 @@ def inspect(
 ) -> int:
     """Show what files are and how commands would read them.
 
-    Show how other commands would read each file. Print its format with the evidence, the numbers of sentences, words or
-    rows, the first two of them as read, and, with line numbers, what would be dropped or looks unusual.
+    Each file is read by the readers of the commands, and the output shows:
 
-    The files may be text, tagged text, trees, dependency trees, tables, minimal pairs, test suites, frequency lists,
-    n-grams and model folders. The exit code is 2 if a file cannot be read.
+    - the form of the file, and the evidence for it
+    - the numbers of sentences, words or rows, and the first two of them as read
+    - what would be dropped or is unusual, with line numbers
+
+    The command reads text, tagged text, trees, dependency trees, tables, minimal pairs, test suites, frequency lists,
+    n-grams and model folders. Its exit code is 2 if a file cannot be read.
 
     Args:
-        files: any files
+        files: Files of any type.
 
     Examples:
         syntaxlm inspect treebank.mrg stimuli.csv
@@ -92,13 +97,13 @@ def toy(
 ) -> None:
     """Sample the built-in corpus of English sentences and trees from a grammar.
 
-    Sample sentences from a small English grammar. Write text, constituency trees, dependency trees, and the perplexity
-    of the grammar (perplexity floor), which is the lowest perplexity that a model can expect to reach.
+    The command writes text, constituency trees, dependency trees, and the perplexity floor, which is the lowest
+    perplexity that a model can have.
 
     Args:
-        output: output folder: new, empty, or written by this command before
-        sentences: number of training sentences
-        punctuated: add commas and full stops to text and constituency trees; the words do not change
+        output: Write the corpus into this folder, which is new, empty, or written by this command before.
+        sentences: Sample N training sentences.
+        punctuated: Write commas and full stops in text and constituency trees. The words are the same.
 
     Examples:
         syntaxlm data toy -o toy --sentences 2000
@@ -113,11 +118,11 @@ def toy(
 def text8(file: Annotated[str, Argument("FILE")], output: TextFolder, format: SummaryFormat = "text") -> None:
     """Split text8 into training and validation text.
 
-    Write the first 99 million characters of text8 to DIR/train.txt and the last million to DIR/valid.txt, each as one
-    line. Published results use this split. Training requires batches.context carry.
+    `DIR/train.txt` has the first 99 million characters and `DIR/valid.txt` the last million, each on one line. This is
+    the split of published results. Training requires `batches.context carry`.
 
     Args:
-        file: unpacked text8, 100,000,000 bytes; - for standard input
+        file: Unpacked text8 of 100,000,000 bytes, or `-` for standard input.
 
     Examples:
         syntaxlm data text8 text8 -o data/text8
@@ -132,8 +137,8 @@ def text8(file: Annotated[str, Argument("FILE")], output: TextFolder, format: Su
 def words(extraction: WordExtraction) -> None:
     """Extract the words of a treebank as plain text.
 
-    Write the words of a treebank, one sentence per line, after gold-tree preprocessing, as training text for a model
-    that does not read trees.
+    The output has one sentence per line after gold-tree preprocessing. It is training text for a model that does not
+    read the trees.
 
     Examples:
         syntaxlm data words treebank.mrg -o train.txt
@@ -144,9 +149,9 @@ def words(extraction: WordExtraction) -> None:
 def tags(extraction: WordExtraction) -> None:
     """Extract the words of a treebank with their tags.
 
-    Write the words of a treebank with their tags (word_TAG), one sentence per line, after gold-tree preprocessing, as
-    training text for models of part-of-speech tags (text.normaliser.units: tags). TREEBANK may also be tagged text,
-    whose punctuation is then removed.
+    The output has one sentence per line after gold-tree preprocessing, as tagged text (`word_TAG`). It is training text
+    for models of part-of-speech tags (`text.normaliser.units: tags`). TREEBANK may also be tagged text, whose
+    punctuation is removed.
 
     Examples:
         syntaxlm data tags masc.tagged.txt.gz -o train.tagged.txt --preprocessing ptb-keep
@@ -161,15 +166,18 @@ def trees(
     seed: Annotated[Seed, With(("shape",), "random")] = 0,
     format: SummaryFormat = "text",
 ) -> None:
-    """Write baseline trees of a text: right-branching, left-branching, balanced or random.
+    """Write right-branching, left-branching, balanced or random trees of a text.
 
-    Write a binary tree for each sentence of a text. The tree depends only on the number of words. Such trees are the
-    baselines of evaluate parse, and controls for models that learn from trees (text.trees).
+    The output has a binary tree for each sentence of the text, which depends only on the number of words. The trees are
+    the baselines of `evaluate parse`, and control trees for models that learn from trees (`text.trees`).
 
     Args:
-        shape: right (every constituent ends at the last word), left (every constituent starts at the first word),
-            balanced (every constituent splits in the middle) or random (every constituent splits at a random position)
-        output: write the trees to this file (written atomically); default, or -: standard output
+        shape: Build trees of this shape.
+            - `right`: every constituent ends at the last word
+            - `left`: every constituent starts at the first word
+            - `balanced`: every constituent splits in the middle
+            - `random`: every constituent splits at a uniformly random position
+        output: Write the trees to this file, or to standard output (`-`, the default).
 
     Examples:
         syntaxlm data trees train.txt --shape random --seed 1 -o random.mrg
@@ -196,20 +204,27 @@ def sentences(
 ) -> None:
     """Split books into one sentence per line.
 
-    Split plain text with arbitrary line breaks, such as books, into sentences, one per line. Blank lines separate
-    paragraphs. The command learns from the text which words are abbreviations, whose full stops do not end a sentence.
+    The input is plain text with arbitrary line breaks, in which blank lines separate paragraphs. Abbreviations, whose
+    full stops do not end a sentence, are learned from the text.
 
     Args:
-        files: plain text files, optionally .gz, .bz2, .xz, .zst or .zip; - for standard input
-        output: write the sentences to this file (written atomically); default, or -: standard output
-        valid_output: write some paragraphs, drawn at random, to this file instead, as validation text
-        valid_share: share of the paragraphs in the validation text
-        paragraphs: end of a paragraph: blank lines (default) or every line end
-        abbreviation: another word whose full stop does not end a sentence; may be repeated
-        punctuation: English punctuation marks at the ends of words: keep (default), split (each mark becomes a word) or
-            drop
-        contractions: n't, 's, 'll and similar: keep (default) or split (they become separate words, as in treebanks)
-        encoding: encoding of the files
+        files: Plain text files, which may be compressed (`.gz`, `.bz2`, `.xz`, `.zst` or `.zip`), or `-` for standard
+            input.
+        output: Write the sentences to this file, or to standard output (`-`, the default).
+        valid_output: Write some paragraphs, drawn at random, to this file instead, as validation text.
+        valid_share: Draw this share of the paragraphs for the validation text, from 0 to 1.
+        paragraphs: Separate paragraphs in this way.
+            - `blank-lines` (default): at blank lines
+            - `lines`: at every line end
+        abbreviation: Treat the full stop of this word as the mark of an abbreviation, as for the learned abbreviations.
+        punctuation: Treat English punctuation marks at the ends of words in this way.
+            - `keep` (default): as they are written
+            - `split`: each mark becomes a word
+            - `drop`: marks are removed
+        contractions: Treat contractions such as n't, 's and 'll in this way.
+            - `keep` (default): as they are written
+            - `split`: each becomes a separate word, as in treebanks
+        encoding: Read the files in this encoding.
 
     Examples:
         syntaxlm data sentences novels/*.txt -o train.txt --valid-output valid.txt
@@ -230,11 +245,11 @@ def sentences(
 def logic(output: PairFolder, pairs: Count = 100_000, seed: Seed = 0, format: SummaryFormat = "text") -> None:
     """Sample pairs of propositional formulas and their relations.
 
-    Sample pairs of propositional formulas, each labelled with one of seven relations, which is computed from truth
-    tables. Training and validation pairs contain up to 6 operators, and test pairs 1 to 12.
+    Truth tables determine which of seven relations holds between the two formulas of a pair. Training and validation
+    pairs have up to 6 operators, and test pairs have 1 to 12.
 
     Args:
-        pairs: number of training pairs
+        pairs: Sample N training pairs.
 
     Examples:
         syntaxlm data logic -o logic
@@ -249,15 +264,14 @@ def logic(output: PairFolder, pairs: Count = 100_000, seed: Seed = 0, format: Su
 def next_sentence(
     text: SentencesFile, output: PairFolder, max_words: Count = 40, seed: Seed = 0, format: SummaryFormat = "text"
 ) -> None:
-    """Make labelled sentence pairs from a text: does the second sentence follow the first?
+    """Make labelled pairs of sentences that follow each other in a text or do not.
 
-    Make labelled sentence pairs from a text with one sentence per line. In half of the pairs, the second sentence is
-    the next sentence of the text (label next). In the other half, it is a random sentence from the same part of the
-    text (label other). The first 90% of the text are for training, the next 5% for validation, and the last 5% for
-    testing.
+    The text has one sentence per line. Half of the pairs are a sentence and the next one (label `next`). The others are
+    a sentence and another one of the same part of the text (label `other`). The first 90% of the text are for training,
+    the next 5% for validation, and the last 5% for testing.
 
     Args:
-        max_words: omit pairs with a longer sentence
+        max_words: Omit pairs with a sentence of more than N words.
 
     Examples:
         syntaxlm data next-sentence text.txt -o pairs

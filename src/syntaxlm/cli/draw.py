@@ -51,28 +51,35 @@ def draw(
 ) -> None:
     """Draw a sentence's tree, surprisals, distances, gates and attention.
 
-    Draw the tree that a model assigns to a sentence, with syntactic distances as bars or span scores as a chart.
+    The picture shows the tree that a model assigns to the sentence, with syntactic distances as bars or span scores as
+    a chart.
 
-    - --surprisal adds the surprisal of each word, --gold a gold tree, and --maps the model's gates and attention.
-    - --beliefs draws instead the constituents that a PCFG considers probable after each word.
-    - A model of dependency trees (dmv) also draws arcs over the words. A file of dependency trees in place of MODEL is
-      drawn as such arcs.
+    - `--surprisal` adds the surprisal of each word as a bar, and `--maps` adds the model's gates and attention.
+    - `--gold` draws a gold tree beside the model's tree.
+    - `--beliefs` draws the probabilities that a PCFG assigns to constituents after each word, instead of a tree.
+    - For a dependency model (dmv), arcs over the words show its dependency tree. For a file of dependency trees instead
+      of a model, only arcs are drawn.
 
-    The extension of FILE selects the format: .svg, .html (a self-contained page), .pdf, .png (both require the extra
-    draw: pip install 'syntaxlm[draw]') or .tex (trees only, for the LaTeX packages forest and tikz-dependency).
+    The extension of the output file selects the format:
+
+    - `.svg`, `.html`: a self-contained picture or page
+    - `.pdf`, `.png`: a picture with the fonts of this machine; requires the extra draw (`pip install 'syntaxlm[draw]'`)
+    - `.tex`: trees only, for the LaTeX packages forest and tikz-dependency
 
     Args:
-        model: model folder written by train, or a file of dependency trees (.conllu, .conll, .conllx or .dp)
-        sentence: the sentence, in quotes; omit it with --gold
-        output: file to write (.svg, .html, .pdf, .png or .tex); default, or -: SVG on standard output
-        gold: gold tree, such as "(S (NP ...) ...)", or bracket file; the words of the tree are the sentence
-        number: number of the tree in the file, from 1
-        maps: also draw maps of gates and attention
-        surprisal: draw the surprisal of each word as a bar below it, in bits
-        no_chart: omit the chart of span scores or probabilities
-        beliefs: draw the probabilities of constituents after each word instead of the tree (PCFGs, such as en-fast, and
-            combinations with one, such as en)
-        theme: colour theme; auto (default) follows the reader's system and is light in a PDF or PNG
+        model: Model folder that `train` wrote, name of a bundled model such as `en`, or file of dependency trees
+            (`.conllu`, `.conll`, `.conllx` or `.dp`).
+        sentence: Sentence in quotes. Omit it with `--gold`.
+        output: Write the picture to this file. Default: SVG on standard output, as for `-`.
+        gold: Draw this gold tree, such as `(S (NP ...) ...)`, or a tree of this bracket file, whose words are the
+            sentence.
+        number: Draw the tree with this number in the file, counted from 1.
+        maps: Draw maps of gates and attention, too.
+        surprisal: Draw the surprisal of each word as a bar below it, in bits.
+        no_chart: Leave out the chart of span scores or probabilities.
+        beliefs: Draw the probabilities of constituents after each word instead of the tree. This requires a PCFG such
+            as `en-fast`, or a combination with a PCFG such as `en`.
+        theme: Draw in this colour theme. `auto` follows the reader's system, and is light in a PDF or PNG.
 
     Examples:
         syntaxlm draw MODEL "the old cat sleeps" -o cat.svg
@@ -217,13 +224,16 @@ def report(
 ) -> None:
     """Write a page about a model's settings, training, perplexity and trees.
 
-    Write DIR/report.html, a self-contained page about a model. It shows settings, loss curves and perplexity. With a
-    treebank, it also shows F1 of all decoders and baselines, F1 by length, recall by label, depth and branching, and
-    the best and worst sentences beside their gold trees. If something cannot be shown, the page states why.
+    The page is `DIR/report.html`, which is self-contained.
+
+    - From the model's folder, it shows settings, loss curves and perplexity.
+    - From a treebank, it shows F1 of all decoders and baselines, F1 by length, recall by label, depth and branching,
+      and the best and worst sentences beside their gold trees.
+    - It lists what cannot be shown, and why. For a model that does not parse, it covers only the language model.
 
     Args:
-        model: model folder, written by train, or a bundled model, such as en
-        output: folder for report.html
+        model: Model folder that `train` wrote, or name of a bundled model, such as `en`.
+        output: Write `report.html` into this folder.
 
     Examples:
         syntaxlm report MODEL treebank.mrg -o my-report
@@ -247,19 +257,19 @@ def grammar(
 ) -> None:
     """List the most frequent symbols of a PCFG, with rules, words and examples.
 
-    List the grammar that a PCFG has learned. The list contains the most frequent nonterminals, with their most probable
-    rules and examples, and the most frequent preterminals, with their most probable words. Frequencies are counted in
-    the parses of a text or, without a text, in sentences sampled from the grammar.
+    Nonterminals have their share of the constituents, their most probable rules and examples. Preterminals have their
+    share of the words and their most probable words. Frequencies are counted in the parses of a text or, without a
+    text, in sentences sampled from the grammar.
 
     Args:
-        text: count symbols in the parses of this file, one sentence per line; - for standard input; default: 1,000
-            sampled sentences
-        symbols: number of nonterminals and of preterminals to list
-        rule: list the constituents of TEXT that this rule produces, such as "NT-3 -> NT-4 T-7", with the words around
-            them; * stands for any symbol
-        member: number of the grammar of a combination, from 1; default 1
-        output: write the grammar to this file (written atomically); default, or -: standard output
-        format: output format. html: a self-contained page
+        text: UTF-8 file with one sentence per line, or `-` for standard input, in whose parses symbols are counted.
+            Default: 1,000 sampled sentences.
+        symbols: List N nonterminals and N preterminals.
+        rule: List the constituents of TEXT that this rule makes, in their contexts, such as `"NT-3 -> NT-4 T-7"`. `*`
+            stands for any symbol.
+        member: List the grammar with this number in a combination, counted from 1. Default: 1.
+        output: Write the grammar to this file, or to standard output (`-`, the default).
+        format: Write the grammar in this format. `html` is a self-contained page.
 
     Examples:
         syntaxlm grammar MODEL sentences.txt -o grammar.html
@@ -274,6 +284,6 @@ def grammar(
     if rule is None:
         written.write(list_grammar(bundle, text, symbols))
     elif text is None:
-        raise InputError("--rule: expected a TEXT, in which to find constituents")
+        raise InputError("--rule: found no TEXT; expected a file in whose parses the constituents are found")
     else:
         written.write(list_concordance(bundle, text, rule))

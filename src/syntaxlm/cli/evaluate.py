@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from syntaxlm.cli.options import (
     PARSES,
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from syntaxlm.evaluation.reading_times_report import ReadingTimesReport
 
 Classifier = Annotated[
-    Path, Argument("MODEL", help="folder of a classifier, written by train"), Needs("a classifier of pairs")
+    Path, Argument("MODEL", help="Folder of a classifier that `train` wrote."), Needs("a classifier of pairs")
 ]
 Pairs = Annotated[str, Argument("PAIRS")]
 
@@ -60,19 +60,20 @@ def perplexity(
 ) -> None:
     """Measure the perplexity of a text.
 
-    Print perplexity, bits per token and bits per character of a text, one sentence per line.
+    The command prints perplexity, bits per token and bits per character. The text has one sentence per line.
 
-    - By default, the text must be tokenised like the training text. To read ordinary text, as score does, add
-      --punctuation auto --contractions auto.
-    - For a dependency-tree model, TEXT is a file of dependency trees. The perplexity measures the words given their
-      trees.
-    - A neural cache makes words more probable that recently followed a similar state. tune cache finds its weights.
-      Results are printed with and without the cache.
+    - By default, words are the strings between spaces, for text that is tokenised like the training text. To read
+      ordinary text as `score` does, add `--punctuation auto --contractions auto`.
+    - For a dependency-tree model, TEXT is a file of dependency trees, and perplexity is the perplexity of the words
+      given their trees.
+    - With a neural cache, the results with and without it are printed. The cache makes words more probable that
+      recently followed a similar state. `tune cache` finds its weights.
 
     Args:
-        cache_weight: use a neural cache with this share of the probability, 0 to 1
-        cache_theta: strength of the cache's preference for words that followed a similar state; 0: no preference
-        cache_size: number of words in the cache; default 2000
+        cache_weight: Use a neural cache with this share of the probability, from 0 to 1.
+        cache_theta: Set how strongly the cache prefers words that followed a similar state, where 0 means no
+            preference.
+        cache_size: Keep N words in the cache. Default: 2,000.
 
     Examples:
         syntaxlm evaluate perplexity MODEL test.txt
@@ -107,15 +108,15 @@ def parse(
 ) -> None:
     """Score a model's trees against a treebank.
 
-    Parse the words of a treebank, score the trees against the gold trees, and print F1 with baselines and upper bounds.
-    For a model of dependency trees (dmv, structformer), TREEBANK may contain dependency trees. The command then prints
-    directed and undirected attachment.
+    The command parses the words of the treebank, scores the trees against the gold trees, and prints F1 with baselines
+    and upper bounds. If a model of dependency trees (dmv, structformer) is scored on dependency trees, it prints
+    directed and undirected attachment instead.
 
     Args:
-        also: another model; may be repeated. The trees of all models are averaged
-        details: write each sentence's trees and scores to this file, as JSON lines
-        random_weights: also score N untrained models with the same settings and vocabulary, with every decoder, to show
-            the effect of the architecture alone; default: 3 for a single model of distances, otherwise 0
+        also: Parse with another model, too. The trees are the average of the trees of all models.
+        details: Write the trees and scores of each sentence to this file, as JSON lines.
+        random_weights: Score N untrained models with the same settings and vocabulary by every decoder, too, which
+            shows the effect of the architecture alone. Default: 3 for a single model of distances, otherwise 0.
 
     Examples:
         syntaxlm evaluate parse MODEL treebank.mrg --preprocessing ud
@@ -158,14 +159,16 @@ def trees(
 ) -> None:
     """Score a bracket file against another.
 
-    Score predicted trees, from any parser, against gold trees. No model is needed.
+    The predicted trees may come from any parser, and no model is needed.
 
     Args:
-        predicted: bracket file, with or without labels; - for standard input
-        gold: bracket file, folder or quoted pattern, with the same sentences in the same order
-        failed: failed parses among the predictions, such as (ROOT), (()) or a blank line: skip (default) leaves these
-            sentences out, and zero scores them as trees without brackets
-        details: write each sentence's trees and scores to this file, as JSON lines
+        predicted: Bracket file with or without labels, or `-` for standard input.
+        gold: Bracket file, folder or quoted pattern, with the same sentences in the same order.
+        failed: Treat sentences whose prediction is a failed parse, such as `(ROOT)`, `(())` or a blank line, in this
+            way.
+            - `skip` (default): leave them out
+            - `zero`: score them as trees without brackets
+        details: Write the trees and scores of each sentence to this file, as JSON lines.
 
     Examples:
         syntaxlm evaluate trees predicted.mrg gold.mrg
@@ -187,14 +190,13 @@ def agreement(
 ) -> None:
     """Measure the agreement of several models' trees, without gold trees.
 
-    Parse a text with several models, such as the seeds of one recipe, and compare their trees. Print the F1 of each
-    pair of models, the model that agrees least with the others, and models whose trees are nearly all right or left
-    branching. No gold trees are needed.
+    The command parses a text with several models, such as the seeds of one recipe. It prints the F1 of each pair of
+    models, the model that agrees least with the others, and models whose trees are nearly all right or left branching.
 
     Args:
-        text: UTF-8 file, one sentence per line
-        models: two or more model folders
-        sentences: parse the first N sentences of the text; default: 1000
+        text: UTF-8 file with one sentence per line.
+        models: Two or more model folders.
+        sentences: Parse the first N sentences of the text. Default: 1,000.
 
     Examples:
         syntaxlm evaluate agreement text.txt runs/seed-1 runs/seed-2 runs/seed-3
@@ -216,13 +218,13 @@ def boundaries(
 ) -> None:
     """Measure word-boundary F1 of a character-level model.
 
-    Predict word boundaries where the distance between two characters is large, and score them against the white space
-    of the text. Print precision, recall and F1, with baselines. The threshold is chosen on the first tenth of the text,
-    which is not scored, or on another text.
+    The command predicts a word boundary where the distance between two characters is large, and compares these
+    boundaries with the white space of the text. It prints precision, recall and F1, with baselines. The threshold is
+    chosen on text that is not scored, which is the first tenth or another text.
 
     Args:
-        text: UTF-8 file with white space between words
-        tune: choose the thresholds on this text instead, and score all of TEXT
+        text: UTF-8 file with white space between words.
+        tune: Choose the threshold on this text instead, and score all of TEXT.
 
     Examples:
         syntaxlm evaluate boundaries MODEL test.txt --tune valid.txt
@@ -243,23 +245,24 @@ def pairs(
 ) -> None:
     """Measure accuracy on minimal pairs.
 
-    Measure how often the better sentence of minimal pairs, such as those of BLiMP and of Marvin and Linzen, has the
-    higher log-probability.
+    Accuracy is how often the better sentence of a pair has the higher log-probability, for example on the pairs of
+    BLiMP or of Marvin and Linzen.
 
-    - FILES are JSON lines or tables (.tsv, .csv) with one item per line. An item contains sentence_good and
-      sentence_bad, better and worse, or, in JSON, sentences (best first).
-    - Files of BLiMP, MultiBLiMP, EWoK and the BabyLM supplement are read unchanged.
-    - Accuracy is printed by group and case, with the share of pairs whose differing words are unknown.
-    - Several models appear in adjacent columns and are compared with the first model.
-    - Masked models of transformers compare pseudo-log-likelihoods, and sequence-to-sequence models
-      log-probabilities of the decoder. The output names them.
+    - Files are JSON lines or tables (`.tsv`, `.csv`) with one item per line. An item has `sentence_good` and
+      `sentence_bad`, `better` and `worse` or, in JSON, `sentences` with the best first.
+    - Files of BLiMP, MultiBLiMP, EWoK and the BabyLM supplement are read as they are.
+    - Accuracy is printed by group and case, beside the share of pairs with an unknown differing word.
+    - Several models appear in adjacent columns and are compared with the first.
+    - Masked models of transformers compare pseudo-log-likelihoods, and sequence-to-sequence models compare
+      log-probabilities of the decoder. The output names these scores.
 
     Args:
-        masking: sub-tokens that masked models mask with the one that they predict: the later ones of its word
-            (word-l2r, the default), or none (original)
-        files: files or folders of minimal pairs; - for JSON lines on standard input
-        also: another model, which is compared with the first model; may be repeated
-        details: write each pair and its log-probabilities to this file, as JSON lines
+        masking: Mask these sub-tokens when a masked model predicts a sub-token.
+            - `word-l2r` (default): the sub-token and the later sub-tokens of its word
+            - `original`: only the sub-token
+        files: Files or folders of minimal pairs, or `-` for JSON lines on standard input.
+        also: Score another model, too, and compare it with the first.
+        details: Write each pair and its log-probabilities to this file, as JSON lines.
 
     Examples:
         syntaxlm evaluate pairs MODEL pairs.jsonl --also ANOTHER --punctuation drop
@@ -280,22 +283,23 @@ def suites(
 ) -> None:
     """Measure how often predictions about surprisals hold, on test suites.
 
-    Evaluate test suites in the format of SyntaxGym. An item contains a sentence for each condition, divided into
-    regions. The predictions of a suite compare the surprisals of regions, for example (7;%match%) < (7;%mismatch%) for
-    region 7 in the conditions match and mismatch. An item is correct if all predictions hold.
+    The suites have the format of SyntaxGym. An item has a sentence for each condition, and sentences are divided into
+    regions. A prediction compares the surprisals of regions. For example, `(7;%match%) < (7;%mismatch%)` compares
+    region 7 in the conditions `match` and `mismatch`; `*` stands for all regions.
 
     - Accuracy is printed by circuit, suite and prediction, also for items whose words are known.
     - Several models appear in adjacent columns and are compared with the first model.
 
     Args:
-        files: JSON suites, folders of JSON suites, or tables (.csv, .tsv) with the columns item and condition and one
-            column per region
-        also: another model, which is compared with the first model; may be repeated
-        prediction: prediction about the items of the tables; may be repeated
-        condition: column of a table with the condition; may be repeated, as in items, and formulas then join the
-            levels, as in (4;%sg / pl%); default: condition
-        regions: column of a table with a region, in order; default: all other columns
-        details: write each item, the surprisals of its regions and which predictions hold to this file, as JSON lines
+        files: JSON suites, folders of suites, or tables (`.csv`, `.tsv`) with the columns `item` and `condition` and
+            one column per region.
+        also: Score another model, too, and compare it with the first.
+        prediction: Test this prediction about the items of the tables.
+        condition: Read the condition from this column of the tables. Formulas join several columns, as in `(4;%sg /
+            pl%)`. Default: `condition`.
+        regions: Read a region from this column of the tables. Name the columns in the order of the regions. Default:
+            all other columns.
+        details: Write each item, the surprisals of its regions and which predictions hold to this file, as JSON lines.
 
     Examples:
         syntaxlm evaluate suites MODEL number_orc.json --also ANOTHER
@@ -320,24 +324,24 @@ def completion(
 ) -> None:
     """Measure accuracy on sentence-completion questions.
 
-    Answer sentence-completion questions, such as the questions of the Microsoft Research challenge. Each candidate for
-    a gap is a whole sentence, and the candidate with the highest log-probability is chosen.
+    An example is the challenge of Microsoft Research. Each candidate for a gap is written as a whole sentence, and the
+    model chooses the sentence with the highest log-probability.
 
-    - Further models appear in adjacent columns and are interpolated with the first model.
+    - Several models appear in adjacent columns and are interpolated with the first.
     - Dependency-tree models read parsed candidates and compute P(S | T), the probability of the words given their tree.
 
     Args:
-        questions: UTF-8 file with one candidate per line, in which the candidates of a question follow each other; or a
-            .conllu file of parsed candidates; - for standard input
-        answers: file with the correct candidate of each question, or its label, one per line
-        also: another model; may be repeated. The log-probabilities of all models are interpolated, with weights chosen
-            on the first half of the questions
-        weights: weight of each --also model, 0 to 1, in their order; the first model receives the remaining weight;
-            default: chosen on the first half
-        parses: for dependency-tree models if QUESTIONS is plain text: .conllu file with one tree per candidate, in the
-            same order
-        per_token: compare mean log-probabilities per token, for candidates of different lengths; default: sums
-        details: write each question, its candidates' log-probabilities and the choice to this file, as JSON lines
+        questions: UTF-8 file with one candidate per line, in which the candidates of a question follow each other,
+            `.conllu` file of parsed candidates, or `-` for standard input.
+        answers: File with the correct candidate of each question, or its label, one per line.
+        also: Score another model, too. The log-probabilities of all models are interpolated with weights that are
+            chosen on the first half of the questions.
+        weights: Give the `--also` models these weights, each from 0 to 1, in their order. The first model has the
+            remaining weight. Default: weights chosen on the first half of the questions.
+        parses: Read the trees of the candidates from this `.conllu` file, one per candidate in the same order.
+            Dependency-tree models need it if QUESTIONS is plain text.
+        per_token: Compare mean log-probabilities per token instead of sums, for candidates of different lengths.
+        details: Write each question, its candidates' log-probabilities and the choice to this file, as JSON lines.
 
     Examples:
         syntaxlm evaluate completion MODEL questions.txt answers.txt --also ANOTHER
@@ -356,16 +360,19 @@ class ReadingTimesOutput:
     """Further files of an evaluation of reading times.
 
     Attributes:
-        details: write a table with one row per displayed word, with its time, predictors and surprisals; the extension
-            selects the format: .csv, .jsonl, otherwise tab-separated
-        export: write a table for mixed models, with one row per subject and analysed word and scaled predictors, and a
-            script for R that fits them with lme4 (FILE.R); with several --time-column, a file per measure
-            (FILE-go_past.csv)
-        subject: for --export: column of the subjects in the table of times; default: subject or participant
-        picture: draw mean reading time by surprisal for each model, as .svg, .pdf, .png, or as .html with the results
-            (requires the extra plot)
-        theme: for --picture: colour theme; auto (default) follows the reader's system
+        details: Write a table with one row per displayed word, its time, predictors and surprisals, to this file. It is
+            tab-separated, unless the extension is `.csv` or `.jsonl`.
+        export: Write a table for mixed models to this file, with one row per subject and analysed word and with scaled
+            predictors. A script that fits the models in R with lme4 is written beside it (`FILE.R`). With several
+            `--time-column`, each measure has its own file (`FILE-go_past.csv`).
+        subject: Read the subjects for `--export` from this column of the table of times. Default: `subject` or
+            `participant`.
+        picture: Draw mean reading time by surprisal for each model into this `.svg`, `.pdf`, `.png` or `.html` file.
+            The `.html` page also contains the results. This requires the extra `plot`.
+        theme: Draw the picture in this colour theme. `auto` follows the reader's system.
     """
+
+    heading: ClassVar[str] = "Further files"
 
     details: Annotated[Path, Shown("FILE", use="output")] | None = None
     export: Annotated[Path, Shown("FILE", use="output")] | None = None
@@ -420,20 +427,21 @@ def reading_times(
 ) -> None:
     """Measure how well surprisal predicts reading times.
 
-    Measure how well the surprisals of one or more models predict reading times, on the same words. A baseline
-    regression predicts times from word length, log frequency, position and the previous words, and a second regression
-    adds the surprisal of the model. Print the held-out gain in log-likelihood per word with confidence intervals, and
-    the coefficients of surprisal.
+    The command compares regressions of the reading times of the same words. The baseline contains word length, log
+    frequency, position and the previous words. The regression of each model also contains its surprisal.
 
-    This command requires the extra stats: pip install 'syntaxlm[stats]'. Tables have a header line and cells separated
-    by tabs, commas or semicolons.
+    - It prints the gain in log-likelihood per word on held-out data, with confidence intervals, and the coefficients of
+      surprisal.
+    - Tables have a header line and cells separated by tabs, commas or semicolons.
+    - The command requires the extra stats (`pip install 'syntaxlm[stats]'`).
 
     Args:
-        models: model folder, written by train
-        words: table with one displayed word per row, in the order in which readers saw them
-        context: read each sentence by itself (reset), or the text as one stream whose state is carried from sentence to
-            sentence (carry), or measure each model that can carry its state both ways (both); default: as in training
-            with --group, otherwise reset
+        models: Model folders that `train` wrote, or names of bundled models such as `en`.
+        words: Read this table with one displayed word per row, in the order in which readers saw them.
+        context: Read sentences in this way. Default: as in training with `--group`, otherwise `reset`.
+            - `reset`: each sentence by itself
+            - `carry`: the text as one stream whose state is carried from sentence to sentence
+            - `both`: each model that can carry its state in both ways
 
     Examples:
         syntaxlm evaluate reading-times MODEL --words words.tsv --times times.tsv --frequencies train.txt
@@ -462,14 +470,14 @@ def significance(
 ) -> None:
     """Test whether one model is better than another, over seeds and items.
 
-    Test whether the scores of two models differ, each with one or more seeds. Read the files that --details of evaluate
-    parse, trees, pairs and completion writes, one file per seed. Print the difference of the means over seeds, with a
-    95% interval and a p-value from a bootstrap that resamples seeds and items (sentences, pairs, questions).
+    The command reads the files that `--details` of `evaluate parse`, `trees`, `pairs` and `completion` writes, one per
+    seed. It prints the difference of the means over seeds, its 95% interval and a p-value. They come from a bootstrap
+    that resamples seeds and items (sentences, pairs or questions).
 
     Args:
-        first: files of details of the first model, one per seed
-        against: files of details of the second model, with the same items; or right-branching, for right-branching
-            trees
+        first: Files of details of the first model, one per seed.
+        against: Compare with these files of details of the second model, for the same items, or with `right-branching`
+            alone, for right-branching trees.
 
     Examples:
         syntaxlm evaluate significance a-1.jsonl a-2.jsonl --against b-1.jsonl b-2.jsonl
@@ -482,11 +490,11 @@ def significance(
 def logic(model: Classifier, pairs: Pairs, output: ReportOutput, device: Device | None = None) -> None:
     """Measure the accuracy of logical inference by number of operators.
 
-    Predict the relation between the two formulas of every pair of a file with a classifier. Print the accuracy by
-    number of operators, and for comparison the accuracy of always predicting the most frequent relation.
+    A classifier predicts the relation between the two formulas of every pair of a file. The accuracy is printed beside
+    the accuracy of always choosing the most frequent relation.
 
     Args:
-        pairs: file of pairs, in the format of data logic; - for standard input
+        pairs: File of pairs in the format of `data logic`, or `-` for standard input.
 
     Examples:
         syntaxlm evaluate logic MODEL logic/test.tsv
@@ -502,12 +510,12 @@ def logic(model: Classifier, pairs: Pairs, output: ReportOutput, device: Device 
 def classifier(model: Classifier, pairs: Pairs, output: ReportOutput, device: Device | None = None) -> None:
     """Measure the accuracy of a classifier of sentence pairs.
 
-    Predict the label of every pair of a file with a classifier. Print the accuracy, in all and for each label, and for
-    comparison the accuracy of always predicting the most frequent label. For formulas, evaluate logic also prints
-    accuracy by number of operators.
+    The classifier predicts the label of every pair of a file. Accuracy is printed in all and for each label, beside the
+    accuracy of always choosing the most frequent label. For formulas, `evaluate logic` also prints accuracy by number
+    of operators.
 
     Args:
-        pairs: file of pairs, in the format of the training files; - for standard input
+        pairs: File of pairs in the format of the training files, or `-` for standard input.
 
     Examples:
         syntaxlm evaluate classifier MODEL pairs.tsv

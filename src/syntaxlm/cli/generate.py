@@ -32,20 +32,23 @@ def generate(
 ) -> None:
     """Sample sentences from a model.
 
-    Sample sentences from a model and print one sentence per line, in words of the model's vocabulary.
+    The sentences are printed one per line, in words of the model's vocabulary.
 
     - Models that predict the next word are sampled word by word.
-    - Compound PCFGs and DMVs, and all PCFGs with --trees, are sampled top-down.
-    - Dependency-tree models are sampled from the root of a tree and require tune stops.
+    - Compound PCFGs and DMVs, and all PCFGs with `--trees`, are sampled top-down.
+    - Dependency-tree models are sampled from the root of a tree. They require the classifiers of `tune stops`.
 
     Args:
-        sentences: number of sentences
-        prompt: words that each sentence starts with, in quotes; only for sampling word by word
-        trees: for PCFGs and DMVs: sample top-down and print the labelled tree of each sentence; not with --prompt,
-            --temperature or --top-k
-        format: output format: text (with --trees, brackets), json (JSON lines with tokens and surprisals), conllu (for
-            dependency-tree models), or a table with one row per sentence (tsv, csv, parquet)
-        output: write the sentences to this file (written atomically); default, or -: standard output
+        sentences: Sample N sentences.
+        prompt: Start each sentence with these words, in quotes. This requires sampling word by word.
+        trees: Sample a PCFG or DMV top-down, and print each sentence's labelled tree. This excludes `--prompt`,
+            `--temperature` and `--top-k`.
+        format: Write the sentences in this format.
+            - `text` (default): one sentence per line, or its tree in brackets with `--trees`
+            - `json`: JSON lines with text, tokens, their surprisals in bits, and whether the model ended the sentence
+            - `conllu`: the trees of dependency-tree models
+            - `tsv`, `csv`, `parquet`: a table with one row per sentence
+        output: Write the sentences to this file, or to standard output (`-`, the default).
 
     Examples:
         syntaxlm generate MODEL --sentences 5 --temperature 0.8 --seed 1

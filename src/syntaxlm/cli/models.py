@@ -50,11 +50,11 @@ _LONGEST_LINE = 1000  # characters of a line of a model card
 def list_models(output: ReportOutput, folder: Annotated[Path, Argument("FOLDER")] | None = None) -> None:
     """List the model folders below a folder.
 
-    List the model folders below a folder, with model type, abilities, number of parameters, size of the weights on
-    disk, licence and training text. Weights are not read.
+    Each model is listed with model type, abilities, number of parameters, size of the weights on disk, licence and
+    training text. Weights are not read.
 
     Args:
-        folder: folder to search; default: the current folder, with the bundled models first
+        folder: Folder to search. Default: the current folder, with the bundled models first.
 
     Examples:
         syntaxlm models list runs --json
@@ -67,17 +67,19 @@ def list_models(output: ReportOutput, folder: Annotated[Path, Argument("FOLDER")
 def describe_model(
     model: ModelFolder,
     output: OutputFile | None = None,
-    format: Annotated[Literal["text", "json"], Shown(use="format", help="output format")] = "text",
+    format: Annotated[Literal["text", "json"], Shown(use="format", help="Print the results in this format.")] = "text",
 ) -> None:
     """Describe a model.
 
-    Print a model's type, abilities, size, training text, settings and normaliser, the perplexities stored by training
-    and, if the folder has a model card, the licence, language, description, results and training data of the card.
-    The description of a bundled model starts with what an experimenter wants to know: its text and vocabulary, how it
-    reads numbers, capitals and punctuation, and whether it has learned agreement and garden paths, beside GPT-2.
+    - The description contains the model's type, abilities, size, training text, settings and normaliser, and the
+      perplexities that training stored.
+    - From a model card in the folder, it takes licence, language, description, results and training data.
+    - For a bundled model, it starts with what an experimenter needs to know, which is its text and vocabulary, how it
+      reads numbers, capitals and punctuation, and whether it has learned agreement and garden paths, beside GPT-2.
 
     Args:
-        output: write the description to this file (written atomically); default, or -: standard output
+        model: Model folder that `train` wrote, or name of a bundled model such as `en`.
+        output: Write the description to this file, or to standard output (`-`, the default).
 
     Examples:
         syntaxlm models info runs/toy
@@ -93,13 +95,13 @@ def describe_model(
 def download(name: Repository, revision: Revision | None = None, output: NewModel | None = None) -> None:
     """Download a model of the Hugging Face hub.
 
-    Download a model of the Hugging Face hub. Commands then find it by its name without a network, or, with --output, as
-    a model folder. Only safetensors, JSON and the model card are downloaded.
+    Commands then find the model by its name without a network or, with `--output`, as a model folder. Only safetensors,
+    JSON and the model card are downloaded.
 
     Args:
-        name: repository of the hub, user/name
-        revision: branch, tag or commit; default: the main branch
-        output: write a model folder
+        name: Repository `user/name` of the hub.
+        revision: Download this branch, tag or commit. Default: the main branch.
+        output: Write a model folder of this name.
 
     Examples:
         syntaxlm models download USER/NAME -o my-model
@@ -128,19 +130,19 @@ def push(
 ) -> None:
     """Upload a model folder to the Hugging Face hub.
 
-    Upload a model folder to the Hugging Face hub, with a model card. A card (README.md) in the folder is used as it is;
-    otherwise one is generated. Log in first: hf auth login, or set HF_TOKEN.
+    The model has a model card. A card in the folder (`README.md`) is uploaded unchanged, and otherwise a card is
+    generated. Log in first with `hf auth login`, or set `HF_TOKEN`.
 
     Args:
-        folder: model folder, written by train
-        name: repository, user/name; it is created if necessary
-        licence: licence of the model, such as mit, cc-by-4.0 or other
-        language: language, such as en; may be repeated
-        data: training data and their terms, for the card
-        description: what the model is for, for the card
-        private: make a new repository private; default: as in your account
-        revision: branch; default: the main branch
-        message: commit message
+        folder: Model folder that `train` wrote.
+        name: Repository `user/name`, which is created if necessary.
+        licence: State the licence of the model, such as `mit`, `cc-by-4.0` or `other`.
+        language: State the language of the model, such as `en`.
+        data: Describe the training data and their terms on the card.
+        description: Describe on the card what the model is for.
+        private: Make a new repository private, or public with `--no-private`. Default: as in your account.
+        revision: Upload to this branch. Default: the main branch.
+        message: Use this commit message.
 
     Examples:
         syntaxlm models push runs/toy USER/NAME --licence mit --language en
@@ -157,12 +159,13 @@ def push(
 def export(model: ModelFolder, output: NewModel) -> None:
     """Write a model for the library transformers.
 
-    Write an LSTM or a Transformer as a model folder of the library transformers, with the same probabilities. A
-    combination, such as en, is written as its language model. The folder has its own code, so
-    AutoModelForCausalLM.from_pretrained and AutoTokenizer.from_pretrained need trust_remote_code=True.
+    An LSTM or a Transformer is written as a model folder of the library, with the same probabilities. Of a combination,
+    such as `en`, the language model is written. The folder contains its own code, so
+    `AutoModelForCausalLM.from_pretrained` and `AutoTokenizer.from_pretrained` need `trust_remote_code=True`.
 
     Args:
-        output: new or empty folder
+        model: Model folder that `train` wrote, or name of a bundled model such as `en`.
+        output: Write into this folder, which is new or empty.
 
     Examples:
         syntaxlm models export en -o en-transformers
@@ -215,7 +218,7 @@ def _result_lines(results: Sequence[Result]) -> Iterator[str]:
 def list_recipes(output: ReportOutput) -> None:
     """List the bundled recipes.
 
-    List the bundled recipes by what they are for, with name and purpose. Use the name with train, compare and focus.
+    Recipes are listed by what they are for, with name and purpose. Use the name with `train`, `compare` and `focus`.
 
     Examples:
         syntaxlm recipes list --json
@@ -228,11 +231,11 @@ def list_recipes(output: ReportOutput) -> None:
 def show_recipe(recipe: Annotated[str, Argument("RECIPE")], output: OutputFile | None = None) -> None:
     """Print a recipe.
 
-    Print a recipe as YAML, as a starting point for your own recipe.
+    The recipe is printed as YAML, as a starting point for your own recipe.
 
     Args:
-        recipe: name of a bundled recipe, or a recipe file
-        output: write the recipe to this file (written atomically); default, or -: standard output
+        recipe: Name of a bundled recipe, or recipe file.
+        output: Write the recipe to this file, or to standard output (`-`, the default).
 
     Examples:
         syntaxlm recipes show prpn-toy -o mine.yaml
@@ -247,11 +250,10 @@ def show_recipe(recipe: Annotated[str, Argument("RECIPE")], output: OutputFile |
 def to_arpa(model: ModelFolder, output: OutputFile | None = None, format: SummaryFormat = "text") -> None:
     """Write an n-gram model as an ARPA file.
 
-    Write an n-gram model as an ARPA file, the text format that KenLM, SRILM, IRSTLM and others read. ngram from-arpa
-    restores exactly the same model.
+    KenLM, SRILM, IRSTLM and other programs read this text format. `ngram from-arpa` restores exactly the same model.
 
     Args:
-        output: write the ARPA file to this file (written atomically); default, or -: standard output
+        output: Write the ARPA file to this file, or to standard output (`-`, the default).
 
     Examples:
         syntaxlm ngram to-arpa MODEL -o model.arpa
@@ -272,13 +274,13 @@ def from_arpa(
 ) -> None:
     """Make a model folder from an ARPA file.
 
-    Make a model folder from an ARPA file of any program, so that every command can use the model. Text is read
-    unchanged, or with the normaliser of another model (--like).
+    The ARPA file may come from any program, and every command can then use the model. Text is read unchanged, or with
+    the normaliser of another model (`--like`).
 
     Args:
-        file: ARPA file, optionally .gz, .bz2, .xz, .zst or .zip; - for standard input
-        output: new folder for the model
-        like: use the normaliser of this model folder, which made the text that the file was estimated from
+        file: ARPA file, which may be compressed (`.gz`, `.bz2`, `.xz`, `.zst` or `.zip`), or `-` for standard input.
+        output: Write the model into this new folder.
+        like: Use the normaliser of this model, which prepared the text of the ARPA file.
 
     Examples:
         syntaxlm ngram from-arpa model.arpa -o runs/kenlm
@@ -301,18 +303,17 @@ def average(
     output: OutputFile | None = None,
     weights: Weights = (),
     brackets: Brackets | None = None,
-    format: Annotated[PrintedFormat, Shown(help="format of the agreement")] = "text",
+    format: Annotated[PrintedFormat, Shown(help="Print the agreement in this format.")] = "text",
 ) -> None:
     """Average the trees of several parsers.
 
-    Average the trees of several parsers (models, seeds or layers). For each sentence, write the binary tree that shares
-    the most spans with the trees of all parsers. Print how far the parsers agree.
+    The parsers are models, seeds or layers. For each sentence, the command writes the binary tree that shares the most
+    spans with the trees of all parsers. It also prints the agreement of the parsers.
 
     Args:
-        predictions: two or more bracket files, with the same sentences in the same order
-        output: write the averaged trees, one per line, to this file (written atomically); default, or -: standard
-            output
-        weights: weight of each file's spans, such as 2,1,1; default: equal weights
+        predictions: Two or more bracket files with the same sentences in the same order.
+        output: Write the averaged trees, one per line, to this file, or to standard output (`-`, the default).
+        weights: Weight the spans of the files by these numbers, such as `2,1,1`. Default: equal weights.
 
     Examples:
         syntaxlm average seed-1.mrg seed-2.mrg seed-3.mrg -o average.mrg
@@ -335,16 +336,17 @@ def combine(
 ) -> None:
     """Make one model of several parsers, with or without a language model.
 
-    Write one model folder from several trained models. The new model parses with the average of the parsers' span
-    probabilities, and takes probabilities of words from the language model, if there is one. All models must have the
-    same normaliser, but the language model may read punctuation that the parsers drop.
+    The result is a model folder. It parses with the average of the parsers' span probabilities, and takes probabilities
+    of words from the language model, if there is one. All models must have the same normaliser, but the language model
+    may read punctuation that the parsers drop.
 
     Args:
-        parsers: model folders of neural PCFGs or span parsers
-        scorer: model folder of an lstm, on-lstm, prpn or palm; default: none, the result only parses
-        output: new or empty folder
-        precision: type of the stored weights: float32 (default), or bfloat16, which takes half the space. Models are
-            computed in float32
+        parsers: Model folders of neural PCFGs or span parsers.
+        scorer: Take probabilities of words from this lstm, on-lstm, prpn or palm. Default: the result only parses.
+        output: Write the model into this folder, which is new or empty.
+        precision: Store the weights as numbers of this type. Models are always computed in float32.
+            - `float32` (default): as trained
+            - `bfloat16`: in half the space
 
     Examples:
         syntaxlm combine pcfg-1 pcfg-2 --scorer lstm -o combined
@@ -374,26 +376,28 @@ def rerank(
     tune: Annotated[tuple[Path, Path], Shown("CANDIDATES GOLD", use="input")] | None = None,
     score: Annotated[Name, With(("weight", "tune", "gold"))] = "score",
     output: Annotated[Path, Shown("FILE", ("-o", "--output"), "output")] | None = None,
-    format: Annotated[PrintedFormat, Shown(help="output format")] = "text",
+    format: Annotated[PrintedFormat, Shown(help="Print the results in this format.")] = "text",
 ) -> None:
     """Select among a parser's candidate trees with a dependency-tree model.
 
-    Select one of several candidate trees for each sentence, and write the selected trees. The command selects the tree
-    with the highest log P(S | T), the log-probability of the words given the tree, or with the highest weighted sum of
-    log P(S | T) and the parser's score.
+    For each sentence, the command writes the tree with the highest log P(S | T), which is the log-probability of the
+    words given the tree, or with the highest weighted sum of this and the parser's score.
 
-    - The candidates of a sentence follow each other, the parser's best candidate first. They have the same sent_id or,
-      without sent_id, the same words.
-    - --gold also prints the attachment scores (UAS and LAS) of the selected trees and of the first candidates.
+    - The candidates of a sentence follow each other, with the parser's best first. They have the same `sent_id` or,
+      without one, the same words.
+    - With `--gold`, the attachment scores of the selected trees (UAS and LAS) are printed beside those of the first
+      candidates.
 
     Args:
-        candidates: CoNLL-U file, optionally compressed, with k trees per sentence; - for standard input
-        gold: gold trees, one per sentence, to score against
-        weight: weight W of the model, 0 to 1; the weight of the parser's score is 1 - W; default 1: the model alone
-        tune: choose the weight with the highest UAS without punctuation on these trees, which are not scored
-        score: name of the comment with the parser's score, as in # NAME = -12.3 (higher is better); default score
-        output: write the selected trees to this file (written atomically); default: standard output, or no output of
-            trees with --gold
+        candidates: CoNLL-U file with k trees per sentence, which may be compressed, or `-` for standard input.
+        gold: Score the selected trees against these gold trees, one per sentence.
+        weight: Give the model this weight, from 0 to 1, and the parser's score the weight 1 - W. Default: 1, the model
+            alone.
+        tune: Choose the weight with the highest UAS without punctuation on these trees, which are not scored.
+        score: Read the parser's score from the comment of this name, as in `# NAME = -12.3`. Higher scores are better.
+            Default: `score`.
+        output: Write the selected trees to this file, or to standard output (`-`). Default: standard output, or no
+            trees with `--gold`.
 
     Examples:
         syntaxlm rerank MODEL k-best.conllu --gold test.conllu --tune dev-best.conllu dev.conllu

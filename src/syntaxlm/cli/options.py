@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from syntaxlm.core.declarations import (
     LARGEST_COUNT,
@@ -34,42 +34,54 @@ if TYPE_CHECKING:
 WITH_PICTURE, WITH_TIMES = With(("picture",)), With(("times",))
 WITH_JOB = With(("workers", "engine"))
 PARSES = Needs("a model that parses, such as en")
-ModelFolder = Annotated[Path, Argument("MODEL", help="model folder, written by train"), Needs("a model folder")]
-AlsoModels = Annotated[Sequence[Path], Shown("MODEL", use="input", help="another model; may be repeated")]
+ModelFolder = Annotated[Path, Argument("MODEL", help="Model folder that `train` wrote."), Needs("a model folder")]
+AlsoModels = Annotated[Sequence[Path], Shown("MODEL", use="input", help="Use another model, too.")]
 DeviceName = Annotated[str, Form(r"auto|cpu|mps|cuda(:\d+)?", "cpu, cuda, cuda:N, mps or auto")]
 Device = Annotated[
     DeviceName,
     Shown(
         "NAME",
-        help="device that runs the model: cpu (default), cuda, cuda:N (GPU number N), mps, or auto (a GPU if one is"
-        " available)",
+        help="Run the model on this device: `cpu`, `cuda`, `cuda:N` (GPU number N), `mps`, or `auto` (a GPU if one is"
+        " available). Default: `cpu`.",
     ),
 ]
 TrainingDevice = Annotated[
     DeviceName,
-    Shown("NAME", help="device to train on: cpu, cuda, mps or auto; default: run.accelerator of the recipe"),
+    Shown(
+        "NAME",
+        help="Train on this device: `cpu`, `cuda`, `mps` or `auto`. Default: `run.accelerator` of the recipe.",
+    ),
 ]
 
-SentencesFile = Annotated[str, Argument("TEXT", help="UTF-8 file, one sentence per line; - for standard input")]
-Treebank = Annotated[str, Argument("TREEBANK", help="bracket file, folder of bracket files, or quoted pattern")]
+SentencesFile = Annotated[
+    str, Argument("TEXT", help="UTF-8 file with one sentence per line, or `-` for standard input.")
+]
+Treebank = Annotated[str, Argument("TREEBANK", help="Bracket file, folder of bracket files, or quoted pattern.")]
 
-MaxWords = Annotated[Count, Shown("N", help="omit longer sentences (measured after preprocessing)")]
+MaxWords = Annotated[Count, Shown("N", help="Omit sentences of more than N words after preprocessing.")]
 Preprocessing = Annotated[
     str,
     Shown(
         "RULE",
         use="input",
-        help="rule that drops punctuation and other words of gold trees: by Penn tags (ptb-keep, ptb-keep-currency,"
-        " ptb-drop), by UD tags (ud), by characters (letters, letters-only), for one treebank (zh-sinica, es-cess,"
-        " pt-floresta, icepahc, ppche, keyaki), none, or a YAML file with keep_tags, drop_tags or drop_words",
+        help="Prepare gold trees by this rule, which selects the words that count.\n"
+        "- `ptb-keep`, `ptb-keep-currency`, `ptb-drop`: by tags of the Penn Treebank\n"
+        "- `ud`: by tags of Universal Dependencies\n"
+        "- `letters`, `letters-only`: by the characters of the words\n"
+        "- `zh-sinica`, `es-cess`, `pt-floresta`, `icepahc`, `ppche`, `keyaki`: as the treebank of this name requires\n"
+        "- `none`: all words\n"
+        "- a YAML file: by its settings `keep_tags`, `drop_tags`, `drop_words` and `punctuation`",
     ),
 ]
 Brackets = Annotated[
     Literal["labelled", "unlabelled"],
-    Shown(help="whether brackets start with a label, as in (NP the cat); default: decided from the whole file"),
+    Shown(
+        help="State whether brackets start with a label, as in `(NP the cat)`. Default: decided from the whole file."
+    ),
 ]
 Theme = Annotated[
-    Literal["auto", "light", "dark"], Shown(help="colour theme; auto (default) follows the reader's system")
+    Literal["auto", "light", "dark"],
+    Shown(help="Draw in this colour theme. `auto` follows the reader's system."),
 ]
 Size = Annotated[int, Bounds(ge=0, le=LARGEST_COUNT), Shown("N")]
 Share = Annotated[float, Bounds(ge=0, le=1), Shown("W")]
@@ -86,9 +98,11 @@ class ModelOptions:
     """A model, and where it runs.
 
     Attributes:
-        model: model folder, written by train; a bundled model, such as en; or a repository of the Hugging Face hub,
-            user/name
+        model: Model folder that `train` wrote, name of a bundled model such as `en`, or repository `user/name` of the
+            Hugging Face hub.
     """
+
+    heading: ClassVar[str] = "Model"
 
     model: Annotated[Path, Argument("MODEL")]
     device: Device | None = None
@@ -101,6 +115,8 @@ class ModelOptions:
 @dataclass(frozen=True, kw_only=True)
 class ComparedModels(ModelOptions):
     """A model, and others beside it."""
+
+    heading: ClassVar[str] = "Model"
 
     also: AlsoModels = ()
 
@@ -125,6 +141,8 @@ class ComparedModels(ModelOptions):
 class SeveralModels:
     """Models, and where they run."""
 
+    heading: ClassVar[str] = "Model"
+
     models: Annotated[Sequence[Path], Argument("MODEL")]
     device: Device | None = None
 
@@ -135,9 +153,16 @@ class SeveralModels:
 
 @dataclass(frozen=True, kw_only=True)
 class ProtocolOptions:
-    """How trees are scored."""
+    """How trees are scored.
 
-    protocol: Annotated[str, Shown("NAME", help="wsj-test (default), prpn, wsj10, wsj40 or evalb")] = "wsj-test"
+    Attributes:
+        protocol: Compute F1 by the rules of this protocol: `wsj-test`, `prpn`, `wsj10`, `wsj40` or `evalb`.
+        max_words: Score only sentences of at most N words after preprocessing. Default: the limit of the protocol.
+    """
+
+    heading: ClassVar[str] = "F1"
+
+    protocol: Annotated[str, Shown("NAME")] = "wsj-test"
     max_words: MaxWords | None = None
 
     def find(self) -> Protocol:
@@ -188,11 +213,15 @@ class TextSource:
     """A text: files or a sentence.
 
     Attributes:
-        text: UTF-8 text file, also .gz, .bz2, .xz, .zst, .zip or .parquet, or the address of one, or a sentence: an
-            argument that contains white space and does not name a file is read as a sentence. - or no argument:
-            standard input. A job (--workers) reads one file or more
-        sentence: read this sentence, even if a file has this name
+        text: UTF-8 text file with one sentence per line, or a sentence in quotes. An argument that contains white space
+            and does not name a file is read as a sentence.
+            - A file may be compressed (`.gz`, `.bz2`, `.xz`, `.zst`, `.zip`), in Parquet format, or at a web address.
+            - Without an argument, or for `-`, standard input is read.
+            - A job (`--workers`) reads one file or more.
+        sentence: Read this sentence, even if a file has this name.
     """
+
+    heading: ClassVar[str] = "Text"
 
     text: Annotated[tuple[str, ...], Argument("TEXT")] = ()
     sentence: Annotated[str, Shown("SENTENCE", ("--text",))] | None = None
@@ -233,11 +262,16 @@ class PictureOutput:
     """Where a picture is written.
 
     Attributes:
-        picture: draw a picture into this file: .svg, .pdf, .png or .html (requires the extra plot)
-        theme: colour theme of the picture; auto (default) follows the reader's system, and is light on paper
-        picture_width: width of the picture in millimetres, such as 85 for a column of a journal; texts keep their size
-        picture_dpi: dots per inch of a .png; default 300
+        picture: Draw a picture into this file, whose extension is `.svg`, `.pdf`, `.png` or `.html`. This requires the
+            extra `plot`.
+        theme: Draw the picture in this colour theme. `auto` follows the reader's system on a screen and is light on
+            paper.
+        picture_width: Set the width of the picture in millimetres, such as 85 for a column of a journal. The text keeps
+            its size. Default: the width of the picture as drawn.
+        picture_dpi: Set the resolution of a `.png` file in dots per inch.
     """
+
+    heading: ClassVar[str] = "Picture"
 
     picture: Annotated[Path, Shown("FILE", use="output")] | None = None
     theme: Annotated[Theme, WITH_PICTURE] = "auto"
@@ -264,12 +298,17 @@ class RequiredFrequencies:
     """Where the frequencies of words are from.
 
     Attributes:
-        frequencies: word frequencies: a list with a word and its count on each line (columns separated by tabs, commas,
-            semicolons or spaces, with or without a header); a text whose words are counted; en, the counts of the
-            training text of the bundled model en; or wordfreq:en, the package wordfreq (extra frequencies)
-        frequency_column: column of the list with the counts; default: the only column of numbers that is no rank, or
-            one with a usual name, such as count, freq or FREQcount
+        frequencies: Take word frequencies from this source.
+            - A list has a word and its count on each line, separated by a tab, comma, semicolon or space, with or
+              without a header.
+            - Any other text file is read, and its words are counted.
+            - `en` stands for the counts of the training text of the bundled model `en`.
+            - `wordfreq:en` stands for the package wordfreq, which requires the extra `frequencies`.
+        frequency_column: Read the counts from this column of the list. Default: the only column of numbers that is not
+            a rank, or a column with a usual name, such as `count`, `freq` or `FREQcount`.
     """
+
+    heading: ClassVar[str] = "Word frequencies"
 
     frequencies: InputFile
     frequency_column: Annotated[Name, With(("frequencies",))] | None = None
@@ -285,6 +324,8 @@ class RequiredFrequencies:
 class OptionalFrequencies(RequiredFrequencies):
     """Where the frequencies of words are from, if they are asked for."""
 
+    heading: ClassVar[str] = "Word frequencies"
+
     frequencies: InputFile | None = None  # type: ignore[assignment]  # not required
 
     def read_if_given(self) -> Frequencies | None:
@@ -297,16 +338,19 @@ class DisplayedWordColumns:
     """Columns of a table of displayed words.
 
     Attributes:
-        word_column: column of the displayed words; default: word
-        group: column that names the passage of each row, such as a story; may be repeated. The model's state and the
-            values of previous words are carried at most within a passage; default: all rows are one passage
-        sentence_column: column whose value changes where a sentence starts; default: sentences are found from
-            punctuation
-        order: column of numbers by which the rows of each passage are sorted; default: they are in the order of reading
-        spillover: number of previous words whose surprisal, length and frequency are included
+        word_column: Read the displayed words from this column.
+        group: Read the passage of each row, such as a story, from this column. The model's state and the values of
+            previous words are carried only within a passage. Default: all rows are one passage.
+        sentence_column: Start a new sentence where the value of this column changes. Default: punctuation marks show
+            where sentences start.
+        order: Sort the rows of each passage by the numbers in this column. Default: the rows are in the order of
+            reading.
+        spillover: Include the surprisal, length and frequency of the N previous words.
     """
 
-    word_column: Annotated[Name, With(("words",))] = "word"
+    heading: ClassVar[str] = "Displayed words"
+
+    word_column: Name = "word"
     group: Annotated[Sequence[str], Shown("NAME")] = ()
     sentence_column: Name | None = None
     order: Name | None = None
@@ -318,16 +362,19 @@ class StimulusColumns:
     """Columns of a table of stimuli.
 
     Attributes:
-        column: column with the sentences, default sentence; regions are separated by --separator, and without it each
-            word is a region
-        item: column that names the item of each row
-        condition: column with the level of a factor, such as the condition; may be repeated; default: condition
-        regions: column with a region of the sentence, instead of --column; repeated in order
-        separator: sign between regions in --column; default: |
-        region_rows: column with the name of a region, for a table with one row per region (PCIbex, Ibex, Linger);
-            --column names that of their text
-        baseline: condition to which the others are compared, such as "sg / sg"; default: the first one
+        column: Read the sentences from this column, in which `--separator` separates the regions. In a table without
+            separators, each word is a region. Default: `sentence`.
+        item: Read the item of each row from this column.
+        condition: Read the level of a factor, such as the condition, from this column. Default: `condition`.
+        regions: Read a region of the sentence from this column, instead of `--column`. Name the columns in the order of
+            the regions.
+        separator: Separate the regions in `--column` at this sign. Default: `|`.
+        region_rows: Read the name of a region from this column of a table with one row per region, such as those of
+            PCIbex, Ibex and Linger. `--column` then names the column with the text of the region.
+        baseline: Compare the other conditions with this condition, such as `"sg / sg"`. Default: the first condition.
     """
+
+    heading: ClassVar[str] = "Stimuli"
 
     column: Name | None = None
     item: Name = "item"
@@ -349,16 +396,19 @@ class TimesOptions:
     """Reading times, and how they belong to displayed words.
 
     Attributes:
-        times: table with reading times; several times of a word are averaged; default: a column of --words
-        time_column: column of the times, default time, or the name of a reading measure (first_fixation, first_pass,
-            right_bounded, go_past, total, skip), whose column in published corpora is found; may be repeated: each
-            measure has its own regressions, which are logistic for a column of 0 and 1
-        key: column of both tables that identifies a word; may be repeated; default: all columns that both have, except
-            the word and the time
-        min_time: leave out shorter times; does not apply to a column of 0 and 1
-        max_time: leave out longer times; does not apply to a column of 0 and 1
-        allow_unmatched: accept tables of times of which more than 5% of the rows belong to no displayed word
+        times: Read the reading times from this table, and average several times of a word. Default: the times are in a
+            column of `--words`.
+        time_column: Read the times from this column. The name of a reading measure (`first_fixation`, `first_pass`,
+            `right_bounded`, `go_past`, `total` or `skip`) also finds its column in published corpora. Each measure has
+            its own regressions, which are logistic for a column of 0 and 1. Default: `time`.
+        key: Match the rows of the two tables by this column, which identifies a word. Default: all columns that both
+            tables contain, except the word and the time.
+        min_time: Leave out times below T, in the unit of the table. This does not apply to a column of 0 and 1.
+        max_time: Leave out times above T, in the unit of the table. This does not apply to a column of 0 and 1.
+        allow_unmatched: Accept a table of times even if more than 5% of its rows belong to no displayed word.
     """
+
+    heading: ClassVar[str] = "Reading times"
 
     times: InputFile | None = None
     time_column: Annotated[Sequence[str], Shown("NAME")] = ("time",)

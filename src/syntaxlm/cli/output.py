@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from syntaxlm.core.declarations import ReportFormat, Shown
 from syntaxlm.core.errors import amount, escaped, printable
@@ -23,7 +23,7 @@ WRONG_INPUT = 2  # exit code
 ROW_FORMATS = ("tsv", "csv", "parquet")  # without JSON, of which some results have more than their rows
 OutputFile = Annotated[Path, Shown("FILE", ("-o", "--output"), "output")]
 PrintedFormat = Literal["text", "json", "tsv", "csv", "markdown", "latex", "html"]  # of reports beside other files
-SummaryFormat = Annotated[Literal["text", "json"], Shown(help="output format")]
+SummaryFormat = Annotated[Literal["text", "json"], Shown(help="Print the results in this format.")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,9 +31,11 @@ class ReportOutput:
     """Where a report is written, and how.
 
     Attributes:
-        output: write the results to this file (written atomically); default, or -: standard output
-        format: output format
+        output: Write the results to this file, or to standard output (`-`, the default).
+        format: Write the results in this format.
     """
+
+    heading: ClassVar[str] = "Output"
 
     output: OutputFile | None = None
     format: Annotated[ReportFormat, Shown(use="format")] = "text"
@@ -77,8 +79,10 @@ class DetailedOutput(ReportOutput):
     """Where a report is written, how, and where its items are written.
 
     Attributes:
-        details: write each item to this file, as JSON lines
+        details: Write each item to this file, as JSON lines.
     """
+
+    heading: ClassVar[str] = "Output"
 
     details: Annotated[Path, Shown("FILE", use="output")] | None = None
 

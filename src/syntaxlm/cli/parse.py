@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from syntaxlm.cli.options import PARSES, WITH_JOB, ComparedModels, TextSource, by_distinct_names
 from syntaxlm.core.declarations import Count, Name, OutputFile, Shown, With
@@ -34,19 +34,23 @@ class JobOptions:
     """Very large jobs.
 
     Attributes:
-        workers: run a job: N workers parse or score the text in shards and write Parquet files into the folder -o; run
-            the same command again to continue an interrupted job. Default with --engine: one per processor core, or one
-            on a GPU
-        engine: what starts the workers of a job: processes (default), on this machine; ray, which is an optional
-            dependency, on this machine or a cluster
-        ray_address: address of a Ray cluster; default: Ray is started on this machine
-        lines_per_shard: lines that a worker does together in a job; default 20000
-        bad_lines: lines of a job that are not UTF-8, too long, or refused by the model: stop (default): list those that
-            are not UTF-8 or too long before anything is done, and do not write shards with lines that the model
-            refuses; skip: leave them out and list them
-        max_line_bytes: length above which a line of a job is bad; default 65536
-        id_column: column of Parquet files with an id of each sentence, copied to the rows
+        workers: Run a job, in which N workers divide the text into shards and write Parquet files into the folder `-o`.
+            Run the same command again to continue an interrupted job. Default with `--engine`: one worker per processor
+            core, or one on a GPU.
+        engine: Start the workers of a job in this way.
+            - `processes` (default): as processes on this machine
+            - `ray`: with Ray, on this machine or a cluster; this requires the extra `ray`
+        ray_address: Connect to the Ray cluster at this address. Default: Ray is started on this machine.
+        lines_per_shard: Give a worker N lines at a time in a job. Default: 20,000.
+        bad_lines: Treat lines of a job that are not UTF-8, are too long, or are refused by the model in this way.
+            - `stop` (default): list lines that are not UTF-8 or too long before the job starts, and do not write shards
+              with lines that the model refuses
+            - `skip`: leave such lines out and list them
+        max_line_bytes: Treat lines of a job with more than N bytes as too long. Default: 65,536.
+        id_column: Copy the ids of the sentences from this column of Parquet files to the rows.
     """
+
+    heading: ClassVar[str] = "Very large jobs"
 
     workers: Count | None = None
     engine: Literal["processes", "ray"] | None = None
@@ -85,6 +89,8 @@ class JobOptions:
             raise InputError(f"--format {format}: a job writes Parquet files; omit --format")
         if text.sentence is not None or not text.text:
             raise InputError("a job reads files; expected at least one file as TEXT, and no --text")
+        if self.ray_address is not None and self.engine != "ray":
+            raise InputError("--ray-address: applies only to --engine ray; add this engine, or omit the address")
         # Workers may have another working folder.
         folders = by_distinct_names(models).values()
         names = tuple(os.path.abspath(folder) if os.path.exists(folder) else str(folder) for folder in folders)
@@ -115,29 +121,30 @@ def parse(
 ) -> int:
     """Parse plain or tagged text.
 
-    Parse text, one sentence per line, and write one tree per line. A line without words gives an empty line.
+    The text has one sentence per line, and the output has one tree per line. A line without words yields an empty line.
 
-    A word-level model reads plain text, or the words of files named .tagged or .tagged.txt. A tag model reads tagged
-    text (word_TAG). With --workers, a job parses very large texts into a folder of Parquet files.
+    - Word-level models read plain text, or the words of files named `.tagged` or `.tagged.txt`.
+    - Tag models read tagged text (`word_TAG`).
+    - With `--workers`, a job parses very large texts into a folder of Parquet files.
 
     Formats:
 
-    - brackets: trees such as (X the (X old cat)), with tags (X (DT the) (NN cat))
-    - tree: drawn with box characters
-    - json: words with their offsets in the line, tokens, known words, unread text and spans; for a single model also
+    - `brackets`: trees such as `(X the (X old cat))`, with tags `(X (DT the) (NN cat))`
+    - `tree`: trees that are drawn with box characters
+    - `json`: words with their offsets in the line, tokens, known words, unread text and spans; for a single model also
       its distances, or the scores or probabilities of the spans
-    - tsv, csv, parquet: one row per constituent of two words or more
-    - conllu: the dependency trees of a dependency model (dmv)
-    - latex: for the package forest
-    - svg: a picture of one sentence
+    - `tsv`, `csv`, `parquet`: one row per constituent of two words or more
+    - `conllu`: the dependency trees of a dependency model (dmv)
+    - `latex`: trees for the package forest
+    - `svg`: a picture of one sentence
 
     Args:
-        also: another model; may be repeated: the trees are the average of all models' trees
-        output: write the trees to this file (written atomically); default, or -: standard output. Or the folder of a
-            job
-        format: output format. By default brackets, or tree for a sentence on the command line
-        show_unread: restore punctuation that was not read in brackets and LaTeX, with the tag UNREAD
-        column: column with the sentences, if a job reads Parquet files; default text
+        also: Parse with another model, too. The trees are the average of the trees of all models.
+        output: Write the trees to this file, or to standard output (`-`, the default). A job writes into a folder of
+            this name.
+        format: Write the trees in this format. Default: `brackets`, or `tree` for a sentence on the command line.
+        show_unread: Restore punctuation that the model did not read in brackets and LaTeX, with the tag `UNREAD`.
+        column: Read the sentences from this column if a job reads Parquet files. Default: `text`.
 
     Examples:
         syntaxlm parse MODEL "the old cat sleeps"

@@ -62,33 +62,40 @@ def score(
 ) -> int:
     """Print the surprisal of every word of a text.
 
-    Print the surprisal of every word of a text, and of each end of sentence, in bits: one row per word as written, with
-    its position in the line and the token that the model read. Character-level models give one row per character. The
-    rows of a sentence add up to its negative log-probability. The text has one sentence per line, or is a column of a
-    table; other columns are copied to every row, and renamed to input_word, input_sentence, ... if the output has a
-    column of that name. For a dependency-tree model, TEXT contains dependency trees; a word's surprisal is conditioned
-    on its path in the tree, and ends of sentences have none. With --words, or for running text with --group, print one
-    row per word that was displayed to readers, with all columns of the table, and with surprisal, length and frequency
-    of the word and of previous words. With --workers, a job scores very large texts into a folder of Parquet files.
-    Columns: sentence, position, word, begin, end, token, in_vocabulary, surprisal, those of --measure and --next-words,
-    those of the table, and with --also, model as the first. For sums by region and means by condition, see items.
+    The text has one sentence per line, or is a column of a table (`--column`). The output has one row per word as
+    written, and one per end of a sentence. Surprisals are in bits, and the surprisals of a sentence add up to its
+    negative log-probability.
 
-    A masked model of transformers has a column pseudo_surprisal instead of surprisal, and a sequence-to-sequence model
-    the column decoder_surprisal. These are not the surprisal given the words before.
+    - The columns are `sentence`, `position`, `word`, `begin`, `end`, `token`, `in_vocabulary`, the surprisal and its
+      parts, and the columns of `--measure` and `--next-words`. With `--also`, the first column is `model`.
+    - Other columns of the table are copied to every row. If the output already contains a column of that name, `input_`
+      is put before it.
+    - A character-level model has one row per character.
+    - For a dependency-tree model, TEXT contains dependency trees. The surprisal of a word is conditioned on its path in
+      the tree, and ends of sentences have no rows.
+    - With `--words`, or with `--group` for running text, the output has one row per word that was displayed to readers.
+      It contains all columns of the table, and surprisal, length and frequency of the word and of previous words.
+    - With `--workers`, a job scores very large texts into a folder of Parquet files.
+    - For a masked model of transformers, the column `pseudo_surprisal` replaces `surprisal`. For a sequence-to-sequence
+      model, it is the column `decoder_surprisal`. These scores are not surprisals given the words before.
+
+    To sum surprisals by region and average them by condition, use `items`.
 
     Args:
-        also: another model; may be repeated: its rows follow those of the first model, which then have a column with
-            the name of the model
-        column: column with the sentences, if TEXT is a table (a header line, and cells separated by tabs, commas or
-            semicolons); in a job, column of Parquet files, default text
-        masking: sub-tokens that a masked model masks with the one that it predicts: the later ones of its word
-            (word-l2r, the default), or none (original)
-        words: table with one displayed word per row, read instead of TEXT; print one row per displayed word
-        format: output format. text: tables with a bar beside each word, the default for a sentence in a terminal;
-            otherwise tsv. json: JSON lines. A job always writes Parquet
-        output: write the rows to this file (written atomically); default, or -: standard output. Or the folder of a job
-        picture: draw the surprisals as bars, or, with one --also, those of the two models as a scatter plot: .svg,
-            .pdf, .png or .html (requires the extra plot)
+        also: Score the text with another model, too. Its rows follow the rows of the first model, and a column names
+            the model.
+        masking: Mask these sub-tokens when a masked model predicts a sub-token.
+            - `word-l2r` (default): the sub-token and the later sub-tokens of its word
+            - `original`: only the sub-token
+        column: Read the sentences from this column of TEXT, a table with a header line and cells separated by tabs,
+            commas or semicolons. A job reads this column of Parquet files, by default `text`.
+        words: Read this table with one displayed word per row instead of TEXT, and print one row per displayed word.
+        format: Write the rows in this format. `text` prints tables with a bar beside each word, and `json` prints JSON
+            lines. A job always writes Parquet. Default: `text` for a sentence in a terminal, otherwise `tsv`.
+        output: Write the rows to this file, or to standard output (`-`, the default). A job writes into a folder of
+            this name.
+        picture: Draw the surprisals as bars into this `.svg`, `.pdf`, `.png` or `.html` file. With one `--also`, draw a
+            scatter plot of the two models. This requires the extra `plot`.
 
     Examples:
         syntaxlm score MODEL items.tsv --column sentence -o surprisals.tsv
@@ -109,7 +116,7 @@ def score(
     if model.also or drawn.picture or options.next_words or options.given:
         raise InputError(
             "--words, --group, --sentence-column, --order and --frequencies: found with --also, --picture,"
-            " --next-words or --given; expected rows of displayed words without these"
+            " --next-words or --given, which do not apply to rows of displayed words; omit them"
         )
     listed = frequencies.read_if_given()
     _write_displayed_words(model, text, options, displayed, listed, column, words, output, format or "tsv")
@@ -181,7 +188,7 @@ def _asks_for_displayed_words(
     values |= {"frequencies": frequencies}
     given = [name for name, value in values.items() if value]
     if given and (column is None or text.sentence is not None):
-        raise InputError(f"--{given[0]}: requires a table: --words FILE, or TEXT with --column")
+        raise InputError(f"--{given[0]}: found no table; expected --words FILE, or TEXT with --column")
     return bool(given)
 
 
@@ -451,30 +458,37 @@ def items(
 ) -> None:
     """Sum the surprisals of stimuli by region, and average them by condition.
 
-    Read a table of stimuli, and print the mean surprisal of each region and condition, and contrasts of the factors.
-    Means are over items, with 95% intervals; differences to the first condition are within items. Contrasts are the
-    main effects and interactions of the columns of --condition, or formulas, with t tests over items, or between groups
-    of items; with --also, those of models are compared item by item. Each sentence is read by itself. TSV, CSV and
-    Parquet have the rows of --table; with -o, the means and contrasts are printed, too.
+    The command reads a table of stimuli and scores each sentence by itself.
+
+    - It prints the mean surprisal of each region and condition over items, with 95% intervals. Differences to the first
+      condition are computed within items.
+    - It prints contrasts of the factors, which are the main effects and interactions of the columns of `--condition`,
+      or formulas (`--contrast`). They have t tests over items, or between groups of items. With `--also`, the contrasts
+      of the models are compared item by item.
+    - TSV, CSV and Parquet contain the rows that `--table` selects. With `-o`, the means and contrasts are also printed.
 
     Args:
-        table: table with a header line, and cells separated by tabs, commas or semicolons
-        also: another model; may be repeated: another model, scored on the same stimuli
-        critical: the region that the question is about: the name of its column, or its number. Unknown words in it or
-            before it are reported, and means without their items printed; default: all regions
-        contrast: how a factor with more than two levels is compared: each level with the first one (treatment, the
-            default), or with the level before it (successive). Or a formula of conditions, such as
-            "(pl / sg - sg / sg) - (pl / pl - sg / pl)", instead of main effects and interactions; may be repeated
-        measures: a further measure of regions, such as entropy; may be repeated. All measures of score (see its help)
-            have means, contrasts and columns
-        table_written: rows of TSV, CSV and Parquet: one per region of each sentence, per mean (with a column for each
-            factor), or per contrast
-        spillover: number of words before each region whose surprisal, length and frequency are in its row
-        picture: draw the mean surprisals by region and condition, with intervals: .svg, .pdf, .png or .html (requires
-            the extra plot)
-        picture_kind: points (default), the means with intervals within items; or contrasts, main effects and
-            interactions with intervals over items
-        picture_regions: region to draw; may be repeated; default: all
+        table: Table of stimuli with a header line and cells separated by tabs, commas or semicolons.
+        also: Score the same stimuli with another model, too.
+        critical: Name the region that the hypothesis is about, by its column or its number. Unknown words in it or
+            before it are reported, and means without their items are printed. Default: all regions.
+        contrast: Compare the levels of a factor with more than two levels in this way, or compute a formula of
+            conditions instead of main effects and interactions.
+            - `treatment` (default): each level with the first level
+            - `successive`: each level with the level before it
+            - a formula: for example `"(pl / sg - sg / sg) - (pl / pl - sg / pl)"`
+        measures: Compute this measure of `score` for the regions, too. It has means, contrasts and columns.
+        table_written: Write these rows to TSV, CSV and Parquet.
+            - `regions` (default): one row per region of each sentence
+            - `means`: one row per mean, with a column for each factor
+            - `contrasts`: one row per contrast
+        spillover: Add the surprisal, length and frequency of the N words before each region to its row.
+        picture: Draw the mean surprisals by region and condition, with intervals, into this `.svg`, `.pdf`, `.png` or
+            `.html` file. This requires the extra `plot`.
+        picture_kind: Draw these values.
+            - `points` (default): the means, with intervals within items
+            - `contrasts`: main effects and interactions, with intervals over items
+        picture_regions: Draw this region. Default: all regions.
 
     Examples:
         syntaxlm items en stimuli.csv --condition head --condition attractor --critical 3 -o regions.csv

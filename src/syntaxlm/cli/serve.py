@@ -33,27 +33,30 @@ def serve(
     max_words: Count = 100,
     max_sentences: Count = 50,
 ) -> int:
-    """Open models in a browser: trees, surprisals, minimal pairs.
+    """Open models in a browser, to parse and score sentences and compare minimal pairs.
 
-    Start a web server with a page on which sentences are parsed and scored, minimal pairs are compared and sentences
-    are sampled, by one or more models. It also answers JSON requests under /api/. Requests can only use the models
-    given here. Stop it with Ctrl-C.
+    The command starts a web server with a page for sentences, minimal pairs and samples of one or more models. The
+    server also answers JSON requests under `/api/`. Requests can only use the models that are named here. Ctrl-C stops
+    the server.
 
     Args:
-        models: model folder, written by train; may be repeated. Default: en and en-fast
-        host: address to listen on; default: 127.0.0.1, only this machine; 0.0.0.0: all networks
-        port: port to listen on; default 8000; 0: any free port
-        allow_host: also answer requests for this host name, such as that of a proxy in front; may be repeated.
-            localhost and addresses are always allowed
-        max_words: maximum number of words of a sentence
-        max_sentences: maximum number of sentences of a request
+        models: Model folders that `train` wrote, or names of bundled models. Default: `en` and `en-fast`.
+        host: Listen on this address. `127.0.0.1` (default) serves only this machine, and `0.0.0.0` serves all networks.
+        port: Listen on this port, where 0 stands for any free port.
+        allow_host: Answer requests for this host name, too, such as the name of a proxy. `localhost` and addresses are
+            always allowed.
+        max_words: Refuse sentences of more than N words.
+        max_sentences: Refuse requests of more than N sentences.
 
     Examples:
         syntaxlm serve runs/prpn runs/pcfg --port 8080
     """
     for library in ("fastapi", "starlette", "uvicorn"):
         if find_spec(library) is None:
-            raise InputError(f"serve needs the library {library}: pip install 'syntaxlm[serve]'")
+            raise InputError(
+                f"serve needs the library {library}, which is not installed. Install it with: pip install"
+                " 'syntaxlm[serve]'"
+            )
     from syntaxlm.serve.limits import Limits
     from syntaxlm.serve.server import Server, address_of, is_loopback, listen
     from syntaxlm.serve.site import Site
@@ -75,7 +78,9 @@ def serve(
     with listen(host, port) as bound, ExitStack() as waiting:
         print(escaped(f"{', '.join(folders)}: {address_of(bound)} (Ctrl-C stops)"), flush=True)
         if not is_loopback(bound):
-            print_note("Every machine that can reach this address can use the models; the server has no passwords.")
+            print_note(
+                "Every machine that can reach this address can use the models, because the server has no passwords."
+            )
         waiting.enter_context(status("reading models"))
 
         def on_start() -> None:

@@ -88,22 +88,21 @@ def train(
 ) -> int:
     """Train a model from a recipe.
 
-    Train a model from a recipe (a YAML file) into a new folder. The model is a language model or, from a recipe with a
-    section pairs, a classifier of sentence pairs.
+    A recipe is a YAML file with all settings of a training run. The model is a language model or, if the recipe has a
+    section `pairs`, a classifier of sentence pairs.
 
-    - Any setting of the recipe can be overridden by its dotted name: --model.hidden_size 400 --text.train my.txt.
-    - Ctrl-C saves and stops (exit code 130). --resume produces the same weights as an uninterrupted run.
-    - With --seeds, the same command resumes; finished runs are not repeated.
+    - Any setting of the recipe can be replaced by its dotted name, as in `--model.hidden_size 400 --text.train my.txt`.
+    - Ctrl-C saves the run and stops with exit code 130. `--resume` produces the same weights as an uninterrupted run.
+    - With `--seeds`, the same command resumes, and finished runs are not repeated.
 
     Args:
-        recipe: recipe file, or name of a bundled recipe (see recipes list)
-        output: new folder for the model
-        resume: resume the run in this folder
-        seeds: train N times, with seeds run.seed, run.seed + 1 and so on
-        picture: draw the learning curves, the losses of training and validation over epochs, and F1 on text.treebank:
-            .svg, .pdf, .png or .html (requires the extra plot)
-        logger: also write losses, scores and learning rate to this logger, whose package must be installed; may be
-            repeated
+        recipe: Recipe file, or name of a bundled recipe (see `recipes list`).
+        output: Write the model into this new folder.
+        resume: Resume the run in this folder.
+        seeds: Train N times, with the seeds `run.seed`, `run.seed` + 1 and so on.
+        picture: Draw the losses of training and validation over epochs, and F1 on `text.treebank`, into this `.svg`,
+            `.pdf`, `.png` or `.html` file. This requires the extra `plot`.
+        logger: Write losses, scores and learning rate to this logger, too, whose package must be installed.
 
     Examples:
         syntaxlm train prpn-toy -o runs/toy --schedule.epochs 3
@@ -165,30 +164,32 @@ def compare(
     tagged_train: InputFile | None = None,
     tagged_valid: InputFile | None = None,
     tagged_test: InputFile | None = None,
-    format: Annotated[PrintedFormat, Shown(help="output format")] = "text",
+    format: Annotated[PrintedFormat, Shown(help="Print the results in this format.")] = "text",
 ) -> int:
     """Train several recipes under one budget and print a table.
 
-    Train every recipe with N seeds, and print the mean and standard deviation of perplexity over seeds (for
-    character-level models, of bits per character).
+    Every recipe is trained with N seeds into `DIR/RECIPE/seed-S`. The table shows the mean and standard deviation of
+    perplexity over seeds, or of bits per character for character-level models.
 
-    - --treebank also prints the F1 of all models that parse, and of left branching, right branching and random trees.
+    - With `--treebank`, it also shows F1 of all models that parse, beside left branching, right branching and random
+      trees.
     - Settings given by their dotted names apply to all recipes.
-    - Runs are written to DIR/RECIPE/seed-S, and all numbers to DIR/comparison.json.
-    - To resume a stopped comparison, repeat the command. Finished runs are not repeated.
+    - The same command resumes a stopped comparison, and finished runs are not repeated.
+    - `DIR/comparison.json` contains all numbers.
 
     Args:
-        recipes: recipe files or names of bundled recipes; their names must differ
-        output: folder for all runs
-        minutes: training time per run; default: as in the recipe
-        seeds: train each recipe N times, with seeds run.seed, run.seed + 1 and so on
-        treebank: gold trees (bracket file, folder of bracket files, or quoted pattern) on which the models that parse
-            are evaluated, each with its default decoder
-        tagged_train: tagged text (word_TAG), used as text.train of the recipes that read tags
-        tagged_valid: tagged text (word_TAG), used as text.valid of the recipes that read tags
-        tagged_test: tagged text (word_TAG), used as text.test of the recipes that read tags; default: none
-        picture: draw each seed as a dot, and the mean of each recipe with its interval, as .svg, .pdf, .png or .html
-            (requires the extra plot); shows F1 with --treebank, otherwise perplexity or bits per character
+        recipes: Recipe files or names of bundled recipes, which must differ.
+        output: Write all runs into this folder.
+        minutes: Limit the training time of each run to M minutes. Default: as in the recipe.
+        seeds: Train each recipe N times, with the seeds `run.seed`, `run.seed` + 1 and so on.
+        treebank: Evaluate the models that parse on the gold trees of this bracket file, folder of bracket files or
+            quoted pattern, each by its default decoder.
+        tagged_train: Use this tagged text (`word_TAG`) as `text.train` of the recipes that read tags.
+        tagged_valid: Use this tagged text (`word_TAG`) as `text.valid` of the recipes that read tags.
+        tagged_test: Use this tagged text (`word_TAG`) as `text.test` of the recipes that read tags. Default: none.
+        picture: Draw a dot for each seed of a recipe, and their mean with its interval, into this `.svg`, `.pdf`,
+            `.png` or `.html` file. The values are F1 with `--treebank`, and otherwise the measure of the table. This
+            requires the extra `plot`.
 
     Examples:
         syntaxlm compare prpn-toy lstm-toy -o runs/toys --minutes 2 --seeds 3 --treebank toy/test.mrg
@@ -209,7 +210,7 @@ def compare(
     code = _ended(report.formatted(format), comparison.stopped, "text")
     if comparison.faults:
         failed = f"{len(comparison.faults)} of {seeds * len(complete)} runs failed"
-        kept = "Finished runs are kept: the same command, also with another --treebank, does not repeat them."
+        kept = "Finished runs are kept, so the same command does not repeat them, even with another --treebank."
         causes = (f"\n  {place}: {message}" for place, message in comparison.faults.items())
         print(escaped(f"syntaxlm: error: {failed}. {kept}{''.join(causes)}"), file=sys.stderr)
         return 1
@@ -233,35 +234,35 @@ def focus(
 ) -> int:
     """Train several parsers, average them, and train one parser on the average.
 
-    Train several parsers, average their trees of the training text, and train one parser on the average. No gold trees
-    are read. To resume an interrupted command, repeat it.
+    Several seeds of a recipe and of its variants are trained, and parse the training text with their average. Then one
+    parser is trained on these trees. No gold trees are read. If interrupted, the same command resumes.
 
-    Output:
+    The folder then contains:
 
-    - DIR/trees: the averaged trees
-    - DIR/agreement.json: how well the parsers agree
-    - DIR/average: the average as a model (only for PCFGs)
-    - DIR/focused: a grammar trained on the averaged trees by parse-focusing (only for PCFGs)
-    - DIR/student: the model trained with --student on the averaged trees
-    - DIR/learned: the average of the focused grammar and the student, if both can be averaged
+    - `DIR/average`: the average as a model, if the recipe is of a PCFG
+    - `DIR/focused`: a grammar trained toward these trees (parse-focusing), if the recipe is of a PCFG
+    - `DIR/student`: the student, if there is a recipe for it
+    - `DIR/learned`: the average of the focused grammar and the student
+    - `DIR/trees`: the trees of the average
+    - `DIR/agreement.json`: the agreement of the parsers
 
     Args:
-        recipe: recipe of a parser: a file, or the name of a bundled recipe
-        output: folder for all runs and trees
-        seeds: train the recipe N times, with seeds run.seed, run.seed + 1 and so on
-        variant: also train parsers with these settings in place of the recipe's, such as "model.end_bias=0
-            model.marks=1"; may be repeated. Parsers that differ make a better average
-        variant_seeds: train each variant N times; default: as many times as the recipe
-        also: trained model that is also averaged; may be repeated
-        student: recipe of a model that is trained on the averaged trees: a span parser, such as span-parser-text, or a
-            language model with model.supervision, such as transformer-trees-text; it reads the files of the parsers
-        minutes: time for everything, shared equally by all trainings; default: the epochs of the recipe
-        jobs: train N parsers at the same time, which share the cores
-        keep_all: average all parsers; by default, a seed is omitted if its trees are nearly all right or left
-            branching, or if it agrees with the other seeds of its recipe or variant much less than they agree with each
-            other
-        strength: penalty in nats for a span that the averaged tree does not contain (model.focus of the focused
-            grammar); default 5
+        recipe: Recipe file of a parser, or name of a bundled recipe.
+        output: Write all runs and trees into this folder.
+        seeds: Train the recipe N times, with the seeds `run.seed`, `run.seed` + 1 and so on.
+        variant: Train further parsers with these settings in place of those of the recipe, such as `"model.end_bias=0
+            model.marks=1"`. Parsers that differ make a better average.
+        variant_seeds: Train each variant N times. Default: as many times as the recipe.
+        also: Include another model among the parsers.
+        student: Train a model of this recipe on the average's trees, with the texts of the parsers. It is a span
+            parser, such as `span-parser-text`, or a language model with `model.supervision`, such as
+            `transformer-trees-text`.
+        minutes: Limit the time to M minutes, which all trainings share equally. Default: the epochs of the recipe.
+        jobs: Train N parsers at the same time, which share the cores.
+        keep_all: Use all parsers. By default, a seed is omitted if its trees are nearly all right or left branching, or
+            if it agrees much less with the other seeds of its recipe or variant than these agree with each other.
+        strength: Penalise a span that is not in the average's tree by this number of nats (`model.focus` of the focused
+            grammar). Default: 5.
 
     Examples:
         syntaxlm focus simple-pcfg-text -o runs/focused --text.train my.txt --text.valid other.txt
@@ -303,12 +304,12 @@ def tune_cache(
 ) -> None:
     """Choose the weights of a neural cache.
 
-    Choose the weight and theta of a neural cache on a validation text, one sentence per line. The model reads the text
-    once, and the command then tries many pairs of values. Print their perplexities, the best pair, and the command that
-    evaluates it.
+    The command finds weight and theta of the cache on a validation text with one sentence per line. The model reads the
+    text once, and many pairs of values are tried. Their perplexities, the best pair and the command for the evaluation
+    are printed.
 
     Args:
-        cache_size: number of words in the cache; default 2000
+        cache_size: Keep N words in the cache. Default: 2,000.
 
     Examples:
         syntaxlm tune cache MODEL valid.txt
@@ -344,24 +345,25 @@ def tune_stops(
     seed: Seed = 1,
     format: SummaryFormat = "text",
 ) -> None:
-    """Train the stop classifiers of a dependency-tree model, which generate requires.
+    """Train the stop classifiers of a dependency-tree model, which `generate` requires.
 
-    Train the classifiers with which generate decides where a dependency tree ends, on the states of a dependency-tree
-    model. The model does not change. The classifiers predict for every word whether a left, right, next left or next
-    right dependent follows and, if the model reads labels, the label of an edge. Write the classifiers of the epoch
-    with the lowest validation loss to the model's folder, and print the accuracy of each classifier.
+    The classifiers read the states of the model, which does not change. They predict for every word whether a left,
+    right, next left or next right dependent follows and, if the model reads labels, the label of an edge. The
+    classifiers of the epoch with the lowest validation loss are written to the model's folder. The accuracy of each
+    classifier is printed beside the accuracy of always stopping.
 
     Args:
-        trees: dependency trees: a file, a folder or a quoted pattern
-        valid: validation trees, used to select the epoch
-        test: trees for the final evaluation
-        reads: input of the classifiers: the state that a word was drawn from, as published, or also the word and its
-            label (default)
-        hidden_size: hidden size of the classifiers; default: size of the model's state
-        learning_rate: learning rate of Adam
-        epochs: maximum number of epochs
-        patience: stop after N epochs without a better validation loss
-        minutes: stop after M minutes of training; default: no limit
+        trees: Dependency trees, as a file, a folder or a quoted pattern.
+        valid: Select the epoch on these validation trees.
+        test: Evaluate the classifiers on these trees at the end.
+        reads: Give the classifiers this input.
+            - `states`: the state that a word was drawn from, as published
+            - `states-and-words` (default): also the word and its label
+        hidden_size: Set the hidden size of the classifiers. Default: the size of the model's state.
+        learning_rate: Set the learning rate of Adam.
+        epochs: Train for at most N epochs.
+        patience: Stop after N epochs without a better validation loss.
+        minutes: Stop after M minutes of training. Default: no limit.
 
     Examples:
         syntaxlm tune stops MODEL train.conllu --valid dev.conllu --test test.conllu
@@ -389,13 +391,13 @@ def quickstart(
 ) -> int:
     """Train, evaluate and report on a small model in a few minutes.
 
-    Write the built-in corpus, train a small model on it, print perplexity, F1 and three parses, and write the report
-    DIR/report.html.
+    The command writes the built-in corpus, trains a small model on it, prints perplexity, F1 and three parses, and
+    writes the report `DIR/report.html`.
 
     Args:
-        output: new or empty folder; default: quickstart
-        model_type: model type, which selects the bundled recipe NAME-toy: holographic-pcfg (default), simple-pcfg,
-            prpn, on-lstm, palm, lstm, tree-rnn, kn5
+        output: Write into this folder, which is new or empty. Default: `quickstart`.
+        model_type: Train this model type by the bundled recipe `NAME-toy`: `holographic-pcfg` (default), `simple-pcfg`,
+            `prpn`, `on-lstm`, `palm`, `lstm`, `tree-rnn` or `kn5`.
 
     Examples:
         syntaxlm quickstart -o first --model-type prpn

@@ -5,14 +5,17 @@
         '''How trees are decoded.
 
         Attributes:
-            layer: layer whose distances are used, from 1
+            layer: Use the distances of this layer, counted from 1.
         '''
+
+        heading: ClassVar[str] = "Trees"
 
         layer: Layers | None = None
 
 A field has a type with limits, a default, and a sentence in the docstring, which is the help of the command line, the
-description in the page's schema and the meaning in the reference. Settings of recipes are declared in the same way
-(`core/settings.py`), and so are the parameters of a command, with `Args:` (docs/explanation/command-line.md).
+description in the page's schema and the meaning in the reference. `heading` is the title of the options in the help.
+Settings of recipes are declared in the same way (`core/settings.py`), and so are the parameters of a command, with
+`Args:` (docs/explanation/command-line.md).
 This module imports neither torch, pydantic nor annotated_types, so `--help` is quick.
 """
 
@@ -174,7 +177,7 @@ class Needs:
 # Common limits. Upper limits are far above useful values: they reject a mistyped number before memory is allocated.
 Count = Annotated[int, Bounds(ge=1, le=LARGEST_COUNT), Shown("N")]
 Layers = Annotated[int, Bounds(ge=1, le=100), Shown("L")]
-Seed = Annotated[int, Bounds(ge=0, le=LARGEST_SEED), Shown("S", help="random seed")]
+Seed = Annotated[int, Bounds(ge=0, le=LARGEST_SEED), Shown("S", help="Draw with this random seed.")]
 Size = Annotated[int, Bounds(ge=1, le=65_536)]  # one dimension of a tensor
 Fraction = Annotated[float, Bounds(ge=0, lt=1)]  # dropout rates, decay rates
 # Numbers outside these limits overflow in the computations, or vanish.
@@ -198,6 +201,7 @@ class Option:
         default: `dataclasses.MISSING` if required.
         count: number of values that are given together.
         text: of a docstring.
+        heading: title of the group of options in the help.
         marks: all annotations of the type.
     """
 
@@ -211,14 +215,21 @@ class Option:
     count: int
     text: str
     marks: tuple[Any, ...]
+    heading: str = ""
 
     @property
     def help(self) -> str:
         """The text, with what the type says about it and the default."""
         text, default = self.text or self.shown.help, self.default
-        if type(default) in (int, float, str) and "default" not in text:
-            text += f"; default {default if isinstance(default, str) else format(default, ',')}"
+        if type(default) in (int, float, str) and "default" not in text.lower():
+            shown = f"`{default}`" if isinstance(default, str) else format(default, ",")
+            text += f"{_end_of(text)}Default: {shown}."
         return text
+
+    def with_sentence(self, sentence: str) -> Option:
+        """Return the option with a further sentence in its help."""
+        text = self.help
+        return replace(self, text=text + _end_of(text) + sentence)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -312,13 +323,15 @@ class Options:
 def options_of(declared: Any) -> Mapping[str, Option]:
     """Return the options of a dataclass, or of the parameters of a function, by name, with the help of its docstring.
 
-    Fields whose type is a dataclass are replaced by its options. The outer docstring may override their help.
+    Fields whose type is a dataclass are replaced by its options. The outer docstring may override their help. The class
+    variable `heading` of a dataclass is the title of its options in the help.
     """
     texts = help_texts(declared)
     options: dict[str, Option] = {}
     for name, hint, default, inner in _declarations(declared):
         if inner is None:
-            options[name] = _option(name, hint, default, texts.get(name, ""))
+            option = _option(name, hint, default, texts.get(name, ""))
+            options[name] = replace(option, heading=_heading(declared, name))
             continue
         marks = typing.get_args(hint)[1:]
         only = [mark.names for mark in marks if isinstance(mark, Only)]
@@ -359,7 +372,12 @@ def docstring_of(documented: Any) -> Docstring:
 
 def _unwrapped(paragraph: str) -> str:
     """Return a paragraph as one line, or a list of items that begin with "- " as one line per item."""
-    return "\n".join(re.sub(r"\s+", " ", item) for item in re.split(r"\n(?=- )", paragraph))
+    return "\n".join(re.sub(r"\s+", " ", item).strip() for item in re.split(r"\n *(?=- )", paragraph))
+
+
+def _end_of(text: str) -> str:
+    """Return what separates a text from a further sentence: a line end after a list."""
+    return "\n" if "\n- " in text else " "
 
 
 def help_texts(documented: Any) -> dict[str, str]:
@@ -368,7 +386,14 @@ def help_texts(documented: Any) -> dict[str, str]:
     sections = [docstring_of(base).sections for base in bases]
     texts = [section.get("Attributes") or section.get("Args", "") for section in sections]
     lines = [line for text in texts for line in re.findall(r"^ {4}(\w+): (.+(?:\n {5,}.+)*)", text, re.MULTILINE)]
-    return {name: re.sub(r"\s+", " ", line) for name, line in lines}
+    return {name: _unwrapped(line) for name, line in lines}
+
+
+def _heading(declared: Any, name: str) -> str:
+    """Return the `heading` of the class that declares a field; "" if it has none, and for parameters of functions."""
+    bases = declared.__mro__ if isinstance(declared, type) else ()
+    owner = next((base for base in bases if name in inspect.get_annotations(base)), None)
+    return str(vars(owner).get("heading", "")) if owner else ""
 
 
 @cache

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from syntaxlm.core.declarations import LARGEST_COUNT, Bounds, Options, Seed, Shown
 from syntaxlm.core.errors import InputError
@@ -24,25 +24,30 @@ class RegressionSettings(Options):
     """The settings of regressions of reading times.
 
     Attributes:
-        log: predict the natural logarithm of the time; default: the time itself; does not apply to a column of 0 and 1
-        spillover: number of previous words whose surprisal, length and frequency are predictors
-        smooth: number of knots of the natural cubic splines of length and log frequency, of the word and of previous
-            words, in the baseline; fewer than 3: linear terms only
-        unknown: treatment of words that a model does not know: exclude (default), leave them and the following
-            spill-over words out for all models; keep, with indicators of unknown words in each model's baseline and
-            regression
-        measures: predictor that is added to the baseline; may be repeated: all are added together, each for the word
-            and for previous words. surprisal (default), surprisal_word or surprisal_marks, its parts without and of
-            punctuation marks, or any --measure of score
-        keep_last: keep the last word of each passage; by default it is left out, because its time often includes a
-            pause
-        predictors: numeric column of the table of words that is added to the baseline; may be repeated
-        folds: number of folds of the cross-validation
-        fold_unit: what is never split between folds: sentence (default) or group
-        seed: random seed of the assignment to folds
+        log: Predict the natural logarithm of the time instead of the time itself. This does not apply to a column of 0
+            and 1.
+        spillover: Include the surprisal, length and frequency of the N previous words among the predictors.
+        smooth: Model length and log frequency, of the word and of previous words, by natural cubic splines with N knots
+            in the baseline. With fewer than 3 knots, these terms are linear.
+        unknown: Treat words that a model does not know in this way.
+            - `exclude` (default): leave them and the words that follow within `--spillover` out for all models
+            - `keep`: keep them, and add indicators of unknown words to each model's baseline and regression
+        measures: Add this predictor to the baseline, for the word and for previous words. Several predictors are added
+            together.
+            - `surprisal` (default): the surprisal of the word
+            - `surprisal_word`, `surprisal_marks`: its parts without punctuation marks and of punctuation marks
+            - another measure: as for `--measure` of `score`
+        keep_last: Keep the last word of each passage. By default it is left out, because its time often includes a
+            pause.
+        predictors: Add this numeric column of the table of words to the baseline.
+        folds: Divide the data into N folds for the cross-validation.
+        fold_unit: Never split a unit of this type between folds.
+        seed: Assign units to folds with this random seed.
 
     >>> settings = syntaxlm.RegressionSettings()
     """
+
+    heading: ClassVar[str] = "Regression"
 
     log: Annotated[bool, Shown(flags=("--log-times",))] = False
     spillover: Annotated[int, Bounds(ge=0, le=MOST_SPILLOVER), Shown("N")] = 1

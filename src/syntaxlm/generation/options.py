@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, TypedDict
+from typing import Annotated, ClassVar, TypedDict
 
 from syntaxlm.core.declarations import Bounds, Count, Options, Seed, Shown
 
@@ -13,14 +13,16 @@ class SamplingOptions(Options):
     """How words are sampled. A sentence depends on the seed and its number, not on the number of sentences.
 
     Attributes:
-        temperature: sampling temperature: below 1 favours probable words, above 1 improbable ones; 0 always takes the
-            most probable word; default 1
-        top_k: draw only from the K most probable words
-        seed: random seed; default 0
-        max_words: maximum length of a sentence, without the prompt, in words (characters for a character-level model);
-            default 100 (500). Longer sentences are cut or, when sampled top-down, redrawn
-        keep_unknown: allow the unknown word to be drawn
+        temperature: Sample at this temperature. Values below 1 favour probable words, values above 1 improbable ones,
+            and 0 always takes the most probable word. Default: 1.
+        top_k: Draw only from the K most probable words. Default: all words.
+        seed: Sample with this random seed.
+        max_words: Limit each sentence to N words without the prompt, or N characters for a character-level model.
+            Longer sentences are cut or, when sampled top-down, redrawn. Default: 100 words or 500 characters.
+        keep_unknown: Allow the unknown word to be drawn.
     """
+
+    heading: ClassVar[str] = "Sampling"
 
     temperature: Annotated[float, Bounds(ge=0), Shown("T")] = 1.0
     top_k: Annotated[Count, Shown("K")] | None = None
@@ -44,10 +46,12 @@ class TreeSamplingOptions(SamplingOptions):
     """How dependency trees are sampled; `top_k` applies to words only.
 
     Attributes:
-        max_depth: for dependency-tree models: cut a tree below words with N heads above them, including ROOT; default
-            30
-        redraw: for dependency-tree models: redraw a tree instead of cutting it, up to a hundred times
+        max_depth: Cut the tree of a dependency-tree model below words with N heads above them, including ROOT. Default:
+            30.
+        redraw: Redraw the tree of a dependency-tree model instead of cutting it, at most 100 times.
     """
+
+    heading: ClassVar[str] = "Sampling"
 
     max_depth: Count | None = None
     redraw: bool = False

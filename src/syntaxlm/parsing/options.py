@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal, TypedDict
+from typing import Annotated, ClassVar, Literal, TypedDict
 
 from syntaxlm.core.declarations import Bounds, Layers, Options, Seed, Shown, With
 from syntaxlm.core.errors import InputError
@@ -24,20 +24,34 @@ class DecodingOptions(Options):
     """How a model's structure becomes trees.
 
     Attributes:
-        decoder: algorithm that turns the model's output into a tree. For distances: biased (default; as published, and
-            favours right branching) or unbiased (default of structformer and of models trained with trees). For span
-            scores: greedy-right (default of palm, as published), greedy-sum (default of other models) or cky. For span
-            probabilities: mbr (default) or viterbi (slow). For dependency trees: heads (default), heads-binary or
-            heads-binary-left. With several models, it applies to the models that support it
-        layer: layer whose distances are used, from 1; default, as for published trees: 2 for an on-lstm with several
-            layers, otherwise 1
-        ties: choice among equally good splits in an average: random (default, reproducible) or first (favours right
-            branching)
-        marks: use of punctuation marks that the model does not read, as evidence of constituents. A span that contains
-            such a mark is avoided unless the span has a mark or an edge of the sentence at its end (end), at its start
-            (start), at either side (either) or at both sides (both); none ignores marks; auto (default) is both, or
-            the side with which the model was trained
+        decoder: Choose the tree of a sentence by this algorithm. It must fit the structures that the model computes; of
+            several models, those without the algorithm use their default.
+            - Distances: `biased` (default, as in published results) favours right branching, and `unbiased` (default of
+              structformer and of models trained with trees) favours neither direction.
+            - Span scores: `greedy-right` (default of palm, as published) splits where the right span scores highest,
+              `greedy-sum` (default of other models) splits where both spans together score highest, and `cky` finds the
+              tree with the highest total score.
+            - Span probabilities: `mbr` (default) finds the tree with the highest sum of span probabilities, and
+              `viterbi` the single most probable tree (slow).
+            - Dependency trees: `heads` (default) joins each head with all its descendants. `heads-binary` makes a
+              binary tree in which heads join their right dependents first, and `heads-binary-left` one in which they
+              join their left dependents first.
+        layer: Use the distances of this layer, counted from 1. Only models of distances have layers. Default: as for
+            published trees, 2 for an on-lstm with several layers and otherwise 1.
+        ties: Choose among equally good splits in this way when the trees of several models are averaged.
+            - `random` (default): each split with the same probability, reproducibly
+            - `first`: the first split, which favours right branching
+        marks: Use punctuation marks that the model does not read as evidence of where constituents end. A span with a
+            mark inside is avoided unless a mark or an edge of the sentence is also at one of these places.
+            - `end`: at the end of the span
+            - `start`: at the start of the span
+            - `either`: at its end or its start
+            - `both`: at its end and its start, less strictly if only one is missing
+            - `none`: marks are ignored
+            - `auto` (default): `both`, or the side with which the model was trained if it was trained with marks
     """
+
+    heading: ClassVar[str] = "Trees"
 
     decoder: Decoder | None = None
     layer: Layers | None = None
@@ -50,18 +64,20 @@ class ParseOptions(DecodingOptions, TextOptions):
     """How text is parsed.
 
     Attributes:
-        labels: write induced labels in brackets and JSON, such as (NT-17 (T-3 the) (T-8 dog)); requires a single model
-            with labels (a PCFG)
-        best: number of trees per sentence, 1 to 100, the best tree first, each with its confidence (the mean
-            probability of its constituents); requires models of span probabilities and the decoder mbr
-        samples: number of trees per sentence, at most 10,000, drawn from their probabilities given the sentence instead
-            of the best tree; requires a single model with probabilities of trees (a PCFG, a span parser, a combination
-            of these, ccm) and the decoder mbr
-        sample_seed: random seed of the samples
-        pretokenised: take each string between white space as one word of the tree, as evaluate parse does; for text
-            written by data words or a tokeniser. Words that the model would split or not read, such as cannot or =, are
-            unknown words unless the vocabulary contains them
+        labels: Write the labels that the model has learned in brackets and JSON, such as `(NT-17 (T-3 the) (T-8 dog))`.
+            This requires a single model with labels, such as a PCFG.
+        best: Write the N best trees of each sentence, at most 100, each with its confidence, which is the mean
+            probability of its constituents. This requires models of span probabilities and the decoder `mbr`.
+        samples: Draw N trees of each sentence, at most 10,000, from their probabilities instead of choosing the best
+            tree. This requires the decoder `mbr` and a single model with probabilities of trees, which is a PCFG, a
+            span parser, a combination of these, or ccm.
+        sample_seed: Draw the samples with this random seed.
+        pretokenised: Read each string between white space as one word of the tree, as `evaluate parse` does, for text
+            that `data words` or a tokeniser wrote. No word is split or left out. A word that the model would split or
+            drop, such as `cannot` or `=`, is an unknown word unless the vocabulary contains it.
     """
+
+    heading: ClassVar[str] = "Trees"
 
     labels: bool = False
     best: Best = 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Literal, TypedDict, get_args
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, TypedDict, get_args
 
 from syntaxlm.core.declarations import Bounds, Options, Shown
 from syntaxlm.core.errors import InputError
@@ -31,9 +31,11 @@ class ReadingOptions(Options):
     """How a text of several sentences is read.
 
     Attributes:
-        context: read each sentence by itself (reset), or the text as one stream whose state is carried from sentence to
-            sentence (carry); default: as in training
+        context: Read each sentence by itself (`reset`), or the text as one stream whose state is carried from sentence
+            to sentence (`carry`). Default: as in training.
     """
+
+    heading: ClassVar[str] = "Text"
 
     context: Context | None = None
 
@@ -48,23 +50,34 @@ class ScoreOptions(ReadingOptions, TextOptions):
     """How the words of a text are scored.
 
     Attributes:
-        context: read each sentence by itself (reset, the default), or the text as one stream whose state is carried
-            from sentence to sentence (carry), for running text. A model that was trained on a stream reads a sentence
-            by itself after the end of a sentence. Displayed words with --group are read as in training by default
-        given: the beginning of the sentence, which every text continues; its words are read, but have no rows
-        measures: a further column; may be repeated. entropy: of the next token before the word, in bits;
-            entropy_reduction: by how much the word lowers it; rank: of the word among all, 1 for the most probable;
-            prefix_surprisal: -log2 of the probability of the sentence up to the word; constituents_ended: constituents
-            of the best tree whose last word it is; depth: constituents around the word; distance: height in the tree
-            where the word and the one before it meet. Of grammars, from all trees of what has been read:
-            belief_update: how much the word changes the probabilities of earlier constituents, in bits (Renyi's
-            divergence of order 1/2; _kl: of order 1); expected_ended, expected_open, expected_depth: expected number of
-            constituents that end at the word, that are still open after it, and around it; low_attachment: probability
-            that the smallest constituent around the word has at most three words; derivation_entropy: of the whole
-            derivation after the word, in bits, and derivation_entropy_reduction; lexical_surprisal and
-            structural_surprisal: two parts of the surprisal, of the word given its preterminal and of the preterminal
-        next_words: add a column with the N most probable next words before each word, with their probabilities
+        context: Read the sentences of the text in this way. Displayed words with `--group` are read as in training by
+            default.
+            - `reset` (default): each sentence by itself; a model that was trained on a stream reads it after the end of
+              a sentence
+            - `carry`: as one stream whose state is carried from sentence to sentence, for running text
+        given: Begin every sentence with these words, which are read but have no rows.
+        measures: Add a column with this measure of each word. The measures from `belief_update` on require a PCFG; they
+            are computed from all trees of the words read so far.
+            - `entropy`: entropy of the next token before the word, in bits
+            - `entropy_reduction`: decrease of this entropy by the word, in bits
+            - `rank`: rank of the word among all words, 1 for the most probable
+            - `prefix_surprisal`: -log2 of the probability of the sentence up to the word, in bits
+            - `constituents_ended`: number of constituents of the best tree whose last word it is
+            - `depth`: number of constituents of the best tree that contain the word
+            - `distance`: height in the best tree at which the word and the word before it meet
+            - `belief_update`, `belief_update_kl`: change of the probabilities of earlier constituents by the word, in
+              bits, as Renyi's divergence of order 1/2 or of order 1
+            - `expected_ended`, `expected_open`, `expected_depth`: expected number of constituents that end at the word,
+              are still open after it, or contain it
+            - `low_attachment`: probability that the smallest constituent around the word has at most three words
+            - `derivation_entropy`, `derivation_entropy_reduction`: entropy of the whole derivation after the word, and
+              its decrease by the word, in bits
+            - `lexical_surprisal`, `structural_surprisal`: the two parts of the surprisal, of the word given its
+              preterminal and of the preterminal, in bits
+        next_words: Add a column with the N most probable next words before each word, and their probabilities.
     """
+
+    heading: ClassVar[str] = "Scores"
 
     given: Annotated[str, Shown("WORDS")] | None = None
     measures: Annotated[Sequence[Measure], Shown("NAME", ("--measure",))] = ()
@@ -112,13 +125,20 @@ class PerplexityOptions(ReadingOptions, TextOptions):
     """How the perplexity of a text is measured.
 
     Attributes:
-        predict_eos: count the ends of sentences (--no-predict-eos: omit them); default: as in training
-        punctuation: treatment of English punctuation marks at the ends of words, before the model's normaliser: keep
-            (default), for text that is tokenised like the training text; auto, as the model's vocabulary requires;
-            split, each mark becomes a word; drop
-        contractions: treatment of n't, 's, 'll and similar: keep (default); auto, as the model's vocabulary requires;
-            split, they become separate words, as in treebanks
+        predict_eos: Count the ends of sentences as tokens, or omit them with `--no-predict-eos`. Default: as in
+            training.
+        punctuation: Treat English punctuation marks at the ends of words in this way, before the model's normaliser.
+            - `keep` (default): as they are written, for text that is tokenised like the training text
+            - `auto`: as the model's vocabulary requires
+            - `split`: each mark becomes a word
+            - `drop`: marks are removed
+        contractions: Treat contractions such as n't, 's and 'll in this way.
+            - `keep` (default): as they are written
+            - `auto`: as the model's vocabulary requires
+            - `split`: each becomes a separate word, as in treebanks
     """
+
+    heading: ClassVar[str] = "Text"
 
     predict_eos: bool | None = None
     punctuation: Punctuation = "keep"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, TypedDict
+from typing import Any, ClassVar, Literal, TypedDict
 
 from syntaxlm.core.declarations import Options
 
@@ -20,11 +20,18 @@ class TextOptions(Options):
     Raises InputError for other choices.
 
     Attributes:
-        punctuation: treatment of English punctuation marks at the ends of words, before the model's normaliser: auto
-            (default), as the model's vocabulary requires; keep; split, each mark becomes a word; drop
-        contractions: treatment of n't, 's, 'll and similar: auto (default), as the model's vocabulary requires; keep;
-            split, they become separate words, as in treebanks
+        punctuation: Treat English punctuation marks at the ends of words in this way, before the model's normaliser.
+            - `auto` (default): as the model's vocabulary requires
+            - `keep`: as they are written
+            - `split`: each mark becomes a word
+            - `drop`: marks are removed
+        contractions: Treat contractions such as n't, 's and 'll in this way.
+            - `auto` (default): as the model's vocabulary requires
+            - `keep`: as they are written
+            - `split`: each becomes a separate word, as in treebanks
     """
+
+    heading: ClassVar[str] = "Text"
 
     punctuation: Punctuation = "auto"
     contractions: Contractions = "auto"
