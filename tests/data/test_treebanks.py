@@ -124,7 +124,7 @@ def test_a_cycle_of_dropped_words_does_not_hang(tmp_path):
 
 def test_sentences_that_differ_are_reported_with_both_word_lists(folder):
     (folder / "dep" / "wsj_0002.dp").write_text(dp([("Go", "VB", 0), ("on", "RP", 1), ("!", ".", 1)]))
-    message = r"(?s)wsj_0002\.mrg, sentence 1 and .*wsj_0002\.dp, line 1, sentence 1 .* 2 and 3 words.*Go !.*Go on !"
+    message = r"(?s)wsj_0002\.mrg, sentence 1 and .*wsj_0002\.dp, line 1, sentence 1: .* 2 and 3 words.*Go !.*Go on !"
     with pytest.raises(InputError, match=message):
         read_treebank(folder / "mrg", "ptb-keep", folder / "dep")
 

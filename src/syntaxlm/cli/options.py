@@ -350,7 +350,7 @@ class DisplayedWordColumns:
 
     heading: ClassVar[str] = "Displayed words"
 
-    word_column: Name = "word"
+    word_column: Annotated[Name, With(("words",))] = "word"
     group: Annotated[Sequence[str], Shown("NAME")] = ()
     sentence_column: Name | None = None
     order: Name | None = None
