@@ -288,7 +288,7 @@ class SyntaxComponent:
         files = srsly.msgpack_loads(data)
         known = (CONFIG, VOCABULARY, WEIGHTS, LABELS)
         if not isinstance(files, dict) or not all(name in known for name in files):
-            raise InputError(f"the component {self.name}: found other bytes than those of to_bytes; expected a model")
+            raise InputError(f"the component {self.name}: found bytes that to_bytes did not write; expected a model")
         with tempfile.TemporaryDirectory() as folder:
             for name, content in files.items():
                 Path(folder, name).write_bytes(content)

@@ -247,7 +247,7 @@ def test_completion_offers_what_users_call(nlp):
 
 
 def test_a_list_of_words_is_a_warning(nlp):
-    with pytest.warns(InputWarning, match=r"parse: each of 3 texts is one word; .* ' '.join\(words\)"):
+    with pytest.warns(InputWarning, match=r"parse: each of 3 texts is one word\. .* ' '.join\(words\)"):
         nlp.parse(["the", "cat", "sees"])
 
 

@@ -191,7 +191,7 @@ def test_the_marks_of_a_bar_are_hatched_and_models_that_read_none_are_named():
     assert [text.get_text() for text in panel.texts] == shown
 
     (remark,) = remark_on_marks({"en": 2.0, "a": 0.0, "b": 0.0})
-    assert remark.startswith("en reads punctuation marks, a, b do not: ")
+    assert remark.startswith("en reads punctuation marks, but a, b do not, so ")
     assert remark_on_marks({"en": 2.0, "a": 1.0}) == remark_on_marks({"a": 0.0}) == []
     other = Surprisals([SentenceSurprisal([row._replace(surprisal_marks=0.0) for row in one])])
     notes = [plot.figure.get_supxlabel() for plot in (Surprisals([one]).plot(other), other.plot(other))]

@@ -90,10 +90,13 @@ def test_processes_share_the_batches(kind, ranks, shuffle):
 
 LENGTHS = [3, 9, 4, 10]
 FEW = {
-    "sentences": (partial(SentenceBatches, corpora.corpus_of(LENGTHS), VOCABULARY), "are longer than 2 words"),
+    "sentences": (
+        partial(SentenceBatches, corpora.corpus_of(LENGTHS), VOCABULARY),
+        "found only sentences of more than 2 words",
+    ),
     "trees": (
         partial(TreeBatches, forests.corpus_of([forests.tree_of(range(n), place) for place, n in enumerate(LENGTHS)])),
-        "have more than 2 words",
+        "found only trees of more than 2 words",
     ),
 }
 
@@ -104,9 +107,9 @@ def test_too_long_ones_are_excluded_and_counted_and_each_process_needs_a_batch(u
     batches = kind(100, True, 0, maximum_words=4)
     assert batches.skipped == 2
     assert sorted(np.concatenate(batches.epoch(0)).tolist()) == [0, 2]
-    with pytest.raises(InputError, match=f"all 4 {unit} {fault}"):
+    with pytest.raises(InputError, match=rf"{fault} \(4 {unit}\)"):
         kind(100, True, 0, maximum_words=2)
-    with pytest.raises(InputError, match=f"too few {unit} for 5 processes; each needs at least one batch"):
+    with pytest.raises(InputError, match=f"found too few {unit} for 5 processes; expected at least one batch for each"):
         kind(100, True, 0, ranks=5).epoch(0)
 
 

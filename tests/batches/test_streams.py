@@ -62,7 +62,7 @@ def test_processes_share_the_columns_of_a_stream(lengths, size, steps, ranks):
     corpus = corpus_of(lengths)
     stream = stream_of(corpus, VOCABULARY)
     if len(stream) < ranks:
-        with pytest.raises(InputError, match="too few"):
+        with pytest.raises(InputError, match="expected at least one column for each process"):
             StreamBatches(corpus, VOCABULARY, size, steps, 0, ranks)
         return
     shares = [list(StreamBatches(corpus, VOCABULARY, size, steps, rank, ranks)) for rank in range(ranks)]

@@ -61,7 +61,7 @@ def test_an_unknown_option_is_reported_in_one_line(refused, command):
     ("content", "message"),
     [
         (b"a cat\nthe\x00dog\n", "text.txt, line 2: found a zero byte"),
-        (b"a cat\nna\xefve\n", "text.txt, line 2: found byte 0xef at offset 8 of the file, expected UTF-8 text"),
+        (b"a cat\nna\xefve\n", "text.txt, line 2: found byte 0xef at offset 8 of the file; expected UTF-8 text"),
     ],
 )
 def test_invalid_text_is_reported_with_file_and_line_and_nothing_is_written(

@@ -70,7 +70,7 @@ def test_a_tree_model_and_a_word_model_answer_together(run, refused, trained, to
 
 def test_errors_exit_with_code_2_and_their_place(refused, trained, files):
     command = "evaluate", "completion", trained.prpn, *files
-    assert "expected 0: one for each model except the first" in refused(*command, "--weights", "0.5")
+    assert "expected 0, one for each model except the first" in refused(*command, "--weights", "0.5")
     lines = files[1].read_text().splitlines()
     files[1].write_text("\n".join([*lines[:3], "<s> something else </s>", *lines[4:]]))
     assert f"{files[1]}, line 4, question 4: found 'something else'" in refused(*command)

@@ -59,7 +59,7 @@ def test_json_lines_have_the_surprisals_of_score(generate, trained, tmp_path, ca
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--prompt", ""], "prompt: '' has no word"),
+        (["--prompt", ""], "prompt: found '', which has no word"),
         (["--temperature", "-1"], "--temperature: found '-1'; expected a number, 0 or more"),
         (["--temperature", "nan"], "--temperature: found 'nan'"),
         (["--sentences", "0"], "--sentences: found '0'; expected an integer, 1 or more"),

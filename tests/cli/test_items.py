@@ -58,7 +58,7 @@ def test_wrong_tables_are_refused(refused, trained, stimuli, tmp_path):
     assert "critical: found 'verb'" in refused("items", trained.lstm, stimuli, "--critical", "verb")
     assert "expected one of .svg, .pdf, .png, .html" in refused("items", trained.lstm, stimuli, "--picture", "a.tex")
     (tmp_path / "broken.csv").write_text("item,condition,sentence\n1,one\n")
-    assert "line 2: found 2 cells, expected 3" in refused("items", trained.lstm, tmp_path / "broken.csv")
+    assert "line 2: found 2 cells; expected 3" in refused("items", trained.lstm, tmp_path / "broken.csv")
 
 
 def test_warnings_are_printed_before_the_table_and_kept_in_files(run, trained, stimuli, tmp_path):

@@ -112,7 +112,10 @@ def test_a_model_that_changes_during_a_job_stops_it(trained, text, tmp_path):
         (["a.txt", "--workers", "2"], "writes to a folder; add -o FOLDER"),
         (["a.txt", "--engine", "ray", "-o", "job", "--json"], "--format json: a job writes Parquet files"),
         (["--workers", "2", "-o", "job"], "a job reads files; expected at least one"),
-        (["a.txt", "--workers", "2", "-o", "job", "--ray-address", "auto"], "--ray-address: applies to --engine ray"),
+        (
+            ["a.txt", "--workers", "2", "-o", "job", "--ray-address", "auto"],
+            "--ray-address: applies only to --engine ray",
+        ),
         (["job/a.txt", "--workers", "1", "-o", "job"], "job/a.txt: cannot be read"),
     ],
 )

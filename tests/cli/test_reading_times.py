@@ -129,7 +129,7 @@ def test_running_text_with_a_group_has_one_row_per_displayed_word(run, trained, 
 
 
 def test_options_of_displayed_words_without_a_table_are_reported(refused, trained, words):
-    assert "requires a table" in refused("score", trained.lstm, words, "--group", "story")
+    assert "--group: found no table" in refused("score", trained.lstm, words, "--group", "story")
     assert "expected only one of them" in refused("score", trained.lstm, words, "--words", words)
 
 

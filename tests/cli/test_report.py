@@ -43,7 +43,7 @@ def test_omitted_sentences_are_printed_as_text_and_json(make, toy, trained):
     ("arguments", "said"),
     [
         (["nowhere.mrg"], "nowhere.mrg: no such file or folder"),
-        (["BANK", "--layer", "2"], "layer 2: the model has distances of layers 1 to 1"),
+        (["BANK", "--layer", "2"], "layer: found 2; expected 1 to 1"),
         (["BANK", "--protocol", "wsj"], "protocol 'wsj'"),
         (["BANK", "--preprocessing", "ptb"], "preprocessing 'ptb'"),
         (["BANK", "--max-words", "1"], "no sentence to score"),

@@ -86,8 +86,8 @@ def test_errors_exit_with_code_2_their_place_and_no_file(refused, model, files, 
         ((model, path, "--gold", path, "-o", output), "k.conllu, sentence"),
         ((model, path, "--json"), "--format json: is the format of the scores"),
         ((model, path, "--format", "csv", "-o", output), "the table has attachment scores; add --gold"),
-        ((model, path, "--score", "loss", "--weight", "0.5"), "no parser's score in its comments"),
-        ((model, path, "--gold", gold, "--tune", path, gold), "is evaluated; expected a different file"),
+        ((model, path, "--score", "loss", "--weight", "0.5"), "found no parser's score in the comments"),
+        ((model, path, "--gold", gold, "--tune", path, gold), "is also evaluated; expected a different file"),
         ((trained.lstm, path), "this lstm model does not generate dependency trees"),
     ):
         assert message in refused("rerank", *arguments)

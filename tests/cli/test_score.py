@@ -102,11 +102,11 @@ def test_columns_with_reserved_names_are_renamed_in_every_row(score):
 @pytest.mark.parametrize(
     ("content", "options", "said"),
     [
-        ("", ["--column", "text"], "line 1: no header"),
+        ("", ["--column", "text"], "line 1: found no header"),
         ("item\ttext\n", ["--column", "text"], "found no sentence; expected at least one row"),
         ("item\ttext\n1\ta\n", ["--column", "sentence"], "no column 'sentence'; found item, text."),
-        ("item\ttext\n1\n", ["--column", "text"], "line 2: found 1 cells, expected 2"),
-        (b"a cat\n\xff\n", [], "line 2: found byte 0xff at offset 6 of the file, expected UTF-8 text"),
+        ("item\ttext\n1\n", ["--column", "text"], "line 2: found 1 cells; expected 2"),
+        (b"a cat\n\xff\n", [], "line 2: found byte 0xff at offset 6 of the file; expected UTF-8 text"),
     ],
 )
 def test_what_cannot_be_scored_is_reported(score, content, options, said):
@@ -241,8 +241,8 @@ def test_a_text_with_commas_is_no_table(score):
 def test_options_that_exclude_each_other_are_refused(refused, trained, tmp_path):
     (tmp_path / "words.tsv").write_text("word\nthe\ncat\n")
     words = "score", trained.lstm, "--words", tmp_path / "words.tsv"
-    assert "without these" in refused(*words, "--next-words", 2)
-    assert "without these" in refused(*words, "--also", trained.prpn)
+    assert "which do not apply to rows of displayed words" in refused(*words, "--next-words", 2)
+    assert "which do not apply to rows of displayed words" in refused(*words, "--also", trained.prpn)
     assert "given: found with" in refused("score", trained.lstm, "--text", "the", "--given", "a", "--context", "carry")
 
 

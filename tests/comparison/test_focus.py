@@ -188,7 +188,7 @@ def test_variants_are_trained_several_at_a_time_within_the_minutes(recipe, tmp_p
     assert [one.model.nonterminals for one in trained] == [6, 6, 4]
     assert [one.schedule.minutes for one in trained] == pytest.approx([30 * 0.85 / 3] * 3)
     assert len(read_model(result.average).settings.model.parsers) == 3
-    message = r"seed-1: already holds a run with other settings: schedule\.minutes(.|\n)*share of --minutes by --jobs"
+    message = r"seed-1: already holds a run with other settings: schedule\.minutes(.|\n)*follows from --minutes, --jobs"
     with pytest.raises(InputError, match=message):
         focus(recipe, tmp_path / "run", replace(options, minutes=20), watching)
 
@@ -197,10 +197,10 @@ def test_variants_are_trained_several_at_a_time_within_the_minutes(recipe, tmp_p
     ("options", "message"),
     [
         ({"variant_seeds": 2}, "--variant-seeds: found without --variant"),
-        ({"variants": [{"run.seed": 3}]}, "variant 1 trains the same as the recipe"),
+        ({"variants": [{"run.seed": 3}]}, "variant 1 has the same settings as the recipe"),
         (
             {"variants": [{"model.nonterminals": 4}, {"model.nonterminals": 4, "run.seed": 2}]},
-            "variant 2 trains the same",
+            "variant 2 has the same settings",
         ),
         ({"variants": [{"text.train": "other.txt"}]}, "found text.train"),
         ({"seeds": 0}, "found 0 parsers"),
@@ -226,7 +226,7 @@ def test_very_long_sentences_get_a_flat_tree(recipe, few, tmp_path):
     assert trees[3].words == tuple(long.split())
     assert len(trees[3].constituents) == 1
     assert max(len(tree.constituents) for tree in trees[4:]) > 1
-    assert any("1 sentence of more than 150 words not parsed" in line for line in said)
+    assert any("1 sentence of more than 150 words are not parsed" in line for line in said)
 
 
 @pytest.fixture
@@ -292,14 +292,16 @@ def test_an_outlier_is_omitted_unless_all_parsers_are_kept(recipe, tmp_path, mon
     assert "seed-2: omitted, it is odd" in said
     assert len(read_model(result.average).settings.model.parsers) == 2
     stored = [(path, path.read_bytes()) for path in (tmp_path / "two").rglob("*") if path.is_file()]
-    with pytest.raises(InputError, match=r"two/focused: has learned from other parsers\. Move it away first"):
+    with pytest.raises(
+        InputError, match=r"two/focused: was trained on the trees of other parsers\. Move this folder away"
+    ):
         focus(recipe, tmp_path / "two", FocusOptions(seeds=3, keep_all=True), watching)
     assert all(path.read_bytes() == content for path, content in stored)
 
 
 def test_more_parsers_than_the_focused_grammar_has_learned_from_are_refused_before_training(recipe, tmp_path):
     focus(recipe, tmp_path, FocusOptions(seeds=2), watching)
-    with pytest.raises(InputError, match="focused: has learned from other parsers"):
+    with pytest.raises(InputError, match="focused: was trained on the trees of other parsers"):
         focus(recipe, tmp_path, FocusOptions(seeds=3), watching)
     assert not (tmp_path / "parsers" / "seed-3").exists()
     (tmp_path / "focused").rename(tmp_path / "earlier")
@@ -316,7 +318,7 @@ def test_what_cannot_be_focused_is_refused_before_anything_is_trained(recipe, fe
         InputError, match="--student: prpn models with these settings do not learn from trees; expected"
     ):
         focus(recipe, folder, FocusOptions(seeds=2, student=few.recipe("prpn")), watching)
-    with pytest.raises(InputError, match=r"--also: found a parser twice: .*new/parsers/seed-1"):
+    with pytest.raises(InputError, match=r"--also: found .*new/parsers/seed-1 twice"):
         focus(recipe, folder, FocusOptions(seeds=1, also=[folder / "parsers" / "seed-1"]), watching)
     missing = replace(recipe, text=replace(recipe.text, valid=str(tmp_path / "missing.txt")))
     with pytest.raises(InputError, match=r"missing\.txt: cannot be read: No such file"):
@@ -327,7 +329,7 @@ def test_what_cannot_be_focused_is_refused_before_anything_is_trained(recipe, fe
         focus(replace(recipe, text=replace(recipe.text, valid=str(empty))), folder, FocusOptions(seeds=2), watching)
     with pytest.raises(InputError, match="--strength: prpn models are not focused; omit it"):
         focus(few.recipe("prpn"), folder, FocusOptions(seeds=2, strength=1.0), watching)
-    with pytest.raises(InputError, match="--variant: variant 1 trains the same as the recipe"):
+    with pytest.raises(InputError, match="--variant: variant 1 has the same settings as the recipe"):
         focus(recipe, folder, FocusOptions(seeds=1, variants=[[]]), watching)
     with pytest.raises(InputError, match=r"model\.name: span-parser models learn from the trees of others"):
         focus(read_recipe("span-parser-text"), folder, FocusOptions(seeds=2), watching)
@@ -343,7 +345,7 @@ def test_what_cannot_be_focused_is_refused_before_anything_is_trained(recipe, fe
         (
             {},
             {"focus_valid": ["a.mrg"]},
-            r"text.focus_valid: found 1 files; expected none: simple-pcfg models validate on text",
+            r"text.focus_valid: found 1 files; expected none, because simple-pcfg models validate on text",
         ),
         ({"focus": 2.0}, {}, "model.focus: found 2.0; expected 0, or text.focus to learn from"),
         ({}, {"focus": ["a.mrg"]}, r"model.focus: found 0.0; expected .* to learn from text.focus \(\['a.mrg'\]\)"),

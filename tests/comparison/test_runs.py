@@ -89,7 +89,7 @@ def test_every_recipe_is_trained_with_every_seed_and_the_table_is_of_their_resul
     dots = [line.get_xdata().tolist() for line in panel.lines]
     assert dots == [[score.perplexity for score in row.scores("test")] for row in comparison.recipes]
     assert panel.get_xlabel() == "test perplexity; one dot per seed, mean"
-    with pytest.raises(InputError, match="measure f1: no finished run"):
+    with pytest.raises(InputError, match="measure: found 'f1', which no finished run has"):
         comparison.plot("f1")
 
 

@@ -232,7 +232,7 @@ def test_faults_of_types_of_ranges_and_between_settings_are_reported_together():
         {"model.hidden_size": 7, "optimiser.beta1": 1.0, "schedule.epochs": "many", "text.normaliser.space": ""}
     )
     assert set(listed(faults)) == {
-        "model.hidden_size: found 7; expected an even number: each distance reads half",
+        "model.hidden_size: found 7; expected an even number, because each distance reads half",
         'text.normaliser.space: found ""; expected text that is not empty',
         "optimiser.beta1: found 1.0; expected a number from 0 to under 1",
         'schedule.epochs: found "many"; expected an integer, 1 or more',
@@ -313,9 +313,14 @@ PCFGS = ["simple-pcfg", "holographic-pcfg", "tensor-pcfg", "neural-pcfg", "compo
 @pytest.mark.parametrize("name", PCFGS)
 def test_models_of_whole_sentences_refuse_streams_and_sentences_without_eos(name):
     stream = fault_of({"model": {"name": name}, "batches.context": "carry"})
-    assert stream == f"my.yaml: batches.context: found carry; expected reset: {name} models read whole sentences"
+    assert (
+        stream == f"my.yaml: batches.context: found carry; expected reset, because {name} models read whole sentences"
+    )
     ends = fault_of({"model": {"name": name}, "batches.predict_eos": False})
-    assert ends == f"my.yaml: batches.predict_eos: found false; expected true: {name} models read ends of sentences"
+    assert (
+        ends
+        == f"my.yaml: batches.predict_eos: found false; expected true, because {name} models read ends of sentences"
+    )
 
 
 @pytest.mark.parametrize(

@@ -127,7 +127,7 @@ def test_the_metadata_of_a_truncated_file_is_not_read(tmp_path):
     path = tmp_path / "a.safetensors"
     write_tensors(path, {"a": torch.ones(9)}, {"note": "n"})
     os.truncate(path, path.stat().st_size - 1)
-    with pytest.raises(InputError, match=r"the header describes 36 bytes of tensors; the file has 35"):
+    with pytest.raises(InputError, match=r"the header describes 36 bytes of tensors, but the file has 35"):
         read_metadata(path)
 
 

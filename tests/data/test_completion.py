@@ -110,11 +110,11 @@ def test_plain_questions_take_their_trees_from_a_file_of_parses(tmp_path, plain)
     ("trees", "reported"),
     [
         (parsed(*CATS[:3]),
-         "p.conllu: 3 trees for the 4 candidates of q.txt; expected one each, in their order. The first without a"
-         " partner is q.txt, line 4"),
+         "p.conllu: found 3 trees for the 4 candidates of q.txt; expected one tree for each, in order. The first"
+         " without a partner is q.txt, line 4"),
         (parsed(*CATS, "it is"),
-         "p.conllu: 5 trees for the 4 candidates of q.txt; expected one each, in their order. The first without a"
-         " partner is p.conllu, sentence 5"),
+         "p.conllu: found 5 trees for the 4 candidates of q.txt; expected one tree for each, in order. The first"
+         " without a partner is p.conllu, sentence 5"),
         (parsed(CATS[0], *CATS[2:]),
          "p.conllu, sentence 2: found 'a dog ran'; expected the words of q.txt, line 2, 'the cat ate'. There are 3"
          " trees for the 4 candidates"),
@@ -134,7 +134,7 @@ def test_parses_of_other_candidates_are_reported_by_sentence_and_line(tmp_path, 
 def test_parses_are_in_conllu(tmp_path):
     (tmp_path / "q.txt").write_text(PLAIN)
     (tmp_path / "a.txt").write_text(PLAIN_ANSWERS)
-    with pytest.raises(InputError, match=r"q\.txt: expected a tree for each candidate, in a \.conllu file"):
+    with pytest.raises(InputError, match=r"q\.txt: found a name that does not end in \.conllu"):
         read_questions(tmp_path / "q.txt", tmp_path / "a.txt", tmp_path / "q.txt")
 
 
@@ -142,33 +142,36 @@ def test_parses_are_in_conllu(tmp_path):
     ("questions", "answers", "reported"),
     [
         (PLAIN.replace("<s> the cat ate </s>\n", ""), PLAIN_ANSWERS,
-         "questions.txt: 3 candidates for the 2 answers of answers.txt; expected as many in each question, two or more."
-         " With 2 in each, question 2, from questions.txt, line 3 on, is the first to lack a candidate."),
+         "questions.txt: found 3 candidates for the 2 answers of answers.txt; expected the same number of candidates,"
+         " two or more, for each question. With 2 candidates each, question 2,"
+         " from questions.txt, line 3 on, is the first to lack a candidate."),
         (PLAIN.replace("<s> the cat sat </s> \n", ""), PLAIN_ANSWERS,
-         "questions.txt: 3 candidates for the 2 answers of answers.txt; expected as many in each question, two or more."
-         " With 2 in each, question 1, from questions.txt, line 1 on, is the first to lack its answer, 'the cat sat'."),
+         "questions.txt: found 3 candidates for the 2 answers of answers.txt; expected the same number of candidates,"
+         " two or more, for each question. With 2 candidates each, question 1,"
+         " from questions.txt, line 1 on, is the first to lack its answer, 'the cat sat'."),
         (PLAIN + "it is\n", PLAIN_ANSWERS,
-         "questions.txt: 5 candidates for the 2 answers of answers.txt; expected as many in each question, two or more."
-         " With 2 in each, questions.txt, line 5 belongs to no question."),
-        (PLAIN, PLAIN_ANSWERS * 2, "questions.txt: 4 candidates for the 4 answers"),
+         "questions.txt: found 5 candidates for the 2 answers of answers.txt; expected the same number of candidates,"
+         " two or more, for each question. With 2 candidates each, questions.txt, line 5 belongs to no question."),
+        (PLAIN, PLAIN_ANSWERS * 2, "questions.txt: found 4 candidates for the 4 answers"),
         (PLAIN, PLAIN_ANSWERS.replace("flew", "flies"),
-         "answers.txt, line 2, question 2: found 'a dog flies', which is none of its 2 candidates, from questions.txt,"
-         " line 3 on"),
-        ("a b\na c\n\nd e\nd f\n", "a b\n", "answers.txt: 1 answers for the 2 questions of questions.txt; question 2"),
-        ("a b\na c\n\nd e\nd f\n", "a b\nd e\nd f\n", "answers.txt: 3 answers for the 2 questions"),
-        ("a b\na c\n\nd e\n", "a b\nd e\n", "questions.txt, line 4, question 2: one candidate, 'd e'; expected two"),
-        ("a b\na b\n", "a b\n", "questions.txt, line 2, question 1: 'a b' twice; expected different candidates"),
-        ("a b\n<s> </s>\n", "a b\n", "questions.txt, line 2, question 1: no word in it"),
+         "answers.txt, line 2, question 2: found 'a dog flies'; expected one of the 2 candidates of the question, from"
+         " questions.txt, line 3 on"),
+        ("a b\na c\n\nd e\nd f\n", "a b\n",
+         "answers.txt: found 1 answers for the 2 questions of questions.txt; question 2"),
+        ("a b\na c\n\nd e\nd f\n", "a b\nd e\nd f\n", "answers.txt: found 3 answers for the 2 questions"),
+        ("a b\na c\n\nd e\n", "a b\nd e\n", "questions.txt, line 4, question 2: found one candidate, 'd e';"),
+        ("a b\na b\n", "a b\n", "questions.txt, line 2, question 1: found 'a b' twice; expected different candidates"),
+        ("a b\n<s> </s>\n", "a b\n", "questions.txt, line 2, question 1: found no word"),
         (LABELLED.replace("7b)", "7c)"), "7a)\n9a)\n",
          "questions.txt, line 2, question 7: found 7c) 'The cat ate .'; expected 7b): a candidate is missing"),
         (LABELLED.replace("9", "7"), "7a)\n7a)\n", "questions.txt, line 4, question 7: found 7a) 'A dog .'; expected"),
         (LABELLED + "7c) The cat slept .\n", "7a)\n9a)\n",
-         "questions.txt, line 7: question 7 again, after questions.txt, line 1"),
+         "questions.txt, line 7: found question 7 again, after questions.txt, line 1"),
         (LABELLED.replace("9b) ", ""), "7a)\n9a)\n", "questions.txt, line 5: found 'A [fog] .'; expected a label"),
         (LABELLED, "7c)\n9a)\n", "answers.txt, line 1, question 7: found 7c) ''; expected a letter from a to b"),
         (LABELLED, "9a)\n7a)\n", "answers.txt, line 1, question 7: found 9a) ''; expected the answer of question 7"),
         (LABELLED, "7a) The cat [ate] .\n9a)\n",
-         "answers.txt, line 1, question 7: found 7a) 'The cat ate .', but candidate a is 'The cat sat .'"),
+         "answers.txt, line 1, question 7: found 7a) 'The cat ate .'; expected 'The cat sat .', which is candidate a"),
         (PLAIN, "", "answers.txt: found no sentence"),
         ("\n\n", PLAIN_ANSWERS, "questions.txt: found no sentence"),
         (PLAIN.encode().replace(b"ate", b"\xe9"), PLAIN_ANSWERS, "questions.txt, line 2: found byte 0xe9 at offset 34"),

@@ -54,7 +54,7 @@ def test_lines_lose_their_ends_and_the_byte_order_mark_and_nothing_else(tmp_path
 @pytest.mark.parametrize(
     ("content", "fault"),
     [
-        (b"good\nb\xe4d\n", r"text, line 2: found byte 0xe4 at offset 6 of the file, expected UTF-8"),
+        (b"good\nb\xe4d\n", r"text, line 2: found byte 0xe4 at offset 6 of the file; expected UTF-8"),
         (b"", "text: found no sentence"),
         (b" \n\n", "text: found no sentence"),
     ],

@@ -164,10 +164,10 @@ def row(number: object, head: object, word: str = "w") -> str:
 @pytest.mark.parametrize(
     ("text", "found"),
     [
-        (row(1, 9), "line 1, sentence 1: found head 9 of 'w', expected 0 to 1"),
-        (row(1, -1), "found the head '-1', expected a number (0 for the root)"),
+        (row(1, 9), "line 1, sentence 1: found head 9 of 'w'; expected 0 to 1"),
+        (row(1, -1), "found the head '-1'; expected a number (0 for the root)"),
         (row(1, "9" * 30), "expected a number (0 for the root)"),
-        (row(2, 0), "found the word id '2', expected 1"),
+        (row(2, 0), "found the word id '2'; expected 1"),
         (row(1, 0, ""), "found an empty word form"),
         (row("1-2", "_"), "found no sentence"),
     ],

@@ -46,10 +46,10 @@ def test_pairs_are_read_with_and_without_a_header(tmp_path, text):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a\tb\tyes\na\tb\n", "line 2: number of cells 2; expected at least 3"),
-        ("a\tb\tyes\n!\tb\tyes\n", "line 2: sentence1 is '!', which has no word after normalisation"),
-        ("a\tb\tmaybe\n", "line 1: found the label 'maybe'; expected one of the training file's: no, yes"),
-        ("a\tb\t\n", "line 1: the label is empty"),
+        ("a\tb\tyes\na\tb\n", "line 2: found 2 cells; expected at least 3"),
+        ("a\tb\tyes\n!\tb\tyes\n", "line 2: found '!' in sentence1, which has no words after normalisation"),
+        ("a\tb\tmaybe\n", "line 1: found the label 'maybe'; expected a label of the training file: no, yes"),
+        ("a\tb\t\n", "line 1: found an empty label"),
         ("sentence1\tsentence2\tlabel\n", "found no pair"),
         ("label\tlabel\tsentence1\tsentence2\n", "line 1: found several columns 'label'; expected one"),
     ],

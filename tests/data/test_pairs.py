@@ -148,9 +148,9 @@ def test_ewok_compares_two_targets_after_the_first_context(written):
     [
         (["good\tbad", "a\tb"], "line 1: sentence_good and sentence_bad missing; found the columns good, bad"),
         (["worse", "b"], "line 1: better missing; found the columns worse; expected"),
-        (["better\tworse", "a"], "line 2: found 1 cells, expected 2: better, worse"),
+        (["better\tworse", "a"], "line 2: found 1 cells; expected 2: better, worse"),
         (["better\tworse", "a\t "], 'line 2: found " " in better, worse; expected a sentence'),
-        (["better\tworse"], "no minimal pairs found"),
+        (["better\tworse"], "found no minimal pairs"),
         (["better\tbetter", "a\tb"], "more than one column is named 'better'"),
     ],
 )
@@ -239,7 +239,7 @@ def test_a_json_array_has_the_pairs_of_json_lines(written, indent):
         ('[{"better": "a", "worse": "b"}', "line 1: found the end of the file after this item; expected a comma or ]"),
         ('[{"better": "a", "worse": "b"}]\n{"better": "c"}', "line 2: found "),
         ("[\n[1]]", "line 2: found [1]; expected an object"),
-        ("[]", "no minimal pairs found"),
+        ("[]", "found no minimal pairs"),
     ],
 )
 def test_faulty_arrays_are_reported_by_line(written, text, said):
@@ -251,7 +251,7 @@ def test_faulty_arrays_are_reported_by_line(written, text, said):
 def test_empty_files_are_reported(written, tmp_path):
     empty = tmp_path / "folder"
     empty.mkdir()
-    for path, said in ((written(" "), "no minimal pairs found"), (empty, "the folder contains no files")):
+    for path, said in ((written(" "), "found no minimal pairs"), (empty, "the folder contains no files")):
         with pytest.raises(InputError, match=said):
             read_pairs([path])
     with pytest.raises(InputError, match="cannot be read"):

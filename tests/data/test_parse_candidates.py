@@ -68,7 +68,7 @@ def test_lines_are_not_changed(read):
     ("text", "said"),
     [
         (cat("2 0", "# sent_id = a") + block("cats slept", "2 0", "# sent_id = a"),
-         "k.conllu, line 6, sentence a: found 'slept' as word 2, expected 'sleep' as in k.conllu, line 2, sentence a"),
+         "k.conllu, line 6, sentence a: found 'slept' as word 2; expected 'sleep' as in k.conllu, line 2, sentence a"),
         (cat("2 0", "# sent_id = a") + dog("0 1", "# sent_id = b") + cat("0 1", "# sent_id = a"),
          "k.conllu, line 10, sentence a: found a candidate of an earlier sentence"),
         (cat("2 0", "# score = high"), "k.conllu, line 2, sentence 1: found # score = high; expected a number"),
@@ -77,7 +77,7 @@ def test_lines_are_not_changed(read):
          "k.conllu, line 5, sentence 2: found no # score = ...; expected one, as with the candidates before it"),
         (cat("2 0") + cat("0 1", "# score = 1"),
          "k.conllu, line 5, sentence 2: found # score = 1; expected none, as with the candidates before it"),
-        (cat("2 7"), "k.conllu, line 2, sentence 1: found head 7 of 'sleep', expected 0 to 2"),
+        (cat("2 7"), "k.conllu, line 2, sentence 1: found head 7 of 'sleep'; expected 0 to 2"),
         ("\n", "k.conllu: found no sentence"),
     ],
 )  # fmt: skip
@@ -96,9 +96,9 @@ def test_gold_trees_are_matched_with_their_candidates(read, tmp_path):
 @pytest.mark.parametrize(
     ("gold", "said"),
     [
-        (cat("0 1"), "k.conllu, line 4, sentence 2: no gold tree for it; gold.conllu has only 1"),
-        (cat() + dog() + dog(), "gold.conllu, sentence 3: no candidates for it; there are those of 2 sentences"),
-        (cat() + cat(), "k.conllu, line 4, sentence 2: found 'dogs' as word 1, expected 'cats' as in gold.conllu,"),
+        (cat("0 1"), "k.conllu, line 4, sentence 2: found no gold tree for this sentence"),
+        (cat() + dog() + dog(), "gold.conllu, sentence 3: found no candidates for this sentence"),
+        (cat() + cat(), "k.conllu, line 4, sentence 2: found 'dogs' as word 1; expected 'cats' as in gold.conllu,"),
     ],
 )
 def test_gold_trees_of_other_sentences_are_reported(read, tmp_path, gold, said):

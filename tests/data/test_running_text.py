@@ -132,17 +132,17 @@ def test_other_encodings_are_read_if_specified(book, tmp_path):
 def test_errors_are_reported_and_nothing_is_written(book, tmp_path):
     path, out = book("A sentence. And one.\n"), tmp_path / "out.txt"
     for arguments, said in (
-        (([],), "no file given"),
-        (([path], out, out), "out.txt: to be written twice"),
+        (([],), "found no file"),
+        (([path], out, out), "out.txt: is given for two outputs"),
         (([path], path), "book.txt: is also an input"),
-        (([path], out, tmp_path / "v", 1.0), "a share of 1 put aside"),
+        (([path], out, tmp_path / "v", 1.0), "found the share 1 and the seed"),
         (([path], out, tmp_path / "v", 0.5, -1), "seed -1"),
         (([path], out, None, 0.05, 0, False, "klingon"), "klingon: no such encoding"),
         (([path], out, None, 0.05, 0, False, "rot13"), "cannot be read as rot13"),
         (([tmp_path / "nowhere"], out), "nowhere: cannot be read"),
-        (([path, book("* * *\n\n---\n", "stars.txt")], out), "stars.txt: no sentence in it"),
-        (([path], out, tmp_path / "v", 0.001), "v: no paragraph was drawn for it"),
-        (([path], out, tmp_path / "v", 0.999), "out.txt: no paragraph was drawn for it"),
+        (([path, book("* * *\n\n---\n", "stars.txt")], out), "stars.txt: found no sentence"),
+        (([path], out, tmp_path / "v", 0.001), "v: found no paragraph to write"),
+        (([path], out, tmp_path / "v", 0.999), "out.txt: found no paragraph to write"),
     ):
         with pytest.raises(InputError, match=said):
             write_sentences(*arguments) if len(arguments) > 1 else write_sentences(*arguments, out)

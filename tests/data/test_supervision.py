@@ -293,12 +293,12 @@ def test_trees_without_constituents_are_reported(tmp_path):
 
 
 def test_different_numbers_of_trees_and_sentences_are_reported_with_the_first_difference(tmp_path):
-    left_out = r"gold\.mrg: 3 trees \(1 more have no word left after preprocessing ptb-keep\), .*text\.txt: "
+    left_out = r"gold\.mrg: found 3 trees \(1 more have no word left after preprocessing ptb-keep\) for the "
     first, second, third = WITHOUT.splitlines(True)
     for text, message in (
-        (first + second, r"2 sentences; expected one tree for each(.|\n)*without a sentence: .*, tree 4: Go away"),
-        (WITHOUT + "one more\n", r"4 sentences(.|\n)*without a tree: .*, line 4: one more"),
-        (first + third, r"2 sentences(.|\n)*The first that differ: .*, line 2 and .*, tree 2 "),
+        (first + second, r"2 sentences of .*; expected one tree for (.|\n)*without a sentence: .*, tree 4: Go away"),
+        (WITHOUT + "one more\n", r"4 sentences of (.|\n)*without a tree: .*, line 4: one more"),
+        (first + third, r"2 sentences of (.|\n)*The first that differ: .*, line 2 and .*, tree 2 "),
     ):
         with pytest.raises(InputError, match=left_out + message):
             read(tmp_path, text, TREEBANK)
@@ -307,12 +307,12 @@ def test_different_numbers_of_trees_and_sentences_are_reported_with_the_first_di
 def test_half_of_the_sentences_must_have_the_words_of_their_trees(tmp_path):
     trees = "(S (VB go) (RB away))\n" * 4
     assert read(tmp_path, "go away\n" * 2 + "go on\n" * 2, trees).count == 2
-    with pytest.raises(InputError, match="1 of 4 trees have the words of their sentences"):
+    with pytest.raises(InputError, match="found 1 of 4 trees with the words of their sentences"):
         read(tmp_path, "go away\n" + "go on\n" * 3, trees)
 
 
 def test_trees_of_another_preprocessing_and_dependency_trees_are_refused(tmp_path):
-    message = r"1 of 4 trees have the words of their sentences(.|\n)*preprocessing none keeps"
+    message = r"found 1 of 4 trees with the words of their sentences(.|\n)*preprocessing none keeps"
     with pytest.raises(InputError, match=message):
         read(tmp_path, "The cat\nShe slept\n.\nGo away\n", TREEBANK, "none")
     (tmp_path / "gold.conllu").write_text("1\tGo\t_\tVB\t_\t_\t0\troot\t_\t_\n\n")

@@ -183,7 +183,7 @@ def test_a_table_of_another_program_has_its_rows(written, content, names, rows, 
         ("item s\n1 a\n", "no column 's'; found item s. The names are not separated by tabs"),
         (
             "item,s\n1,The man, who left\n2,The dog, who slept\n",
-            "line 2: found 3 cells, expected 2: item, s. A cell that",
+            "line 2: found 3 cells; expected 2: item, s. A cell that",
         ),
         ("item,s\n1,a\nitem,s\n2,b\n", "line 3: found the header again"),
         ("item,s,,\n1,a,,\n" + "2,b,,\n" * 3000 + "3,c,x,\n", "line 3003: found 'x' in column 3, which has no name"),

@@ -53,23 +53,23 @@ def test_a_column_is_found_by_its_name_and_the_others_stay_in_order(table, conte
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("", "items.tsv, line 1: no header"),
+        ("", "items.tsv, line 1: found no header"),
         ("item\ttext\n1\ta\n", "items.tsv, line 1: no column 'sentence'; found item, text."),
         ("item\tSentence\n", "Did you mean Sentence?"),
         ("sentence\titem\titem\n", "more than one column is named 'item'"),
-        ("item\tsentence\n1\ta\n2\n", "items.tsv, line 3: found 1 cells, expected 2: item, sentence"),
+        ("item\tsentence\n1\ta\n2\n", "items.tsv, line 3: found 1 cells; expected 2: item, sentence"),
         ("item\tsentence\n1\ta\tb\n", "items.tsv, line 2: found 3 cells"),
         ("item,text\n1,a\n", "items.tsv, line 1: no column 'sentence'; found item, text."),
-        ("item,sentence\n1,a, cat\n", "found 3 cells, expected 2: item, sentence. A cell that contains the separator"),
+        ("item,sentence\n1,a, cat\n", "found 3 cells; expected 2: item, sentence. A cell that contains the separator"),
         (
             'item,"sen\ntence"\n',
             "items.tsv, line 1: the line ends within a cell in quotation marks; expected the whole row",
         ),
         ('item,sentence\n1,"a\ncat"\n', "items.tsv, line 2: the line ends within a cell in quotation marks; expected"),
         ('item,sentence\n1,"a" cat\n', "items.tsv, line 2: not a table of cells separated by ','"),
-        (",\n", "items.tsv, line 1: no header"),
-        ('sentence\titem\n"a\ncat"\t1\n', "line 2: found 1 cells, expected 2: sentence, item. Line 2 ends within"),
-        ('item\tsentence\n1\t"a\n cat"\n', "line 3: found 1 cells, expected 2: item, sentence. Line 2 ends within"),
+        (",\n", "items.tsv, line 1: found no header"),
+        ('sentence\titem\n"a\ncat"\t1\n', "line 2: found 1 cells; expected 2: sentence, item. Line 2 ends within"),
+        ('item\tsentence\n1\t"a\n cat"\n', "line 3: found 1 cells; expected 2: item, sentence. Line 2 ends within"),
     ],
 )
 def test_invalid_tables_are_reported_by_line(table, content, said):

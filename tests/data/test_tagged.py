@@ -84,7 +84,7 @@ def test_trees_without_tags_are_refused(tmp_path):
 def test_plain_text_is_reported_by_line_and_token(tmp_path, token):
     path = tmp_path / "text.txt"
     path.write_text(f"the_DT\n{token} sat_VBD\n")
-    with pytest.raises(InputError, match=rf"text\.txt, line 2: found '{token}', expected word_TAG.*units: tags"):
+    with pytest.raises(InputError, match=rf"text\.txt, line 2: found '{token}'; expected word_TAG.*units: tags"):
         count_tokens(path, TAGS)
 
 

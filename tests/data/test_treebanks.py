@@ -124,7 +124,7 @@ def test_a_cycle_of_dropped_words_does_not_hang(tmp_path):
 
 def test_sentences_that_differ_are_reported_with_both_word_lists(folder):
     (folder / "dep" / "wsj_0002.dp").write_text(dp([("Go", "VB", 0), ("on", "RP", 1), ("!", ".", 1)]))
-    message = r"(?s)wsj_0002\.mrg, sentence 1 and .*wsj_0002\.dp, line 1, sentence 1 .* 2 and 3 words.*Go !.*Go on !"
+    message = r"(?s)wsj_0002\.mrg, sentence 1 and .*wsj_0002\.dp, line 1, sentence 1: .* 2 and 3 words.*Go !.*Go on !"
     with pytest.raises(InputError, match=message):
         read_treebank(folder / "mrg", "ptb-keep", folder / "dep")
 
@@ -136,7 +136,7 @@ def test_sentences_with_half_of_their_words_equal_are_the_same(tmp_path):
         if is_same:
             assert len(read_treebank(tmp_path / "a.mrg", "none", tmp_path / "a.dp")) == 1
             continue
-        with pytest.raises(InputError, match="are not the same: 4 and 4 words"):
+        with pytest.raises(InputError, match="found different sentences of 4 and 4 words"):
             read_treebank(tmp_path / "a.mrg", "none", tmp_path / "a.dp")
 
 

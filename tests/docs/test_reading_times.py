@@ -114,7 +114,7 @@ def test_an_edited_script_is_kept_and_a_predictor_with_the_name_of_a_column_is_r
     first = re.findall(r"^syntaxlm (evaluate .*)$", LME4, re.M)[0].replace("rows.csv", "again.csv").split()
     (study / "again.R").write_text("# mine\n")
     assert cli.main(first) == 0
-    assert "again.R: kept, because it differs" in capsys.readouterr().err
+    assert "again.R: is kept, because it differs" in capsys.readouterr().err
     assert (study / "again.R").read_text() == "# mine\n"
 
     # A predictor of the user would be replaced by a column of the model or of the times.

@@ -138,5 +138,5 @@ def test_heads_without_a_path_to_a_root_raise_an_error_with_file_and_sentence(he
 def test_a_sentence_that_is_too_long_raises_an_error(tmp_path):
     rows = (f"{number}\tw\t_\t_\t_\t_\t{number - 1}\tdep\t_\t_\n" for number in range(1, MOST_WORDS + 2))
     (tmp_path / "trees.conllu").write_text("".join(rows) + "\n")
-    with pytest.raises(InputError, match=r"sentence 1: 1,001 words; expected at most 1000"):
+    with pytest.raises(InputError, match=r"sentence 1: found 1,001 words; expected at most 1000"):
         read_trees(tmp_path / "trees.conllu")

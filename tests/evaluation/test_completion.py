@@ -281,7 +281,7 @@ def test_what_cannot_be_scored_or_weighted_is_reported(small, two, files, spoken
     for shares, message in {**wrong, (math.nan,): "weights nan"}.items():
         with pytest.raises(InputError, match=message):
             evaluate_completion(two, *files, shares=shares)
-    with pytest.raises(InputError, match="a model is named interpolated"):
+    with pytest.raises(InputError, match="found a model with the name interpolated"):
         evaluate_completion({"one": small, "interpolated": small}, *files)
     with pytest.raises(InputError, match="found no model"):
         evaluate_completion({}, *files)
@@ -391,7 +391,9 @@ def test_candidates_without_trees_are_reported(parsed, small):
         InputError, match=r"q\.txt, line 1, question 1: found plain text, but tree-rnn reads dependency trees"
     ):
         evaluate_completion(tree_model(), plain, answers)
-    with pytest.raises(InputError, match=r"q\.conllu: no model reads parses; expected a dependency-tree model"):
+    with pytest.raises(
+        InputError, match=r"q\.conllu: found no model that reads parses; expected a dependency-tree model"
+    ):
         evaluate_completion(small, plain, answers, parses=questions)
     text = questions.read_text()
     questions.write_text(text.replace("3\tsleeps\t_\t_\t_\t_\t0", "3\tsleeps\t_\t_\t_\t_\t2", 1))

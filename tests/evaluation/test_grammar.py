@@ -143,7 +143,7 @@ def test_the_same_figures_are_written_as_text_json_and_page(text):
         ),
         ("simple-pcfg", {"symbols": 0}, "symbols: found 0; expected 1 or more"),
         ("simple-pcfg", {"text": "nowhere.txt"}, "nowhere.txt: cannot be read"),
-        ("simple-pcfg", {"text": "single.txt"}, "no sentence has two or more words"),
+        ("simple-pcfg", {"text": "single.txt"}, "found no sentence of two or more words"),
     ],
 )  # fmt: skip
 def test_models_settings_and_texts_without_a_grammar_are_refused(model, settings, fault, tmp_path, monkeypatch):

@@ -67,7 +67,7 @@ def test_regions_may_be_columns_or_single_words(write):
     stored = fresh("lstm")
     columns = "item,condition,start,verb,end\n1,a,the cat,sees,a dog\n1,b,the cat,,a dog\n"
     lacking = evaluate_items(stored, write(columns), regions=["start", "verb", "end"], critical="verb")
-    assert "region verb has no words in item 1, condition b; not in the means" in lacking.warnings
+    assert "region verb has no words in item 1, condition b, which are left out of the means" in lacking.warnings
     assert list(lacking.means["lstm"]["verb"]) == ["a"]
     report = evaluate_items(stored, write(columns), regions=["start", "verb", "end"])
     rows = list(report.rows())

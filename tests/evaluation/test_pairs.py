@@ -212,7 +212,9 @@ def test_pairs_that_differ_in_unknown_words_are_counted_before_the_table(small, 
     (tmp_path / "pairs.jsonl").write_text(text)
     report = evaluate_pairs({"small": small}, tmp_path / "pairs.jsonl")
     (line,) = report.warnings
-    assert line.startswith("small: 2 of 3 pairs differ in a word that the model does not know: 1 in one sentence, 1 in")
+    assert line.startswith(
+        "small: 2 of 3 pairs differ in a word that the model does not know, 1 in one sentence and 1 in"
+    )
     assert "such as 'the zebra sleeps' / 'the horse sleeps'" in line
     assert "line 1)" in line
     figures = report.to_dict()

@@ -164,7 +164,9 @@ def test_times_whose_numbers_start_at_0_are_refused(read, tmp_path):
     (tmp_path / "times.csv").write_text(
         "item,zone,time\n" + "".join(f"{item},{int(zone) - 1},300\n" for item, zone, _ in ROWS)
     )
-    with pytest.raises(InputError, match=r"column zone start at 0, but at 1 in .*words\.csv; .*Add 1 to those"):
+    with pytest.raises(
+        InputError, match=r"column zone start at 0, but at 1 in .*words\.csv; .*Add 1 to the numbers of"
+    ):
         join_times(words, InputTable.read(tmp_path / "times.csv"), "time")
 
 

@@ -553,7 +553,7 @@ def test_times_that_are_missing_repeated_or_unmatched_are_counted_and_an_outlier
 def test_many_rows_of_no_word_are_refused_unless_they_are_allowed():
     words = displayed_words(InputTable.read(frame(["the", "cat"], zone=[1, 2])))
     table = InputTable.read(pd.DataFrame({"zone": [1, 2, 3, 9], "time": [1.0, 2.0, 3.0, 4.0]}))
-    with pytest.raises(InputError, match=r"has the zone of no word .* 2 of 4 rows \(50%\); expected at most 5%"):
+    with pytest.raises(InputError, match=r"found values of zone that .* 2 of 4 rows \(50%\); expected at most 5%"):
         join_times(words, table, "time")
     assert join_times(words, table, "time", allow_unmatched=True).unmatched == 2
 

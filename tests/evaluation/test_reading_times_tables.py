@@ -61,10 +61,10 @@ def test_tab_and_comma_separated_tables_and_data_frames_are_equal(write, tmp_pat
 @pytest.mark.parametrize(
     ("text", "reported"),
     [
-        ("", "line 1: no header"),
+        ("", "line 1: found no header"),
         ("word\titem\n", "found only a header"),
         ("word\tword\na\tb\n", "more than one column is named 'word'"),
-        ("word\titem\nthe\t1\ncat\n", "line 3: found 1 cells, expected 2: word, item"),
+        ("word\titem\nthe\t1\ncat\n", "line 3: found 1 cells; expected 2: word, item"),
         (
             'word,item\nthe,1\n"cat,2\n',
             "line 3: the line ends within a cell in quotation marks; expected the whole row on one line",

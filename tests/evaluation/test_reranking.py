@@ -198,14 +198,23 @@ def test_what_cannot_be_ranked_or_weighted_is_reported(files, lstm, tmp_path):
     bare, _ = files([[(None, FLAT), (None, GOLD)]], "bare")
     cyclic, _ = files([[(1.0, GOLD), (0.0, (2, 1, 4, 0, 8, 8, 8, 4, 4))]], "cyclic")
     for arguments, said in (
-        ({"candidates": path, "weight": 1.5}, "weight 1.5; expected a number from 0 to 1"),
-        ({"candidates": bare, "weight": 0.5}, r"bare.conllu, line 3, sentence s1: no parser's score in its comments"),
-        ({"candidates": path, "tune": (bare, gold)}, r"gold.conllu, sentence s2: no candidates for it"),
+        ({"candidates": path, "weight": 1.5}, "weight: found 1.5; expected a number from 0 to 1"),
+        (
+            {"candidates": bare, "weight": 0.5},
+            r"bare.conllu, line 3, sentence s1: found no parser's score in the comments",
+        ),
+        (
+            {"candidates": path, "tune": (bare, gold)},
+            r"gold.conllu, sentence s2: found no candidates for this sentence",
+        ),
         ({"candidates": bare, "tune": (path, gold), "weight": 0.5}, "found weight 0.5, and "),
-        ({"candidates": path, "gold": gold, "tune": (path, gold)}, "k.conllu: is evaluated; expected a different file"),
+        (
+            {"candidates": path, "gold": gold, "tune": (path, gold)},
+            "k.conllu: is also evaluated; expected a different file",
+        ),
         (
             {"candidates": bare, "gold": gold, "tune": (path, gold)},
-            "k-gold.conllu: is evaluated; expected a different file",
+            "k-gold.conllu: is also evaluated; expected a different file",
         ),
         ({"candidates": cyclic}, r"cyclic.conllu, sentence s1, candidate 2: words 1, 2 have no path to a root"),
     ):

@@ -93,7 +93,7 @@ def lines(scored):
     ("values", "message"),
     [
         *(
-            (values, r"changed\.jsonl, line 3: not a line of details")
+            (values, r"changed\.jsonl, line 3: found a line that --details did not write")
             for values in (
                 {"f1": 50}, {"f1": -0.1}, {"f1": 10**400}, {"f1": None}, {"matched_spans": -1}, {"protocol": 3},
                 {"protocol": "wsj"}, {"gold": 4},
@@ -190,11 +190,11 @@ def test_questions_give_credit_without_the_interpolated_column(tmp_path):
     ("text", "message"),
     [
         ("", "the file is empty"),
-        ("[1]\n", "line 1: not a line of details"),
-        ('{"f1": 1}\n', "line 1: not a line of details"),
-        ('{"f1": 1, "protocol": []}\n', "line 1: not a line of details"),
-        ('{"candidates": ["a"], "models": {}}\n[1]\n', "line 2: not a line of details"),
-        ('{"candidates": ["a"], "models": {}}\n5\n', "line 2: not a line of details"),
+        ("[1]\n", "line 1: found a line that --details did not write"),
+        ('{"f1": 1}\n', "line 1: found a line that --details did not write"),
+        ('{"f1": 1, "protocol": []}\n', "line 1: found a line that --details did not write"),
+        ('{"candidates": ["a"], "models": {}}\n[1]\n', "line 2: found a line that --details did not write"),
+        ('{"candidates": ["a"], "models": {}}\n5\n', "line 2: found a line that --details did not write"),
         ("{", "line 1: damaged or cut short"),
     ],
 )
@@ -212,5 +212,7 @@ def test_files_of_other_items_or_measures_are_an_error(tmp_path, toy):
     gold = tmp_path / "gold.mrg"
     gold.write_text("(S (X (D the) (N cat)) (V sleeps))\n" * 5)
     evaluate_trees(gold, gold).write_details(tmp_path / "trees.jsonl")
-    with pytest.raises(InputError, match=r"trees\.jsonl: F1, protocol wsj-test; expected accuracy, minimal pairs"):
+    with pytest.raises(
+        InputError, match=r"trees\.jsonl: found F1, protocol wsj-test; expected accuracy, minimal pairs"
+    ):
         compare_details([one], [tmp_path / "trees.jsonl"])

@@ -249,7 +249,7 @@ def test_a_table_is_the_same_suite_as_json(written, separator):
         ("item,condition,1\n1,a,\n", "mine.csv, line 2, item '1', condition 'a': found no words"),
         ("item,condition,1\n", "mine.csv: found no items"),
         ("item,condition,1\n1,a,x\n1,b,x\n2,a,x\n", "prediction 1, item '2': no condition 'b'; found a"),
-        ("item,condition,1\n1,a,x,y\n", "mine.csv, line 2: found 4 cells, expected 3"),
+        ("item,condition,1\n1,a,x,y\n", "mine.csv, line 2: found 4 cells; expected 3"),
     ],
 )
 def test_a_faulty_table_is_reported_with_its_line(written, content, message):
@@ -295,11 +295,11 @@ def test_a_faulty_suite_is_reported_with_its_place(written, content, message):
 
 def test_files_that_do_not_fit_together_are_reported(written, tmp_path):
     file, copy = written(GOOD), written(GOOD, "copy.json")
-    with pytest.raises(InputError, match=r"suite.json: 'number_mine' is also the name of .*copy.json"):
+    with pytest.raises(InputError, match=r"suite.json: found the name 'number_mine', which .*copy.json also has"):
         read_suites([copy, file])
     with pytest.raises(InputError, match="predictions: found no table"):
         read_suites([file], ["(1;%a%) < (1;%b%)"])
-    with pytest.raises(InputError, match="no file of a test suite given"):
+    with pytest.raises(InputError, match="found no file of a test suite"):
         read_suites([])
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match=r"the folder contains no \.json files"):

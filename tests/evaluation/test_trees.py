@@ -267,11 +267,11 @@ def test_a_label_less_file_is_read_the_way_that_fits(gold, toy, tmp_path):
         ),
         (
             "(S (A a) (B b))\n(S (A the) (B cat))\n", "(S (A a) (B b))\n", "none",
-            ["predicted.mrg: found 1 trees, expected 2"],
+            ["predicted.mrg: found 1 trees; expected 2"],
         ),
         (  # reported before unknown tags
             "(S (NP (DT the) (NN cat)) (VP (VBZ sleeps)))\n" * 3, "(X the (X cat sleeps))\n" * 2, "ptb-keep",
-            ["predicted.mrg: found 2 trees, expected 3 as in ", "gold.mrg", "First difference: sentence 3"],
+            ["predicted.mrg: found 2 trees; expected 3 as in ", "gold.mrg", "First difference: sentence 3"],
         ),
     ],
 )  # fmt: skip
@@ -432,7 +432,7 @@ def test_the_commands_use_the_default_layer_or_the_given_one(toy, tmp_path, caps
         printed("report", folder, toy / "test.mrg", "-o", tmp_path, *option)
         assert f"distances of layer {layer}" in (tmp_path / "report.html").read_text(encoding="utf-8")
     assert main(["parse", str(folder), str(toy / "test.txt"), "--layer", "4"]) == 2
-    assert "layer 4: the model has distances of layers 1 to 3" in capsys.readouterr().err
+    assert "layer: found 4; expected 1 to 3" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -494,8 +494,11 @@ def test_averages_of_models_of_both_types_are_scored_with_the_requested_or_defau
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        ({"decoder": "unbiased"}, "decoder unbiased: lstm models have greedy-right, greedy-sum, cky"),
-        ({"layer": 2}, "layer 2: no model has distances"),
+        (
+            {"decoder": "unbiased"},
+            "decoder: found 'unbiased'; expected greedy-right, greedy-sum, cky",
+        ),
+        ({"layer": 2}, "layer: found 2, but no model has distances"),
     ],
 )
 def test_an_unknown_decoder_or_layer_is_reported_before_anything_is_read(asked, message):
@@ -594,7 +597,7 @@ def test_the_command_line_has_all_decoders_and_reports_those_of_the_model(toy, m
     assert parses == [parse.to_dict() for parse in parse_lines(spans, lines)]
     for command in (["parse", "MODEL", str(toy / "test.txt")], ["evaluate", "parse", "MODEL", str(toy / "test.mrg")]):
         assert main([*command, "--decoder", "biased"]) == 2
-        assert "decoder biased: lstm models have greedy-right, greedy-sum, cky" in capsys.readouterr().err
+        assert "decoder: found 'biased'; expected greedy-right, greedy-sum, cky" in capsys.readouterr().err
 
 
 def test_a_model_of_span_probabilities_is_scored_by_mbr_and_on_request_by_viterbi(gold, text, evaluate):

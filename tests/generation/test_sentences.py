@@ -141,8 +141,8 @@ def test_options_out_of_range_are_refused(settings, message):
     ("arguments", "message"),
     [
         ({"count": 0}, "count: found 0"),
-        ({"prompt": " "}, "prompt: ' ' has no word"),
-        ({"prompt": ""}, "prompt: '' has no word"),
+        ({"prompt": " "}, "prompt: found ' ', which has no word"),
+        ({"prompt": ""}, "prompt: found '', which has no word"),
     ],
 )
 def test_wrong_arguments_raise_an_error_before_sampling(lstm, arguments, message):
@@ -173,5 +173,5 @@ def test_a_vocabulary_without_known_words_raises_an_error():
     vocabulary = type(stored.vocabulary)(["<unk>", "<s>", "</s>"])
     settings = dataclasses.replace(stored.settings.model, embedding_size=4, hidden_size=4, layers=1)
     empty = dataclasses.replace(stored, model=build_model(settings, 3), vocabulary=vocabulary)
-    with pytest.raises(InputError, match="no word to sample"):
+    with pytest.raises(InputError, match="found no word in the model's vocabulary except the unknown word"):
         list(generate(empty))

@@ -90,7 +90,7 @@ def test_unsuitable_trees_raise_an_error(tmp_path):
     stored, _ = grown("labelled")
     bare = DependencyTree(SENTENCE.words, SENTENCE.tags, SENTENCE.heads, ("",) * len(SENTENCE), "bare")
     write_conllu([bare], tmp_path / "bare.conllu")
-    with pytest.raises(InputError, match=r"bare\.conllu: no edge has a label"):
+    with pytest.raises(InputError, match=r"bare\.conllu: found no label of an edge"):
         tree_corpus(stored, tmp_path / "bare.conllu")
     with pytest.raises(InputError, match="this lstm model does not generate dependency trees, so generation"):
         tree_corpus(fresh("lstm"), tmp_path / "bare.conllu")

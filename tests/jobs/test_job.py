@@ -332,7 +332,7 @@ def test_an_input_that_changes_while_it_is_read_stops_the_job(tmp_path, text):
             '{"settings": {"lines_per_shard": true}}',
             "settings.lines_per_shard: found true; expected an int",
         ),
-        ("shards.jsonl", "[0]\n", "shards.jsonl: damaged: found other shards than those of the start of the job"),
+        ("shards.jsonl", "[0]\n", "shards.jsonl: damaged: found other shards than at the start of the job"),
         ("shards.jsonl", "", "shards.jsonl: damaged"),
         ("shards.jsonl", lambda content: content[: content.rindex("[")], "shards.jsonl: damaged"),
         ("shards.jsonl", lambda content: content.replace("[1, 0, 5,", "[1, 0, 6,"), "shards.jsonl: damaged"),

@@ -67,5 +67,5 @@ def test_groups_of_sentences_make_no_difference(monkeypatch):
 def test_a_sentence_that_does_not_fit_in_memory_is_an_error(monkeypatch):
     model = trained(2)
     monkeypatch.setattr(sizes, "memory_size", lambda: 10_000)
-    with pytest.raises(InputError, match=r"a sentence of 5 words: its chart needs about .* GiB.* or use a dmv model"):
+    with pytest.raises(InputError, match=r"a sentence of 5 words, whose chart needs about .* GiB.* or use a dmv model"):
         model.structure(batch_of([[3, 4, 5, 3, 4]], closed=True))

@@ -180,6 +180,8 @@ def test_tables_that_grammars_compute_from_their_weights_have_a_limit(model, set
 def test_probabilities_of_words_that_do_not_fit_in_memory_are_refused(monkeypatch):
     monkeypatch.setattr("syntaxlm.models.pcfg.sentence_pcfg.memory_size", lambda: 1 << 20)
     config = MODELS["simple-pcfg"].config(nonterminals=2, preterminals=500)
-    fault = r"found 500; the probabilities of 998 words given each need 0\.0 GiB; this machine has 0\.0 GiB of memory$"
+    fault = (
+        r"found 500, for which the probabilities of 998 words need 0\.0 GiB, but this machine has 0\.0 GiB of memory"
+    )
     with pytest.raises(InputError, match=rf"model\.preterminals: {fault}"):
         model_shapes(config, 1000)

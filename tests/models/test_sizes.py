@@ -62,7 +62,7 @@ def test_a_model_larger_than_any_memory_raises_an_error_quickly(name, settings):
 
 def test_the_message_has_the_number_of_parameters_and_the_memory(monkeypatch):
     monkeypatch.setattr(sizes, "memory_size", lambda: 1 << 20)
-    with pytest.raises(InputError, match=r"has over [\d,]+ parameters \(0\.\d GiB\); this machine has 0\.0 GiB"):
+    with pytest.raises(InputError, match=r"has over [\d,]+ parameters \(0\.\d GiB\), but this machine has 0\.0 GiB"):
         shapes_of(lambda: torch.nn.Linear(10_000, 1000))
 
 

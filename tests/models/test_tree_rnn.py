@@ -177,7 +177,7 @@ def test_bfloat16_products_are_close_to_float32(name):
 def test_text_raises_an_error():
     assert MODELS["tree-rnn"].reads == built("tanh").reads == "trees"
     for method in (built("tanh").token_log_probs, built("tanh").loss):
-        with pytest.raises(InputError, match=r"a tree-rnn model reads dependency trees, but this is text"):
+        with pytest.raises(InputError, match=r"found text for a tree-rnn model, which reads dependency trees"):
             method(read(4, 2))
 
 
@@ -186,5 +186,5 @@ def test_a_number_of_labels_that_does_not_match_the_weights_raises_an_error(tmp_
     settings = ModelSettings(model.config, NormaliserSettings(), carry_state=False, predict_eos=False)
     write_model(tmp_path, ModelBundle(model, settings, VOCABULARY, LABELS))
     label_vocabulary({"det": 1}).write(tmp_path / "labels.json")
-    with pytest.raises(InputError, match=r"have 7 labels, but .*labels.json has 3"):
+    with pytest.raises(InputError, match=r"found weights of 7 labels; expected 3, as in .*labels.json"):
         read_model(tmp_path)

@@ -71,7 +71,7 @@ def test_the_requested_decoder_is_used(penn, decoder):
 
 
 def test_a_sentence_without_words_raises_an_error(penn):
-    with pytest.raises(InputError, match="the sentence '\\$' has no words that the model reads"):
+    with pytest.raises(InputError, match="found no words that the model reads in '\\$'"):
         analyse(penn, "$")
 
 
@@ -124,7 +124,7 @@ def test_a_gold_tree_is_read_from_brackets_or_a_file(tmp_path):
     assert read_gold(str(path), 2).words == ("c", "d")
     assert read_gold(" (S (A c) (B d))").words == ("c", "d")
     assert read_gold(GOLD, preprocessing="ptb-keep").words == ("The", "cat", "cost", "50")
-    with pytest.raises(InputError, match=r"gold.mrg: found 2 trees; choose one with a number from 1 to 2"):
+    with pytest.raises(InputError, match=r"gold.mrg: found 2 trees; expected one. Choose it with a number from 1 to 2"):
         read_gold(str(path))
     for number in (0, 3):
         with pytest.raises(InputError, match=rf"gold.mrg: there is no tree {number}; the file has trees 1 to 2"):

@@ -107,7 +107,7 @@ def test_scoring_a_sentence_with_too_many_spans_is_refused(model, tmp_path):
 def test_scoring_a_sentence_that_does_not_fit_in_memory_is_refused_before_memory_is_taken(model, monkeypatch):
     monkeypatch.setattr("syntaxlm.models.sizes.memory_size", lambda: 20_000)
     monkeypatch.setattr("syntaxlm.models.pcfg.model.prefix_log_probs", lambda *_: pytest.fail("memory was taken"))
-    with pytest.raises(InputError, match=r"a sentence of 30 words: its chart needs about"):
+    with pytest.raises(InputError, match=r"a sentence of 30 words, whose chart needs about"):
         list(surprisals(model, [LINE]))
 
 

@@ -114,12 +114,24 @@ def test_models_without_the_decoder_or_layer_use_their_defaults(options, expecte
 @pytest.mark.parametrize(
     ("models", "options", "message"),
     [
-        (["prpn", "prpn"], {"decoder": "cky"}, "^decoder cky: prpn models have biased, unbiased$"),
-        (["spans"], {"decoder": "biased"}, "^decoder biased: lstm models have greedy-right, greedy-sum, cky$"),
-        (["prpn", "spans"], {"decoder": "mbr"}, "^decoder mbr: prpn models have biased, unbiased; lstm models have g"),
+        (
+            ["prpn", "prpn"],
+            {"decoder": "cky"},
+            "^decoder: found 'cky'; expected biased, unbiased",
+        ),
+        (
+            ["spans"],
+            {"decoder": "biased"},
+            "^decoder: found 'biased'; expected greedy-right, greedy-sum, cky",
+        ),
+        (
+            ["prpn", "spans"],
+            {"decoder": "mbr"},
+            "^decoder: found 'mbr'; expected biased, unbiased .prpn models. or g",
+        ),
         (["prpn", "lstm"], {}, "this lstm model with these settings does not parse, so parsing cannot use it"),
-        (["spans", "layered"], {"layer": 4}, "layer 4: the model has distances of layers 1 to 3"),
-        (["spans", "spans"], {"layer": 1}, "layer 1: no model has distances"),
+        (["spans", "layered"], {"layer": 4}, "layer: found 4; expected 1 to 3"),
+        (["spans", "spans"], {"layer": 1}, "layer: found 1, but no model has distances"),
     ],
 )
 def test_decoders_and_layers_that_no_model_has_are_refused(models, options, message):

@@ -104,7 +104,7 @@ def test_pairs_are_decided_by_sentence_probability(name):
 def test_other_text_modes_raise_an_error_with_the_option_to_omit(name, text):
     stored = fresh(name)
     stream = "one stream, state carried across sentences"
-    end = "reads text sentence by sentence and predicts the ends; leave context='carry' out"
+    end = "reads nothing else. Omit context='carry'"
     requests = [
         (stream, lambda: evaluate_text(stored, text, reading(STREAM))),
         (stream, lambda: list(surprisals(stored, LINES, ScoreOptions(context="carry")))),
@@ -113,7 +113,10 @@ def test_other_text_modes_raise_an_error_with_the_option_to_omit(name, text):
     for mode, ask in requests:
         with pytest.raises(InputError) as caught:
             ask()
-        assert str(caught.value) == f"text read as {mode}: a {SENTENCE_VARIANTS[name][0]} model {end}"
+        assert str(caught.value) == (
+            f"found text read as {mode}; expected sentences that are read by themselves, with their ends, because a"
+            f" {SENTENCE_VARIANTS[name][0]} model {end}"
+        )
     assert Scorer.of(stored).mode == stored.mode
 
 
@@ -125,7 +128,7 @@ def test_commands_report_an_unsupported_stream_in_one_line(command, text, tmp_pa
     assert main([*command, str(tmp_path / "model"), str(text), "--context", "carry"]) == 2
     out, message = capsys.readouterr()
     assert not out
-    assert message.splitlines()[-1].endswith("and predicts the ends; leave --context carry out")
+    assert message.splitlines()[-1].endswith("reads nothing else. Omit --context carry")
     assert main([*command, str(tmp_path / "model"), str(text), "--context", "reset"]) == 0
 
 

@@ -44,7 +44,7 @@ def test_unsuitable_trees_and_models_raise_an_error(lstm):
     with pytest.raises(InputError, match="this lstm model does not generate dependency trees, so scoring of"):
         log_probs_of_trees(lstm, TREES)
     bare = [replace(one, labels=("",) * len(one)) for one in TREES]
-    with pytest.raises(InputError, match="no edge has a label"):
+    with pytest.raises(InputError, match="found no label of an edge"):
         log_probs_of_trees(tree_model("labelled"), bare)
     broken = tree_model()
     with torch.no_grad():

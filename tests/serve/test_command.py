@@ -99,4 +99,7 @@ def test_missing_libraries_are_named(monkeypatch, capsys):
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "fastapi", None)
     assert main(["serve", str(MODELS / "lstm")]) == 2
-    assert "serve needs the library fastapi: pip install 'syntaxlm[serve]'" in capsys.readouterr().err
+    assert (
+        "serve needs the library fastapi, which is not installed. Install it with: pip install 'syntaxlm[serve]'"
+        in capsys.readouterr().err
+    )

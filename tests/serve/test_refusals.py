@@ -47,7 +47,11 @@ def detail(answer: httpx.Response, status: int) -> str:
         ("parse", {"sentences": []}, "sentences: found an empty array; expected one item or more"),
         ("parse", {"sentences": "a"}, "sentences: input should be a valid list"),
         ("parse", {"sentences": ["a"], "decoder": "best"}, "decoder: input should be 'biased', 'unbiased'"),
-        ("parse", {"sentences": ["a"], "decoder": "mbr"}, "decoder mbr: prpn models have biased, unbiased"),
+        (
+            "parse",
+            {"sentences": ["a"], "decoder": "mbr"},
+            "decoder: found 'mbr'; expected biased, unbiased",
+        ),
         ("parse", {"sentences": ["a"], "layer": 3}, "layer"),
         ("parse", {"sentences": ["a"], "sentence": "b"}, "sentence: no such field"),
         ("parse", {}, "sentences: field required"),

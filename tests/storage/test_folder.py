@@ -162,7 +162,7 @@ def test_a_missing_folder_and_a_file_in_its_place_raise_an_error(tmp_path):
         (b"[" * 100_000, "damaged or cut short"),
         (b"[1, 2]", "expected a section with the settings model, normaliser, carry_state, predict_eos, format"),
         (b"3", "expected a section"),
-        (b"{}", "format: missing; expected 2"),
+        (b"{}", "format: found no such entry; expected 2"),
         (b'{"format": 2}', "model: missing"),
     ],
 )
@@ -338,10 +338,26 @@ def test_nan_in_any_tensor_and_values_outside_the_range_of_a_table_raise_an_erro
 @pytest.mark.parametrize(
     ("name", "changes", "fault"),
     [
-        ("tree-rnn", {"carry_state": True}, "carry_state: found true; expected false: tree-rnn models read dependency"),
-        ("ccm", {"carry_state": True}, "carry_state: found true; expected false: ccm models read whole sentences"),
-        ("dmv", {"predict_eos": False}, "predict_eos: found false; expected true: dmv models read ends of sentences"),
-        ("lstm", {"carry_state": True, "predict_eos": False}, "predict_eos: found false; expected true: a stream has"),
+        (
+            "tree-rnn",
+            {"carry_state": True},
+            "carry_state: found true; expected false, because tree-rnn models read dependency",
+        ),
+        (
+            "ccm",
+            {"carry_state": True},
+            "carry_state: found true; expected false, because ccm models read whole sentences",
+        ),
+        (
+            "dmv",
+            {"predict_eos": False},
+            "predict_eos: found false; expected true, because dmv models read ends of sentences",
+        ),
+        (
+            "lstm",
+            {"carry_state": True, "predict_eos": False},
+            "predict_eos: found false; expected true, because a stream has",
+        ),
         ("tree-rnn", {"normaliser": {"units": "characters"}}, "normaliser.units: found characters; expected words"),
     ],
 )
@@ -356,7 +372,7 @@ def test_settings_that_a_model_type_cannot_have_raise_an_error(tmp_path, name, c
 @pytest.mark.parametrize("format", [0, 1, 99, 10**400, True, "2", 1.5, None, [2]])
 def test_another_format_is_reported_before_the_settings(folder, format):
     with_config(folder, format=format, model={"name": "unheard"})
-    assert_error(folder, f"{folder / CONFIG}: format: found ", "expected 2: the file needs another version")
+    assert_error(folder, f"{folder / CONFIG}: format: found ", "expected 2. The file needs another version")
 
 
 def test_huge_and_deep_configs_raise_an_error(folder):

@@ -148,7 +148,7 @@ def test_a_stream_is_read_as_running_text(name, models, direct):
     score = evaluate_text(nlp, lines, reading(TextMode(carry_state=True, predict_eos=False)))
     assert score.nats == pytest.approx(-total, rel=1e-9)
     assert (score.tokens, score.unknown) == (8, 0)
-    with pytest.raises(InputError, match=r"reads a stream as running text, without ends .*--no-predict-eos"):
+    with pytest.raises(InputError, match=r"expected no ends of sentences, because .*--no-predict-eos"):
         evaluate_text(nlp, lines, reading(TextMode(carry_state=True, predict_eos=True)))
 
 
@@ -406,7 +406,7 @@ def with_nan(weights):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (without_a_product, "the weights are incomplete: .*mlp.* is missing"),
+        (without_a_product, "the weights are incomplete, because .*mlp.* is missing"),
         (with_nan, "the weights are unusable: transformer.ln_f.bias has NaN values"),
     ],
 )

@@ -276,7 +276,7 @@ def test_tags_are_dropped_by_the_rules_of_tokens():
 def test_a_token_without_a_tag_is_reported(token):
     normaliser = normaliser_with(units="tags")
     for read in (normaliser.tokens, normaliser.align, normaliser.written_length):
-        with pytest.raises(InputError, match=f"found '{token}', expected word_TAG"):
+        with pytest.raises(InputError, match=f"found '{token}'; expected word_TAG"):
             read(f"the_DT {token}")
     with pytest.raises(InputError, match="the word 'cat' has no part-of-speech tag"):
         normaliser.word("cat")

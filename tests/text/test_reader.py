@@ -241,5 +241,5 @@ def test_cached_words_are_forgotten_before_they_fill_memory(monkeypatch):
 def test_a_token_without_tag_is_reported_with_its_sentence():
     reads = TextReader(normaliser_with(units="tags"), Vocabulary(["<unk>", "<s>", "</s>", "DT"]))
     assert reads.read(["the_DT", "", "a_DT"]).tokens == ["DT", "DT"]
-    with pytest.raises(InputError, match=r"sentence 9: found 'cat', expected word_TAG"):
+    with pytest.raises(InputError, match=r"sentence 9: found 'cat'; expected word_TAG"):
         reads.read(["the_DT", "a_DT cat"], first=8)

@@ -100,8 +100,8 @@ def test_a_missing_file_or_folder_is_reported(tmp_path):
     [
         (["<unk>", "<s>", "</s>", "a", "a"], "'a'"),
         (["<unk>", "<s>", "</s>", ""], "empty"),
-        (["<unk>", "<s>"], "lacks its end token"),
-        (["<s>", "</s>"], "lacks its unknown token"),
+        (["<unk>", "<s>"], "does not contain its end token"),
+        (["<s>", "</s>"], "does not contain its unknown token"),
         (["</s>", "<s>"], "both the unknown token and BOS or EOS"),
     ],
 )
@@ -172,9 +172,11 @@ def test_the_limit_of_the_size_includes_classes():
     counts = Counter({f"word{chr(97 + number)}ing": 1 for number in range(26)})
     vocabulary = Vocabulary.build(counts, maximum_size=12, unknown_classes=4)
     assert len(vocabulary) <= 12
-    with pytest.raises(InputError, match="8 tokens is too small for <unk>, <s>, </s> and 4 classes of unknown words"):
+    with pytest.raises(
+        InputError, match="found 8; expected at least 9, for <unk>, <s>, </s> and 4 classes of unknown words"
+    ):
         Vocabulary.build(counts, maximum_size=8, unknown_classes=4)
-    with pytest.raises(InputError, match=r"2 tokens is too small for <unk>, <s>, </s>$"):
+    with pytest.raises(InputError, match=r"maximum_size: found 2; expected at least 3, for <unk>, <s>, </s>$"):
         Vocabulary.build({"a": 1}, maximum_size=2)
 
 

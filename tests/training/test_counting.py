@@ -252,5 +252,7 @@ def test_ngrams_of_ones_own_text_need_no_validation_text(tmp_path):
     assert all(row.surprisal > 0 for row in rows)
     validated = train(read_recipe("kn5-text", {**changes, "text.valid": str(text)}), tmp_path / "validated")
     assert validated.valid is not None
-    with pytest.raises(InputError, match=r"text\.valid: found null; expected a file: prpn models are validated"):
+    with pytest.raises(
+        InputError, match=r"text\.valid: found null; expected a file, because prpn models are validated"
+    ):
         read_recipe("prpn-toy", {"text.valid": None})

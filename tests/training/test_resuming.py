@@ -232,7 +232,7 @@ def test_a_text_that_cannot_be_read_leaves_the_folder_unclaimed(toy, tmp_path):
     [
         ({"text": {"train": "nothing.txt"}}, r"nothing\.txt"),
         ({"model": {"layers": 99}}, "a model of these sizes cannot be built: not enough memory"),
-        ({"batches": {"maximum_words": 1}}, "longer than 1 words"),
+        ({"batches": {"maximum_words": 1}}, "found only sentences of more than 1 words"),
     ],
     ids=["no text", "no such model", "no batch"],
 )

@@ -53,7 +53,9 @@ RUNS = [
 
 
 def test_models_of_whole_sentences_do_not_read_joined_ones(few):
-    with pytest.raises(InputError, match=r"batches\.joined: found 2; expected 1: simple-pcfg models read whole sent"):
+    with pytest.raises(
+        InputError, match=r"batches\.joined: found 2; expected 1, because simple-pcfg models read whole sent"
+    ):
         recipe(few, batches={"joined": 2})
 
 
@@ -95,7 +97,7 @@ def test_epochs_have_the_longest_sentences_of_the_curriculum(few, tmp_path, monk
 
 
 def test_a_limit_below_the_shortest_sentence_is_reported(few, tmp_path):
-    with pytest.raises(InputError, match=r"train\.txt: all 80 sentences are longer than 1 words"):
+    with pytest.raises(InputError, match=r"train\.txt: found only sentences of more than 1 words \(80 sentences\)"):
         train(recipe(few, batches={"curriculum": [5, 1]}), tmp_path / "run")
 
 
@@ -191,7 +193,7 @@ def test_the_share_of_one_word_sentences_is_in_the_model_folder(tmp_path):
 
 
 def test_a_text_of_one_word_sentences_is_refused(tmp_path):
-    with pytest.raises(InputError, match="no sentence of the training text has two or more words"):
+    with pytest.raises(InputError, match="found no training sentence of two or more words"):
         train(of_text(tmp_path, "a\nb\n"), tmp_path / "run")
 
 
@@ -216,7 +218,7 @@ def test_a_validation_sentence_that_does_not_fit_in_memory_is_refused_before_tra
     text.write_text("a b\n")
     long.write_text("a b\n" + "a b " * 300 + "\n")
     data = {"model": model, "text": {"train": str(text), "valid": str(long)}}
-    with pytest.raises(InputError, match=r"long\.txt, line 2: a sentence of 600 words: its chart needs"):
+    with pytest.raises(InputError, match=r"long\.txt, line 2: found a sentence of 600 words, whose chart needs"):
         TextTask(recipe_from(data, "recipe.yaml"), torch.device("cpu"))
 
 

@@ -125,7 +125,7 @@ def test_weights_that_only_score_spans_have_an_adam_of_their_own_until_weights_a
 
 def test_a_second_optimiser_needs_weights_that_only_score_spans(toy, tmp_path):
     with pytest.raises(
-        InputError, match=r"parser_learning_rate: found 0\.01; expected null: this model has no weights"
+        InputError, match=r"parser_learning_rate: found 0\.01; expected null, because this model has no weights"
     ):
         train(toy.recipe("lstm", optimiser={"parser_learning_rate": 0.01}), tmp_path / "run")
 
@@ -162,7 +162,7 @@ def test_a_run_without_trees_reports_none(toy, tmp_path):
 
 
 def test_trees_of_another_text_leave_the_folder_free_for_another_try(toy, tmp_path):
-    with pytest.raises(InputError, match=r"valid\.mrg: 15 trees, .*train\.txt: 150 sentences"):
+    with pytest.raises(InputError, match=r"valid\.mrg: found 15 trees for the 150 sentences of .*train\.txt"):
         train(recipe_of(toy, text={"trees": str(toy / "valid.mrg")}), tmp_path / "run")
     train(recipe_of(toy, schedule={"epochs": 1}), tmp_path / "run")
     assert read_model(tmp_path / "run").model.structure_type is SpanScores
@@ -296,5 +296,7 @@ def test_a_model_of_decisions_needs_a_tree_of_every_training_sentence(toy):
     model = {"name": "tree-transformer"}
     with pytest.raises(InputError, match=r"text\.trees: found null; expected trees of text\.train, from which tree-tr"):
         recipe_of(toy, model=model, text={"trees": None})
-    with pytest.raises(InputError, match=r"text\.trees_interval: found 2; expected 1: tree-transformer models learn"):
+    with pytest.raises(
+        InputError, match=r"text\.trees_interval: found 2; expected 1, because tree-transformer models learn"
+    ):
         recipe_of(toy, model=model, text={"trees_interval": 2})

@@ -78,14 +78,14 @@ def test_rows_of_score_are_words_with_their_tags_as_tokens(folders, name):
     (rows,) = surprisals(read_model(folders / name), [LINE])
     places = [(row.word, row.begin, row.end, row.token) for row in rows[:2]]
     assert places == [("the", 0, 3, "DT"), ("dog", 7, 10, "NN")]
-    with pytest.raises(InputError, match="sentence 2: found 'the', expected word_TAG"):
+    with pytest.raises(InputError, match="sentence 2: found 'the'; expected word_TAG"):
         list(surprisals(read_model(folders / name), [LINE, "the dog"]))
 
 
 def test_generated_tags_have_spaces_between_them(folders):
     (sentence,) = generate(read_model(folders / "lstm"), 1)
     assert sentence.text == " ".join(sentence.tokens)
-    with pytest.raises(InputError, match="prompt: found 'the', expected word_TAG"):
+    with pytest.raises(InputError, match="prompt: found 'the'; expected word_TAG"):
         generate(read_model(folders / "lstm"), 1, "the")
 
 
@@ -99,7 +99,7 @@ def test_parsed_words_stand_below_their_tags(parser):
     one, *_ = parses
     assert (one.words, one.tokens) == (["the", "dog", "sleeps"], ["DT", "NN", "VBZ"])
     assert str(one.tree) == first
-    with pytest.raises(InputError, match="sentence 5: found 'dog', expected word_TAG"):
+    with pytest.raises(InputError, match="sentence 5: found 'dog'; expected word_TAG"):
         parse_lines(parser, [LINE, "the_DT dog"], first=4)
 
 

@@ -60,7 +60,7 @@ def test_a_model_of_joined_sentences_reads_them_by_themselves_and_after_others(t
 )
 def test_sentences_are_joined_only_where_ends_are_read_between_them(toy, sections, reason):
     sections = sections | {"batches": {"joined": 2} | sections.get("batches", {})}
-    with pytest.raises(InputError, match=rf"batches\.joined: found 2; expected 1: .*{reason}"):
+    with pytest.raises(InputError, match=rf"batches\.joined: found 2; expected 1, because .*{reason}"):
         toy.recipe("lstm", **sections)
 
 

@@ -209,7 +209,7 @@ def test_trees_without_labels_are_refused_where_the_model_reads_them_before_trai
     bare = ["\t".join([*row[:7], "_", *row[8:]]) if len(row) == 10 else row[0] for row in cells]
     (tmp_path / "bare.conllu").write_text("\n".join(bare) + "\n", encoding="utf-8")
     text = {part: str(tmp_path / "bare.conllu")}
-    with pytest.raises(InputError, match=r"bare\.conllu: no edge has a label"):
+    with pytest.raises(InputError, match=r"bare\.conllu: found no label of an edge"):
         train(tree_recipe(toy, model={"labelled": True}, trees=text), tmp_path / "labelled")
     if part == "valid":
         train(tree_recipe(toy, trees=text, schedule={"epochs": 1}), tmp_path / "not")

@@ -49,10 +49,10 @@ def test_gold_tags_determine_punctuation():
 def test_different_words_raise_an_error_with_their_location():
     with pytest.raises(InputError) as error:
         attachment(tree((2, 3, 0, 3), words="the dog sleeps ."), GOLD, "out.conllu, line 3", "gold.conllu, sentence 1")
-    expected = "out.conllu, line 3: found 'dog' as word 2, expected 'cat' as in gold.conllu, sentence 1"
+    expected = "out.conllu, line 3: found 'dog' as word 2; expected 'cat' as in gold.conllu, sentence 1"
     assert str(error.value) == expected
     shorter = tree((2, 0), "det root", "DET NOUN", "the cat")
-    with pytest.raises(InputError, match="sentence s1: found 2 words, expected 4 as in the gold sentence s1"):
+    with pytest.raises(InputError, match="sentence s1: found 2 words; expected 4 as in the gold sentence s1"):
         attachment(shorter, GOLD)
 
 

@@ -191,11 +191,11 @@ def broken():
 @pytest.mark.parametrize(
     ("predictions", "weights", "message"),
     [
-        ([right([3, 4]), right([3])], None, "prediction 2: found 1 trees, expected 2 as in the first"),
-        ([right([3, 4]), probabilities([3], 0)[0]], None, "prediction 2: found 1 trees, expected 2"),
+        ([right([3, 4]), right([3])], None, "prediction 2: found 1 trees; expected 2 as in the first"),
+        ([right([3, 4]), probabilities([3], 0)[0]], None, "prediction 2: found 1 trees; expected 2"),
         (
             [right([3, 4]), left([3, 4]), right([3, 5])], None,
-            "prediction 3, sentence 2: the tree has 5 words, expected 4 as in the first",
+            "prediction 3, sentence 2: the tree has 5 words; expected 4 as in the first",
         ),
         ([probabilities([3, 4], 0)[0], right([3, 5])], None, "prediction 2, sentence 2: the tree has 5 words"),
         ([right([3, 4]), broken()], None, "sentence 2, words 1 to 2: the score of the span is nan"),
@@ -213,7 +213,7 @@ def test_predictions_that_cannot_be_averaged_raise_an_error(predictions, weights
 
 
 def test_agreement_and_averages_need_predictions_of_the_same_sentences():
-    with pytest.raises(InputError, match="prediction 3, sentence 2: the tree has 5 words, expected 4 as in the first"):
+    with pytest.raises(InputError, match="prediction 3, sentence 2: the tree has 5 words; expected 4 as in the first"):
         agreement([right([3, 4]), left([3, 4]), right([3, 5])], WSJ)
     with pytest.raises(ValueError, match="at least one"):
         average([])
@@ -268,7 +268,7 @@ def test_files_are_averaged_with_the_given_rule_for_ties(files, ties):
 def test_files_of_different_sentences_raise_an_error_with_both_sentences(files):
     lines = files[1].read_text().splitlines()
     files[1].write_text("\n".join(lines[:-1]) + "\n")
-    with pytest.raises(InputError, match=f"{files[1]}: found 49 trees, expected 50 as in {files[0]}"):
+    with pytest.raises(InputError, match=f"{files[1]}: found 49 trees; expected 50 as in {files[0]}"):
         average_files(files, WSJ)
     lines[3] = "(X (X an odd) (X one (X of (X seven words (X that)))))"
     files[1].write_text("\n".join(lines) + "\n")
@@ -285,7 +285,7 @@ def test_an_ambiguous_file_is_read_like_the_others(tmp_path):
 
 
 def test_one_file_raises_an_error(files):
-    with pytest.raises(InputError, match="found 1 file of trees, expected at least two"):
+    with pytest.raises(InputError, match="found 1 file of trees; expected two or more"):
         average_files(files[:1], WSJ)
 
 

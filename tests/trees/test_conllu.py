@@ -73,7 +73,7 @@ def test_comments_are_written_after_the_name_and_ignored_in_reading(tmp_path):
     assert text == "# sent_id = id\n# text = a\n# surprisal = 1.5\n1\ta\t_\tX\t_\t_\t0\troot\t_\t_\n\n"
     (tmp_path / "file.conllu").write_text(text)
     assert read_conllu(tmp_path / "file.conllu") == [tree]
-    with pytest.raises(InputError, match=r"sentence id: found .* as comments, expected no line ends"):
+    with pytest.raises(InputError, match=r"sentence id: found .* as comments; expected no line ends"):
         format_conllu(tree, {"text": "a\n1"})
 
 
@@ -85,16 +85,16 @@ def test_words_with_tabs_cannot_be_written(tmp_path):
 @pytest.mark.parametrize(
     ("suffix", "line", "message"),
     [
-        (".conllu", row(*"2bBNN_1"), "found 7 tab-separated columns, expected 10"),
-        (".conllu", row(*"2bBNN_3x__"), "found head 3 of 'b', expected 0 to 2"),
-        (".conllu", row(*"2bBNN_-x__"), "found the head '-', expected a number"),
-        (".conllu", row(*"3bBNN_1x__"), "found the word id '3', expected 2"),
-        (".conllu", row(*"xbBNN_1x__"), "found the word id 'x', expected 2"),
+        (".conllu", row(*"2bBNN_1"), "found 7 tab-separated columns; expected 10"),
+        (".conllu", row(*"2bBNN_3x__"), "found head 3 of 'b'; expected 0 to 2"),
+        (".conllu", row(*"2bBNN_-x__"), "found the head '-'; expected a number"),
+        (".conllu", row(*"3bBNN_1x__"), "found the word id '3'; expected 2"),
+        (".conllu", row(*"xbBNN_1x__"), "found the word id 'x'; expected 2"),
         (".conllu", row("2", "", *"BNN_1x__"), "found an empty word form"),
-        (".conllx", row(*"2bBNN_1"), "found 7 tab-separated columns, expected 8 to 10"),
-        (".conllx", row(*"2bBNN_3x"), "found head 3 of 'b', expected 0 to 2"),
-        (".conllx", row(*"2bBNN_?x"), "found the head '?', expected a number"),
-        (".conllx", row("1-2", *"bBNN_1x"), "found the word id '1-2', expected 2"),
+        (".conllx", row(*"2bBNN_1"), "found 7 tab-separated columns; expected 8 to 10"),
+        (".conllx", row(*"2bBNN_3x"), "found head 3 of 'b'; expected 0 to 2"),
+        (".conllx", row(*"2bBNN_?x"), "found the head '?'; expected a number"),
+        (".conllx", row("1-2", *"bBNN_1x"), "found the word id '1-2'; expected 2"),
     ],
 )
 def test_errors_have_file_line_and_sentence(tmp_path, suffix, line, message):

@@ -136,8 +136,8 @@ def test_paths_of_a_corpus_are_those_of_its_trees_one_by_one(seed):
         ((2, 1, 0), "words 1, 2 have no path to a root: their heads form a cycle"),
         ((0, 2, 2), "words 2, 3 have no path to a root"),
         ((2, 3, 1), "words 1, 2, 3 have no path to a root"),
-        ((0, 4, 1), "word 2 has head 4, expected 0 to 3"),
-        ((0, -1, 1), "word 2 has no head, expected 0 to 3"),
+        ((0, 4, 1), "word 2 has head 4; expected 0 to 3"),
+        ((0, -1, 1), "word 2 has no head; expected 0 to 3"),
     ],
 )
 def test_words_without_a_path_to_a_root_raise_an_error_with_sentence_and_reason(heads, message):

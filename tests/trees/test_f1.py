@@ -118,9 +118,9 @@ def test_scores_are_written_as_json_and_printed_with_their_protocol():
 
 
 def test_sentences_that_do_not_match_raise_an_error():
-    with pytest.raises(InputError, match="found 1 predicted trees, expected 2"):
+    with pytest.raises(InputError, match="found 1 predicted trees; expected 2"):
         score(right([3]), right([3, 4]), PROTOCOLS["wsj-test"])
-    with pytest.raises(InputError, match="sentence 2: the predicted tree has 5 words, expected 4"):
+    with pytest.raises(InputError, match="sentence 2: the predicted tree has 5 words; expected 4"):
         score(right([3, 5]), right([3, 4]), PROTOCOLS["wsj-test"])
     with pytest.raises(InputError, match="found no sentence to score among 1"):
         score(right([1]), right([1]), PROTOCOLS["wsj-test"])
@@ -140,7 +140,7 @@ def test_sentences_that_do_not_match_raise_an_error():
         (
             "(X a b) (X c d)",  # a wrong number is reported before a wrong length
             [
-                "{file}: found 2 trees, expected 3 as in gold.mrg.",
+                "{file}: found 2 trees; expected 3 as in gold.mrg.",
                 "First difference: sentence 2",
                 "  gold:      The board said 61 years",
                 "  predicted: c d",
@@ -149,7 +149,7 @@ def test_sentences_that_do_not_match_raise_an_error():
         (
             "(X a b) (X The (X board said 61 years)) (X c d) (X e f)",
             [
-                "{file}: found 4 trees, expected 3 as in gold.mrg.",
+                "{file}: found 4 trees; expected 3 as in gold.mrg.",
                 "First difference: sentence 4",
                 "  gold:      (no tree)",
                 "  predicted: e f",

@@ -139,7 +139,7 @@ def test_what_was_read_of_both_files_is_in_the_report(files, capsys):
         (
             "(X (X We left) .)\n",
             "(S (. .))\n(S (NP (PRP We)) (VP (VBD left)) (. .))\n(S (NP (PRP It)) (VP (VBZ ends)))\n", "ptb-keep",
-            ["found 1 trees, expected 2 as in", "(1 more have no word after preprocessing ptb-keep)", "sentence 3",
+            ["found 1 trees; expected 2 as in", "(1 more have no word after preprocessing ptb-keep)", "sentence 3",
              "(no tree)"],
         ),
     ],

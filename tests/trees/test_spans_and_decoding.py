@@ -105,7 +105,7 @@ def test_no_sentences_are_accepted():
 def test_crossing_spans_and_wrong_words_raise_an_error():
     with pytest.raises(InputError, match=r"sentence 2: found spans \(0, 2\) and \(1, 3\), which cross"):
         trees_of(spans_of_lists([[], [(0, 2), (1, 3)]], [1, 3]), [["a"], ["a", "b", "c"]])
-    with pytest.raises(InputError, match="sentence 1: found 2 words, expected 3"):
+    with pytest.raises(InputError, match="sentence 1: found 2 words; expected 3"):
         trees_of(right([3]), [["a", "b"]])
 
 

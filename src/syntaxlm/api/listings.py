@@ -205,7 +205,10 @@ def _stated_text(card: dict[str, Any]) -> str | None:
 def _weight_bytes(folder: Path) -> int:
     weights = folder / WEIGHTS
     if not weights.exists():
-        raise InputError(f"{folder}: {WEIGHTS} is missing: training has not reached its first validation")
+        raise InputError(
+            f"{folder}: {WEIGHTS} is missing, because training has not reached its first validation. Resume it with"
+            " syntaxlm train --resume"
+        )
     read_metadata(weights)  # checks that the file has the size that its header states
     return weights.stat().st_size
 

@@ -440,8 +440,8 @@ class LanguageModel(StoredModel):
             if not trees or prompt is not None:
                 found = "trees=False" if not trees else "a prompt"
                 raise InputError(
-                    f"generate: found {found}; a {self.name} model samples dependency trees: expected trees=True and no"
-                    " prompt"
+                    f"generate: found {found}; expected trees=True and no prompt, because a {self.name} model samples"
+                    " dependency trees"
                 )
             if self.folder is None:
                 raise InputError(

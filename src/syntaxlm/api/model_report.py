@@ -76,8 +76,8 @@ def read_run(folder: Path) -> StoredRun:
     recipe = read_run_recipe(folder) if os.path.lexists(folder / RECIPE) else None
     if isinstance(recipe, PairRecipe):
         raise InputError(
-            f"{folder}: found the run of a classifier of sentence pairs; expected that of a language model or parser."
-            " For its accuracy, use evaluate classifier"
+            f"{folder}: found the run of a classifier of sentence pairs; expected the run of a language model or"
+            " parser. For its accuracy, use evaluate classifier"
         )
     return StoredRun(
         folder,
@@ -186,7 +186,9 @@ def _plotted(draw: Callable[[], Plot], source: str, table: HtmlTable | None) -> 
     """Return a plot with its values as a table; without matplotlib, the table and what to install."""
     if has_matplotlib():
         return [PageFigure(draw(), source, table=table)]
-    note = Paragraph("matplotlib is not installed, so there is no plot: pip install 'syntaxlm[plot]'", missing=True)
+    note = Paragraph(
+        "matplotlib is not installed, so there is no plot. Install it with: pip install 'syntaxlm[plot]'", missing=True
+    )
     return [note] if table is None else [note, replace(table, source=source, is_folded=False)]
 
 

@@ -44,7 +44,10 @@ def share(batches: list[Integers], rank: int, ranks: int, unit: str) -> list[Int
     """Return every ranks-th batch of an epoch in training; batches left over after an equal number each are dropped."""
     batches = batches[: len(batches) // ranks * ranks]
     if not batches:
-        raise InputError(f"too few {unit} for {ranks} processes; each needs at least one batch")
+        raise InputError(
+            f"found too few {unit} for {ranks} processes; expected at least one batch for each process. Use more text,"
+            " smaller batches (batches.size) or fewer processes"
+        )
     return batches[rank::ranks]
 
 
@@ -129,7 +132,10 @@ class SentenceBatches:
         for limit in self._limits:
             if limit is not None and limit < corpus.lengths.min():
                 source = corpus.source or "the corpus"
-                raise InputError(f"{source}: all {len(corpus)} sentences are longer than {limit} words")
+                raise InputError(
+                    f"{source}: found only sentences of more than {limit} words ({len(corpus)} sentences); expected"
+                    " some that are not longer. Raise the limit, batches.maximum_words or batches.curriculum"
+                )
 
     def _chosen(self, epoch: int) -> Integers:
         """Return the sentences of an epoch, as indices."""
@@ -340,8 +346,8 @@ class StreamBatches:
         columns = min(batch_size, self.token_count)
         if columns < ranks:
             raise InputError(
-                f"{columns} columns (batch size {batch_size}, {self.token_count} tokens) are too few for {ranks}"
-                " processes; each needs at least one"
+                f"found {columns} columns (batch size {batch_size}, {self.token_count} tokens) for {ranks} processes;"
+                " expected at least one column for each process. Use larger batches, more text or fewer processes"
             )
         ends = np.linspace(0, columns, ranks + 1).astype(np.int64)
         mine = np.arange(ends[rank], ends[rank + 1])

@@ -72,7 +72,8 @@ class TreeBatches:
         self.skipped = len(corpus) - len(self._chosen)
         if not len(self._chosen):
             raise InputError(
-                f"{corpus.source or 'the corpus'}: all {len(corpus)} trees have more than {maximum_words} words"
+                f"{corpus.source or 'the corpus'}: found only trees of more than {maximum_words} words ({len(corpus)}"
+                " trees); expected some that are not larger. Raise batches.maximum_words"
             )
 
     def epoch(self, number: int) -> list[Integers]:

@@ -63,7 +63,8 @@ def draw(
     - `.tex`: trees only, for the LaTeX packages forest and tikz-dependency
 
     Args:
-        model: Model folder that `train` wrote, or file of dependency trees (`.conllu`, `.conll`, `.conllx` or `.dp`).
+        model: Model folder that `train` wrote, name of a bundled model such as `en`, or file of dependency trees
+            (`.conllu`, `.conll`, `.conllx` or `.dp`).
         sentence: Sentence in quotes. Omit it with `--gold`.
         output: Write the picture to this file. Default: SVG on standard output, as for `-`.
         gold: Draw this gold tree, such as `(S (NP ...) ...)`, or a tree of this bracket file, whose words are the
@@ -259,6 +260,6 @@ def grammar(
     if rule is None:
         written.write(list_grammar(bundle, text, symbols))
     elif text is None:
-        raise InputError("--rule: expected a TEXT, in which to find constituents")
+        raise InputError("--rule: found no TEXT; expected a file in whose parses the constituents are found")
     else:
         written.write(list_concordance(bundle, text, rule))

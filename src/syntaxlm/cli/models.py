@@ -78,6 +78,7 @@ def describe_model(
       reads numbers, capitals and punctuation, and whether it has learned agreement and garden paths, beside GPT-2.
 
     Args:
+        model: Model folder that `train` wrote, or name of a bundled model such as `en`.
         output: Write the description to this file, or to standard output (`-`, the default).
 
     Examples:
@@ -163,6 +164,7 @@ def export(model: ModelFolder, output: NewModel) -> None:
     `AutoModelForCausalLM.from_pretrained` and `AutoTokenizer.from_pretrained` need `trust_remote_code=True`.
 
     Args:
+        model: Model folder that `train` wrote, or name of a bundled model such as `en`.
         output: Write into this folder, which is new or empty.
 
     Examples:

@@ -95,7 +95,7 @@ class JobOptions:
         if text.sentence is not None or not text.text:
             raise InputError("a job reads files; expected at least one file as TEXT, and no --text")
         if self.ray_address is not None and self.engine != "ray":
-            raise InputError("--ray-address: applies to --engine ray")
+            raise InputError("--ray-address: applies only to --engine ray; add this engine, or omit the address")
         # Workers may have another working folder.
         folders = by_distinct_names(models).values()
         names = tuple(os.path.abspath(folder) if os.path.exists(folder) else str(folder) for folder in folders)

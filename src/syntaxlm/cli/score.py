@@ -107,7 +107,7 @@ def score(
     if model.also or drawn.picture or options.next_words or options.given:
         raise InputError(
             "--words, --group, --sentence-column, --order and --frequencies: found with --also, --picture,"
-            " --next-words or --given; expected rows of displayed words without these"
+            " --next-words or --given, which do not apply to rows of displayed words; omit them"
         )
     listed = frequencies.read_if_given()
     _write_displayed_words(model, text, options, displayed, listed, column, words, output, format or "tsv")
@@ -179,7 +179,7 @@ def _asks_for_displayed_words(
     values |= {"frequencies": frequencies}
     given = [name for name, value in values.items() if value]
     if given and (column is None or text.sentence is not None):
-        raise InputError(f"--{given[0]}: requires a table: --words FILE, or TEXT with --column")
+        raise InputError(f"--{given[0]}: found no table; expected --words FILE, or TEXT with --column")
     return bool(given)
 
 

@@ -53,7 +53,10 @@ def serve(
     """
     for library in ("fastapi", "starlette", "uvicorn"):
         if find_spec(library) is None:
-            raise InputError(f"serve needs the library {library}: pip install 'syntaxlm[serve]'")
+            raise InputError(
+                f"serve needs the library {library}, which is not installed. Install it with: pip install"
+                " 'syntaxlm[serve]'"
+            )
     from syntaxlm.serve.limits import Limits
     from syntaxlm.serve.server import Server, address_of, is_loopback, listen
     from syntaxlm.serve.site import Site
@@ -75,7 +78,9 @@ def serve(
     with listen(host, port) as bound, ExitStack() as waiting:
         print(escaped(f"{', '.join(folders)}: {address_of(bound)} (Ctrl-C stops)"), flush=True)
         if not is_loopback(bound):
-            print_note("Every machine that can reach this address can use the models; the server has no passwords.")
+            print_note(
+                "Every machine that can reach this address can use the models, because the server has no passwords."
+            )
         waiting.enter_context(status("reading models"))
 
         def on_start() -> None:

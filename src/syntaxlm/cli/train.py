@@ -210,7 +210,7 @@ def compare(
     code = _ended(report.formatted(format), comparison.stopped, "text")
     if comparison.faults:
         failed = f"{len(comparison.faults)} of {seeds * len(complete)} runs failed"
-        kept = "Finished runs are kept: the same command, also with another --treebank, does not repeat them."
+        kept = "Finished runs are kept, so the same command does not repeat them, even with another --treebank."
         causes = (f"\n  {place}: {message}" for place, message in comparison.faults.items())
         print(escaped(f"syntaxlm: error: {failed}. {kept}{''.join(causes)}"), file=sys.stderr)
         return 1

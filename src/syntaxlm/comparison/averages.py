@@ -118,7 +118,7 @@ def average_files(
         3
     """
     if len(paths) < 2:
-        raise InputError(f"found {len(paths)} file of trees, expected at least two")
+        raise InputError(f"found {len(paths)} file of trees; expected two or more")
     first = list(map(without_empty_nodes, read_brackets(paths[0], labelled)))
     reference = Side(str(paths[0]), "file 1", "the tree")
     advice = "All files must have one tree per sentence, with the same number of words."

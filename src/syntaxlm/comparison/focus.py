@@ -234,8 +234,8 @@ def _check_runs(runs: Mapping[Path, Recipe], options: FocusOptions) -> None:
         if options.minutes is None:
             raise
         raise InputError(
-            f"{error}\nschedule.minutes is the share of --minutes by --jobs and the number of trainings: repeat all of"
-            " these to resume."
+            f"{error}\nThe setting schedule.minutes follows from --minutes, --jobs and the number of trainings. To"
+            " resume, repeat all of them."
         ) from None
 
 
@@ -257,8 +257,8 @@ def _check_parsers(folder: Path, names: Sequence[str], begun: Sequence[Path]) ->
 
 def _other_parsers(learner: Path) -> InputError:
     return InputError(
-        f"{learner}: has learned from other parsers. Move it away first, or use another folder; the parsers that are"
-        " trained can be used again"
+        f"{learner}: was trained on the trees of other parsers. Move this folder away, or choose another output folder."
+        " The parsers that are trained can be used again."
     )
 
 
@@ -381,11 +381,17 @@ def _plan_parsers(recipe: Recipe, folder: Path, options: FocusOptions) -> _Parse
     for number, overrides in enumerate(options.variants, 1):
         variant = with_overrides(recipe, overrides)
         if changed := [name for name in ("text.train", "text.valid") if name in dict(overrides)]:
-            raise InputError(f"--variant: found {changed[0]}; variants have the texts of the recipe")
+            raise InputError(
+                f"--variant: found {changed[0]}; expected other settings, because variants are trained on the texts of"
+                " the recipe"
+            )
         if with_overrides(variant, first_seed) in [
             with_overrides(earlier, first_seed) for earlier in recipe_by_prefix.values()
         ]:
-            raise InputError(f"--variant: variant {number} trains the same as the recipe or another variant")
+            raise InputError(
+                f"--variant: variant {number} has the same settings as the recipe or another variant; expected settings"
+                " that differ"
+            )
         recipe_by_prefix[f"variant-{number}-"] = variant
     runs: dict[Path, Recipe] = {
         folder / "parsers" / f"{kind}{name}": seed_recipe
@@ -395,7 +401,7 @@ def _plan_parsers(recipe: Recipe, folder: Path, options: FocusOptions) -> _Parse
     paths = [*runs, *map(Path, options.also)]
     folders = [Path(os.path.abspath(path)) for path in paths]
     if twice := [str(path) for path, times in Counter(folders).items() if times > 1]:
-        raise InputError(f"--also: found a parser twice: {twice[0]}")
+        raise InputError(f"--also: found {twice[0]} twice; expected each parser once")
     short = Counter(path.name for path in folders)
     names = [
         path.name if short[path.name] == 1 or number < count else str(options.also[number - count])
@@ -445,7 +451,10 @@ def _write_trees(
                 if tree:
                     output.write(tree + "\n")
     if flat:
-        say(f"{file}: {amount(flat, 'sentence')} of more than {MAX_PARSED_WORDS} words not parsed; flat trees instead")
+        say(
+            f"{file}: {amount(flat, 'sentence')} of more than {MAX_PARSED_WORDS} words are not parsed and have flat"
+            " trees"
+        )
     write_text(to_json(_origin(parsers, text), indent=2) + "\n", file.with_suffix(".json"), stored=True)
 
 

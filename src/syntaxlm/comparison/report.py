@@ -260,7 +260,7 @@ class Comparison(HasReport):
             label = f"{text} {chosen.replace('_', ' ')}"
         rows = [_seeds(name, of_seeds) for name, of_seeds in values.items() if of_seeds]
         if not rows:
-            raise InputError(f"measure {chosen}: no finished run has one")
+            raise InputError(f"measure: found {chosen!r}, which no finished run has; expected a measure of the table")
         label += "; one dot per seed, mean" + " with 95% interval (t)" * any(row.interval for row in rows)
         return plot_seeds(f"Seeds of {len(rows)} recipes", rows, levels, label, ax)
 

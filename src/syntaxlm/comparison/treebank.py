@@ -205,7 +205,10 @@ class TreebankEvaluation:
             for protocol in (self.protocol, self._protocol_of_short)
         )
         if every is None:
-            raise InputError(f"{self.source}: protocol {self.protocol}: found no sentence to score")
+            raise InputError(
+                f"{self.source}: protocol {self.protocol}: found no sentence to score; expected one or more. Choose"
+                " another protocol, or raise its limit of words"
+            )
         return TreebankScore(
             f1=every.f1,
             short_f1=None if short is None else short.f1,

@@ -168,7 +168,7 @@ def decode_text(content: bytes, source: str, first_line: int = 1, first_byte: in
         line = first_line + content.count(b"\n", 0, zero)
         raise InputError(
             f"{source}, line {line}: found a zero byte at offset {first_byte + zero} (a binary file, or text in"
-            " UTF-16?), expected UTF-8 text"
+            " UTF-16?); expected UTF-8 text"
         )
     try:
         return content.decode("utf-8-sig")
@@ -178,7 +178,7 @@ def decode_text(content: bytes, source: str, first_line: int = 1, first_byte: in
         line = first_line + content.count(b"\n", 0, offset)
         found = content[offset : offset + 1].hex()
         raise InputError(
-            f"{source}, line {line}: found byte 0x{found} at offset {first_byte + offset} of the file, expected UTF-8"
+            f"{source}, line {line}: found byte 0x{found} at offset {first_byte + offset} of the file; expected UTF-8"
             f" text. {_conversion('WINDOWS-1252')}"
         ) from error
 

@@ -36,7 +36,7 @@ def read_tensors(path: str | Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     try:
         tensors = safetensors.torch.load(content)
     except (safetensors.SafetensorError, KeyError, RuntimeError, ValueError, MemoryError) as error:
-        raise InputError(f"{path}: damaged or cut short: {error}") from None
+        raise InputError(f"{path}: damaged or cut short: {error}. Copy or download the file again") from None
     return tensors, _metadata(io.BytesIO(content), len(content), path)
 
 
@@ -54,17 +54,22 @@ def _metadata(file: BinaryIO, size: int, path: str | Path) -> dict[str, str]:
     """Return the metadata in a header. Raises InputError if the file of `size` bytes does not end with its tensors."""
     length = int.from_bytes(file.read(8), "little")
     if length > min(size - 8, _LARGEST_HEADER):
-        raise InputError(f"{path}: damaged or cut short: the header has {length:,} bytes, but the file has {size:,}")
+        raise InputError(
+            f"{path}: damaged or cut short: the header has {length:,} bytes, but the file has {size:,}. Copy or"
+            " download the file again"
+        )
     header = parse_json(file.read(length).decode("utf-8", "replace"), str(path))
     try:
         metadata: dict[str, str] = header.pop("__metadata__", {})
         end = max((entry["data_offsets"][1] for entry in header.values()), default=0)
     except (AttributeError, IndexError, KeyError, TypeError):
-        raise InputError(f"{path}: damaged or cut short: the header does not describe tensors") from None
+        raise InputError(
+            f"{path}: damaged or cut short: the header does not describe tensors. Copy or download the file again"
+        ) from None
     if end != size - 8 - length:
         raise InputError(
-            f"{path}: damaged or cut short: the header describes {end} bytes of tensors; the file has"
-            f" {size - 8 - length:,}"
+            f"{path}: damaged or cut short: the header describes {end} bytes of tensors, but the file has"
+            f" {size - 8 - length:,}. Copy or download the file again"
         )
     return metadata
 

@@ -55,10 +55,10 @@ def texts_of(text: str | Iterable[str], method: str, expected: str = _LIST) -> I
         return one
 
     if isinstance(text, str) and not any(map(str.isspace, text)) and os.path.isfile(text):
-        message = f"{text}: read as a sentence, although a file has this name; for its lines, pass open({text!r})"
+        message = f"{text}: is read as a sentence, although a file has this name. For its lines, pass open({text!r})"
         warn_caller(message)
     if isinstance(text, list | tuple) and len(text) >= _FEWEST_WORDS and all(map(_is_word, text)):
-        message = f"{method}: each of {len(text)} texts is one word; for one sentence, pass ' '.join(words)"
+        message = f"{method}: each of {len(text)} texts is one word. For one sentence, pass ' '.join(words)"
         warn_caller(message)
     return starmap(checked, enumerate([text] if isinstance(text, str) else text, 1))
 

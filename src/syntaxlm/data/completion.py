@@ -106,8 +106,8 @@ def read_questions(
     if len(groups) != len(given):
         beyond = f"; question {_name(groups, len(given))} has none" if len(given) < len(groups) else ""
         raise InputError(
-            f"{source_name(answers)}: {len(given):,} answers for the {len(groups):,} questions of"
-            f" {source_name(questions)}{beyond}; expected one for each"
+            f"{source_name(answers)}: found {len(given):,} answers for the {len(groups):,} questions of"
+            f" {source_name(questions)}{beyond}; expected one answer for each question"
         )
     read = [
         _question(group, answer, _name(groups, place), str(questions if parses is None else parses))
@@ -145,9 +145,13 @@ def _read(path: str | Path) -> list[_Sentence]:
 def _with_trees(asked: Sequence[_Sentence], source: str, parses: str | Path) -> list[_Sentence]:
     """Add the trees of another file to candidates."""
     if content_suffix(parses) != PARSED_SUFFIX:
-        raise InputError(f"{parses}: expected a tree for each candidate, in a .conllu file")
+        raise InputError(
+            f"{parses}: found a name that does not end in .conllu; expected CoNLL-U with a tree for each candidate"
+        )
     parsed = _read(parses)
-    counts = f"{len(parsed):,} trees for the {len(asked):,} candidates of {source}; expected one each, in their order"
+    counts = (
+        f"{len(parsed):,} trees for the {len(asked):,} candidates of {source}; expected one tree for each, in order"
+    )
     for sentence, tree in zip(asked, parsed, strict=False):
         if "".join(split_words(sentence.text)) != "".join(split_words(tree.text)):
             shared = len(os.path.commonprefix([sentence.text, tree.text]))  # noqa: RUF071 - characters
@@ -163,7 +167,7 @@ def _with_trees(asked: Sequence[_Sentence], source: str, parses: str | Path) -> 
     if len(asked) != len(parsed):
         longer = max(asked, parsed, key=len)
         alone = longer[min(len(asked), len(parsed))]
-        raise InputError(f"{parses}: {counts}. The first without a partner is {alone.place}")
+        raise InputError(f"{parses}: found {counts}. The first without a partner is {alone.place}")
     return [sentence._replace(tree=tree.tree) for sentence, tree in zip(asked, parsed, strict=True)]
 
 
@@ -197,9 +201,9 @@ def _groups(
         else:
             fault = f"{asked[len(given) * size].place} belongs to no question"
         raise InputError(
-            f"{source}: {len(asked):,} candidates for the {len(given):,} answers of {answers}; expected as many in each"
-            f" question, two or more. With {size} in each, {fault}. Separate questions of different sizes by blank"
-            " lines."
+            f"{source}: found {len(asked):,} candidates for the {len(given):,} answers of {answers}; expected the same"
+            f" number of candidates, two or more, for each question. With {size} candidates each, {fault}. Separate"
+            " questions of different sizes by blank lines."
         )
     return [tuple(asked[begin : begin + size]) for begin in range(0, len(asked), size)]
 
@@ -217,8 +221,8 @@ def _labelled(asked: Sequence[_Sentence]) -> list[tuple[_Sentence, ...]]:
         first = group[0]
         if first.number in seen:
             raise InputError(
-                f"{first.place}: question {first.number} again, after {seen[first.number]}; expected its candidates"
-                " one after another"
+                f"{first.place}: found question {first.number} again, after {seen[first.number]}; expected all its"
+                " candidates one after another"
             )
         seen[first.number] = first.place
         for place, sentence in enumerate(group):
@@ -245,13 +249,15 @@ def _question(group: tuple[_Sentence, ...], answer: _Sentence, name: str, source
     """
     texts = [sentence.text for sentence in group]
     if len(group) < 2:
-        raise InputError(f"{group[0].place}, question {name}: one candidate, {group[0].shown}; expected two or more")
+        raise InputError(
+            f"{group[0].place}, question {name}: found one candidate, {group[0].shown}; expected two or more"
+        )
     for number, sentence in enumerate(group):
         if not sentence.text:
-            raise InputError(f"{sentence.place}, question {name}: no word in it; expected a sentence")
+            raise InputError(f"{sentence.place}, question {name}: found no word; expected a sentence")
         if sentence.text in texts[:number]:
             raise InputError(
-                f"{sentence.place}, question {name}: {sentence.shown} twice; expected different candidates"
+                f"{sentence.place}, question {name}: found {sentence.shown} twice; expected different candidates"
             )
     problem = f"{answer.place}, question {name}: found {answer.shown}"
     correct = ascii_lowercase.index(answer.letter) if answer.number else 0
@@ -259,14 +265,16 @@ def _question(group: tuple[_Sentence, ...], answer: _Sentence, name: str, source
         raise InputError(f"{problem}; expected the answer of question {name}")
     if correct >= len(group):
         raise InputError(
-            f"{problem}; expected a letter from a to {ascii_lowercase[len(group) - 1]}: it has {len(group)} candidates,"
-            f" from {group[0].place} on"
+            f"{problem}; expected a letter from a to {ascii_lowercase[len(group) - 1]}, because the question has"
+            f" {len(group)} candidates, from {group[0].place} on"
         )
     if not answer.number:
         if answer.text not in texts:
-            raise InputError(f"{problem}, which is none of its {len(group)} candidates, from {group[0].place} on")
+            raise InputError(
+                f"{problem}; expected one of the {len(group)} candidates of the question, from {group[0].place} on"
+            )
         correct = texts.index(answer.text)
     elif answer.text and answer.text != texts[correct]:
-        raise InputError(f"{problem}, but candidate {answer.letter} is {texts[correct]!r}")
+        raise InputError(f"{problem}; expected {texts[correct]!r}, which is candidate {answer.letter}")
     trees = tuple(sentence.tree for sentence in group if sentence.tree is not None)
     return CompletionQuestion(tuple(texts), correct, name, group[0].place, trees, source if trees else "")

@@ -118,9 +118,9 @@ def displayed_words(
         cells = [", ".join(row) for row in zip(*(table.column(name, "--group") for name in groups_by), strict=True)]
     elif not is_text and (name := ungrouped(table)):
         warn_caller(
-            f"{table.source}: without {option_name('--group')}, all {len(table.rows):,} rows are one passage,"
-            f" although the column {name} changes, so values of previous words are those of another {name}."
-            f" Expected {option_name('--group', name)}"
+            f"{table.source}: without {option_name('--group')}, all {len(table.rows):,} rows are one passage, although"
+            f" the column {name} changes. Values of previous words then come from another {name}. Expected"
+            f" {option_name('--group', name)}"
         )
     if order is not None:
         place_of = {cell: place for place, cell in enumerate(dict.fromkeys(cells))}
@@ -389,9 +389,9 @@ def _check_matched(
     unmatched = np.flatnonzero(of_row < 0)
     if len(unmatched) > MOST_UNMATCHED * len(of_row) and not allow_unmatched:
         raise InputError(
-            f"{times.place(int(unmatched[0]))}: has the {listed(keys)} of no word of {words.source}, as have"
-            f" {len(unmatched):,} of {len(of_row):,} rows ({len(unmatched) / len(of_row):.0%}); expected at most"
-            f" {MOST_UNMATCHED:.0%}. Check the columns that identify a word ({option_name('--key')}), or add"
+            f"{times.place(int(unmatched[0]))}: found values of {listed(keys)} that no word of {words.source} has, as"
+            f" in {len(unmatched):,} of {len(of_row):,} rows ({len(unmatched) / len(of_row):.0%}); expected at most"
+            f" {MOST_UNMATCHED:.0%} such rows. Check the columns that identify a word ({option_name('--key')}), or add"
             f" {option_name('--allow-unmatched')}"
         )
 
@@ -440,7 +440,7 @@ def _matched_rows(
     if (matched < 0).all():
         raise InputError(
             f"{times.source}: no row has the {listed(key)} of a word of {words.source}; found"
-            f" {examples(times_cells)}, expected {examples(rows)}"
+            f" {examples(times_cells)}; expected {examples(rows)}"
         )
     _check_words(words, times, key, word_column, matched)
     _check_matched(words, times, key, matched, allow_unmatched)
@@ -465,7 +465,7 @@ def _refuse_shifted(
                 first, other = (min(int(cells[place]) for cells in of) for of in (times_cells, rows))
                 raise InputError(
                     f"{times.source}: the numbers in column {name} start at {first}, but at {other} in {words.source};"
-                    f" expected the same numbers for the same words. Add {shift} to those of {times.source}"
+                    f" expected the same numbers for the same words. Add {shift} to the numbers of {times.source}"
                 )
 
 

@@ -210,7 +210,7 @@ class WordfreqFrequencies(Frequencies):
         try:
             import wordfreq
         except ImportError:
-            message = "requires the package wordfreq: pip install 'syntaxlm[frequencies]'"
+            message = "requires the package wordfreq. Install it with: pip install 'syntaxlm[frequencies]'"
             raise InputError(f"{source}: {message}") from None
         language = source.removeprefix(WORDFREQ)
         if language not in wordfreq.available_languages():

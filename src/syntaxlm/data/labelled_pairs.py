@@ -78,18 +78,21 @@ def read_labelled_pairs(
             continue
         if len(cells) <= max(places):
             raise InputError(
-                f"{place}: number of cells {len(cells)}; expected at least {max(places) + 1}, with"
+                f"{place}: found {len(cells)} cells; expected at least {max(places) + 1}, with"
                 f" {', '.join(PAIR_COLUMNS)}, separated by tabs"
             )
         left, right, label = (cells[column] for column in places)
         for name, sentence in zip(PAIR_COLUMNS, (left, right), strict=False):
             if not normaliser.tokens(sentence):
-                raise InputError(f"{place}: {name} is {sentence!r}, which has no word after normalisation")
+                raise InputError(
+                    f"{place}: found {sentence!r} in {name}, which has no words after normalisation; expected a"
+                    " sentence with words"
+                )
         if not label:
-            raise InputError(f"{place}: the label is empty")
+            raise InputError(f"{place}: found an empty label; expected a label for each pair")
         if labels is not None and label not in labels:
             raise InputError(
-                f"{place}: found the label {label!r}; expected one of the training file's: {', '.join(labels)}"
+                f"{place}: found the label {label!r}; expected a label of the training file: {', '.join(labels)}"
             )
         pairs.append(LabelledPair(left, right, label))
     return _announced(pairs, path, PAIR_COLUMNS)

@@ -137,14 +137,16 @@ def read_pairs(paths: Sequence[str | Path]) -> list[MinimalPair]:
             pairs += _pairs_of_item(item, source, number)
         sentences = [(pair.better, pair.worse) for pair in pairs[before:]]
         if repeated := len(sentences) - len(set(sentences)):
-            warn_caller(f"{source}: {repeated:,} of {len(sentences):,} pairs repeat an earlier pair, and count")
+            warn_caller(
+                f"{source}: {repeated:,} of {len(sentences):,} pairs repeat an earlier pair and are counted again"
+            )
         if len(pairs) == before:
             raise InputError(
-                f"{source}: no minimal pairs found; expected JSON lines with one item per line, or a table (.tsv, .csv)"
-                " with one per row"
+                f"{source}: found no minimal pairs; expected JSON lines with one item per line, or a table (.tsv, .csv)"
+                " with one item per row"
             )
     if not pairs:
-        raise InputError("no file of minimal pairs given; expected at least one")
+        raise InputError("found no file of minimal pairs; expected one or more")
     return pairs
 
 

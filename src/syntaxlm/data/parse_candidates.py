@@ -118,10 +118,16 @@ def with_gold(candidates: Iterable[ParseCandidates], gold: str | Path) -> Iterat
     for parses in candidates:
         tree, first = next(trees, None), parses.sentences[0]
         if tree is None:
-            raise InputError(f"{first.place()}: no gold tree for it; {gold} has only {count:,}")
+            raise InputError(
+                f"{first.place()}: found no gold tree for this sentence; expected a gold tree for each sentence, but"
+                f" {gold} has only {count:,}"
+            )
         check_same_words(first.tree.words, tree.words, first.place(), f"{gold}, sentence {tree.name}")
         check_heads(tree, f"{gold}, sentence {tree.name}")
         count += 1
         yield replace(parses, gold=tree)
     if (left := next(trees, None)) is not None:
-        raise InputError(f"{gold}, sentence {left.name}: no candidates for it; there are those of {count:,} sentences")
+        raise InputError(
+            f"{gold}, sentence {left.name}: found no candidates for this sentence; expected candidates for each gold"
+            f" tree, but only {count:,} sentences have some"
+        )

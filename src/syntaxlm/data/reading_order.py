@@ -93,8 +93,8 @@ def check_order(table: InputTable, starts: npt.NDArray[np.bool_], words: str, gr
             advice += ", if there are several"
         raise InputError(
             f"{table.place(row)}: found {name} {column[name][row]!r} after {column[name][row - 1]!r}; expected the rows"
-            f" in the order of reading, but the numbers in {listed(wrong)} are in another order, such as that of text"
-            f" (1, 10, 2), in which R's merge sorts them. Add {advice}; or sort the table by these numbers"
+            f" in the order of reading, but the numbers in {listed(wrong)} are in another order, such as the order of"
+            f" text (1, 10, 2), in which R's merge sorts them. Add {advice}; or sort the table by these numbers"
         )
     folded = list(map(str.casefold, column[words]))
     if len(folded) >= FEWEST_WORDS and folded == sorted(folded) and len(set(folded)) > 2:

@@ -133,7 +133,7 @@ def regions_of_rows(
             raise InputError(
                 f"{table.place(row)}: found region {name} of item {item}, condition {condition} again, after"
                 f" {table.unit} {table.row_numbers[first]}; expected one row for each region of a sentence. If the"
-                " table has the rows of several participants, keep those of one"
+                " table has the rows of several participants, keep the rows of one participant"
             )
         sentences.setdefault((item, condition), []).append(WrittenRegion(name, text, row))
     found = list(sentences.values())

@@ -111,10 +111,10 @@ def write_sentences(
             book, if the share is not between 0 and 1, and if the encoding is unknown.
     """
     if not paths:
-        raise InputError("no file given; expected at least one")
+        raise InputError("found no file; expected one or more")
     outputs = [Path(path).resolve() for path in (train, valid) if path is not None]
     if len(set(outputs)) < len(outputs):
-        raise InputError(f"{train}: to be written twice; expected a different file for the validation part")
+        raise InputError(f"{train}: is given for two outputs; expected another file for the validation text")
     for output in (train, valid):
         refuse_overwriting(output, paths)
     try:
@@ -123,8 +123,8 @@ def write_sentences(
         raise InputError(f"{encoding}: no such encoding; expected one such as utf-8, latin-1 or cp1252") from None
     if not 0 < valid_share < 1 or seed < 0:
         raise InputError(
-            f"a share of {valid_share:g} put aside, drawn with seed {seed}; expected a share between 0 and 1, and a"
-            " seed of 0 or more"
+            f"found the share {valid_share:g} and the seed {seed} for the validation text; expected a share between 0"
+            " and 1, and a seed of 0 or more"
         )
     books = [read_paragraphs(path, lines_are_paragraphs, encoding) for path in progress_bar(paths, "reading, files")]
     splitter = Splitter.learn([book.paragraphs for book in books], abbreviations)
@@ -158,8 +158,8 @@ def _write(paragraphs: Iterable[str], splitter: Splitter, style: TreebankStyle, 
                 count, words = count + 1, words + len(sentence.split())
         if not count:
             raise InputError(
-                f"{path}: no paragraph was drawn for it; expected more text, another share, or one paragraph per line"
-                " (--paragraphs lines)"
+                f"{path}: found no paragraph to write, because none was drawn; expected more text, another share, or"
+                " one paragraph per line (--paragraphs lines)"
             )
     return WrittenText(str(path), count, words)
 
@@ -201,7 +201,7 @@ def read_paragraphs(path: str | Path, lines_are_paragraphs: bool = False, encodi
     written = filter(_LETTER.search, _paragraphs(text[begin:end], lines_are_paragraphs, remarks, 1 + lines_before))
     paragraphs = tuple(_DASH.sub(r" \1 ", _EMPHASIS.sub(r"\1", paragraph)).strip() for paragraph in written)
     if not paragraphs:
-        raise InputError(f"{source_name(path)}: no sentence in it; expected running text")
+        raise InputError(f"{source_name(path)}: found no sentence; expected running text")
     has_notice = begin > 0 or end < len(text)
     if has_notice:
         remarks.add("notices of Project Gutenberg left out")
@@ -305,7 +305,9 @@ class Text8Summary:
 
     def __str__(self) -> str:
         parts = f"{self.train}: {amount(self.train_words, 'word')}\n{self.valid}: {amount(self.valid_words, 'word')}"
-        return parts + (f"\nThe cut is inside the word {self.cut!r}: each file has a part of it." if self.cut else "")
+        return parts + (
+            f"\nThe cut is inside the word {self.cut!r}, of which each file contains a part." if self.cut else ""
+        )
 
 
 def split_text8(path: str | Path, folder: str | Path) -> Text8Summary:

@@ -162,7 +162,7 @@ def check_fragments(
         f" which are parts of one sentence: {parts}{', ...' if len(rows) > _EXAMPLES else ''}; expected one row per"
         f" sentence, with its regions separated by | or in columns ({option_name('--region')}). If each row is a"
         f" region, add {option_name('--region-rows', by)}, the column of their names, and {option_name('--column')},"
-        " that of their text. For words that were displayed one by one, use score --words"
+        " the column of their text. For words that were displayed one by one, use score --words"
     )
 
 
@@ -226,8 +226,8 @@ def check_conditions(
         most = max(numbers[one] for one in others)
         _warn(
             f"{table.place(0)}: the first condition, {first!r}, has sentences of {amount(numbers[first], 'item')};"
-            f" other conditions have up to {most}. All differences are to the first condition: correct its name, or put"
-            " another condition into the first row"
+            f" other conditions have up to {most}. All differences are differences to the first condition. Correct its"
+            " name, or put another condition into the first row"
         )
 
 

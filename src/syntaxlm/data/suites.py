@@ -291,10 +291,13 @@ def read_suites(
         _announce(suite, file)
         if suite.name in suites:
             other = suites[suite.name].source
-            raise InputError(f"{suite.source}: {suite.name!r} is also the name of {other}; expected different names")
+            raise InputError(
+                f"{suite.source}: found the name {suite.name!r}, which {other} also has; expected different names of"
+                " suites"
+            )
         suites[suite.name] = suite
     if not suites:
-        raise InputError("no file of a test suite given; expected at least one")
+        raise InputError("found no file of a test suite; expected one or more")
     return list(suites.values())
 
 

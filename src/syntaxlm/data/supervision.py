@@ -114,13 +114,14 @@ def read_supervision(
             )
             first = f"without {what}: {place}: {_around(tokens, 0)}"
         raise InputError(
-            f"{path}: {trees:,} trees{left_out}, {source}: {sentences:,} sentences; expected one tree for each"
-            f" sentence, in the same order.\nThe first {first}"
+            f"{path}: found {trees:,} trees{left_out} for the {sentences:,} sentences of {source}; expected one tree"
+            f" for each sentence, in the same order.\nThe first {first}"
         )
     differing = tuple(aligned.difference(place) for place in np.flatnonzero(~same)[:SENTENCES_NAMED].tolist())
     if np.count_nonzero(same) < FEWEST_SUPERVISED * sentences:
         raise InputError(
-            f"{path}: {np.count_nonzero(same):,} of {trees:,} trees have the words of their sentences in {source};"
+            f"{path}: found {np.count_nonzero(same):,} of {trees:,} trees with the words of their sentences in"
+            f" {source};"
             f" expected the same sentences in the same order, with the words that preprocessing"
             f" {preprocessing.name} keeps.\n" + "\n".join(differing)
         )
@@ -151,7 +152,7 @@ class _Alignment:
         self.vocabulary = vocabulary
         self._trees = [sentence.tree for sentence in treebank if sentence.tree is not None]
         if len(self._trees) < len(treebank):
-            raise InputError(f"{treebank.source}: dependency trees; expected constituency trees")
+            raise InputError(f"{treebank.source}: found dependency trees; expected constituency trees")
         if normaliser.units == "tags":
             check_tags(treebank)
         code_of = {_plain(vocabulary.unknown): 0}

@@ -89,7 +89,7 @@ def open_table(path: str | Path) -> OpenTable:
     line, header = first[0] if first else (1, "")
     place = f"{source}, line {line}"
     if not header.strip().strip("\t,; "):
-        raise InputError(f"{place}: no header; expected column names, separated by tabs, commas or semicolons")
+        raise InputError(f"{place}: found no header; expected column names, separated by tabs, commas or semicolons")
     _refuse_other_headers(first, source)
 
     form = find_form([text for _, text in first if text.strip()], declared)
@@ -277,7 +277,7 @@ class _RowReader:
             return [*cells, *[""] * (self.width - len(cells))]
         source = self.source
         names = listed(name or "(no name)" for name in self.names)
-        message = f"{source}, line {number}: found {len(cells)} cells, expected {self.width}: {names}"
+        message = f"{source}, line {number}: found {len(cells)} cells; expected {self.width}: {names}"
         for line, row in ((number - 1, before), (number, cells)):
             if row[-1:] and row[-1].startswith('"') and row[-1].count('"') % 2:
                 raise InputError(f"{message}. Line {line} ends within a cell in quotation marks; {ONE_LINE}")

@@ -238,7 +238,10 @@ def _joined(lines: Iterable[tuple[int, str]]) -> str:
     for _, line in lines:
         text.write(line + "\n")
         if text.tell() > MAXIMUM_TEXT:
-            raise InputError(f"standard input: more than {MAXIMUM_TEXT / 2**20:,.0f} MiB of trees; split it")
+            raise InputError(
+                f"standard input: found more than {MAXIMUM_TEXT / 2**20:,.0f} MiB of trees; expected less. Split the"
+                " input, or read it from a file"
+            )
     return text.getvalue()
 
 

@@ -314,7 +314,9 @@ def write_words(
     longer = len(treebank) - len(short)
     if not lines:
         within = f" in sentences of up to {maximum_words} words" if longer else ""
-        raise InputError(f"{treebank.source}: found no word to write{within}")
+        raise InputError(
+            f"{treebank.source}: found no word to write{within} after preprocessing; expected sentences with words"
+        )
     write_text("".join(lines), path)
     return WrittenWords(len(lines), words, joined, blank, len(treebank.emptied) + len(short) - len(lines), longer)
 
@@ -361,8 +363,9 @@ def _paired(
         same = sum(map(str.__eq__, words, others))
         if len(words) != len(others) or same < SAME_SENTENCE * len(words):
             raise InputError(
-                f"{first.place} and {second.place} are not the same: {len(words)} and {len(others)} words"
-                f" (empty nodes left out).\n  constituents: {' '.join(words)}\n  dependencies: {' '.join(others)}"
+                f"{first.place} and {second.place}: found different sentences of {len(words)} and {len(others)} words"
+                f" (without empty nodes); expected the same sentence.\n  constituents: {' '.join(words)}"
+                f"\n  dependencies: {' '.join(others)}"
             )
     if len(trees) != len(arcs):
         longer = trees if len(trees) > len(arcs) else arcs

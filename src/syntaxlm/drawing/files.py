@@ -52,7 +52,8 @@ def pdf(picture: SizedPicture, theme: Theme = "light") -> bytes:
         import vl_convert
     except ImportError:
         raise InputError(
-            "PDF needs the library vl-convert-python: pip install 'syntaxlm[draw]'; or write SVG or HTML"
+            "PDF needs the library vl-convert-python, which is not installed. Install it with: pip install"
+            " 'syntaxlm[draw]'; or write SVG or HTML"
         ) from None
     document = picture.svg("light" if theme == "auto" else theme)
     sides = f'width="{POINTS * picture.width:.2f}" height="{POINTS * picture.height:.2f}"'
@@ -84,7 +85,10 @@ def png(picture: SizedPicture, theme: Theme = "light") -> bytes:
     try:
         import resvg_py
     except ImportError:
-        raise InputError("PNG needs the library resvg-py: pip install 'syntaxlm[draw]'; or write SVG or HTML") from None
+        raise InputError(
+            "PNG needs the library resvg-py, which is not installed. Install it with: pip install 'syntaxlm[draw]'; or"
+            " write SVG or HTML"
+        ) from None
     width = picture.width
     height = picture.height
     scales = [

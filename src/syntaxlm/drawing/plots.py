@@ -96,7 +96,7 @@ def require_matplotlib() -> None:
         import matplotlib.figure  # noqa: F401
     except ModuleNotFoundError as error:
         raise InputError(
-            f"plots need matplotlib ({error.name} is not installed): pip install 'syntaxlm[plot]'"
+            f"plots need matplotlib ({error.name} is not installed). Install it with: pip install 'syntaxlm[plot]'"
         ) from None
 
 

@@ -199,7 +199,10 @@ def evaluate_attachment(
     lengths = np.array([len(sentence) for sentence in read])
     chosen = tuple(sentence for sentence, counts in zip(read, protocol.scored(lengths), strict=True) if counts)
     if not chosen:
-        raise InputError(f"protocol {protocol}: found no sentence to score among {len(read)} of {read.source}")
+        raise InputError(
+            f"protocol {protocol}: found no sentence to score among {len(read):,} of {read.source}; expected one or"
+            " more. Choose another protocol, or raise its limit of words"
+        )
     for sentence in read:
         arcs = DependencyTree(sentence.words, sentence.tags, sentence.heads or (), sentence.labels, sentence.name)
         check_heads(arcs, sentence.place or f"{read.source}, sentence {sentence.number}")

@@ -377,13 +377,14 @@ def evaluate_completion(
     style = TextOptions(punctuation=punctuation, contractions=contractions)
     if len(named) > 1 and INTERPOLATED in named:
         raise InputError(
-            f"a model is named {INTERPOLATED}; expected another name, because the interpolation has this one"
+            f"found a model with the name {INTERPOLATED}; expected another name, because results of the interpolation"
+            " have this one"
         )
     if shares is not None:
         shown = ", ".join(f"{share:g}" for share in shares) or "none"
         if len(shares) != len(named) - 1:
             raise InputError(
-                f"found {len(shares)} weights ({shown}) for {len(named)} models; expected {len(named) - 1}: one for"
+                f"found {len(shares)} weights ({shown}) for {len(named)} models; expected {len(named) - 1}, one for"
                 " each model except the first"
             )
         if not all(0 <= share <= 1 for share in shares) or sum(shares) > 1 + 1e-9:
@@ -392,7 +393,9 @@ def evaluate_completion(
                 " model's)"
             )
     if parses is not None and not any(bundle.model.reads == "trees" for bundle in named.values()):
-        raise InputError(f"{parses}: no model reads parses; expected a dependency-tree model, or no parses")
+        raise InputError(
+            f"{parses}: found no model that reads parses; expected a dependency-tree model, or no file of parses"
+        )
     asked = read_questions(questions, answers, parses)
     if len(named) > 1 and shares is None and len(asked) < 2:
         raise InputError(f"{questions}: found one question; expected two or more, to choose weights on the first half")

@@ -194,7 +194,10 @@ def parsed_sentences(bundle: ModelBundle, path: str | Path) -> Iterator[Labelled
             spans = [span for span in rows[begin:end] if span[0] < span[1]]
             yield LabelledSentence(tokens, spans, [label for _, label in words], number)
     if is_empty:
-        raise InputError(f"{path}: no sentence has two or more words, as grammars need")
+        raise InputError(
+            f"{path}: found no sentence of two or more words; expected one or more, because a grammar does not parse"
+            " single words"
+        )
 
 
 @dataclass(frozen=True)

@@ -29,9 +29,9 @@ def warnings_of(stimuli: Stimuli, scores: Mapping[str, WordScores], critical: st
             examples = [f"item {item}: {', '.join(words)}" for item, words in list(unknown.items())[:_EXAMPLES]]
             more = "; ..." if len(unknown) > _EXAMPLES else ""
             lines.append(
-                f"{model}: unknown words{place} in {len(unknown):,} of {items:,} items"
-                f" ({len(unknown) / items:.0%}): {'; '.join(examples)}{more}. The surprisal of an unknown word is"
-                " not informative, and that of later words depends on it"
+                f"{model}: unknown words{place} in {len(unknown):,} of {items:,} items ({len(unknown) / items:.0%}):"
+                f" {'; '.join(examples)}{more}. The surprisal of an unknown word is not informative, and the surprisals"
+                " of later words depend on the word"
             )
         if alike := _alike(stimuli, of_model):
             lines.append(
@@ -74,7 +74,11 @@ def _empty_regions(stimuli: Stimuli, critical: str | None) -> list[str]:
         for item, condition, regions in zip(stimuli.items, stimuli.conditions, stimuli.regions, strict=True)
         if any(region.name == critical and not region.text for region in regions)
     ]
-    return [f"region {critical} has no words in {_examples(empty, '; ')}; not in the means"] if empty else []
+    return (
+        [f"region {critical} has no words in {_examples(empty, '; ')}, which are left out of the means"]
+        if empty
+        else []
+    )
 
 
 def _cell(stimuli: Stimuli, item: str, condition: str) -> str:

@@ -234,9 +234,9 @@ class PairsReport(HasReport):
         first = self.pairs[int(np.flatnonzero(sides)[0])]
         return (
             f"{model.name}: {int((sides > 0).sum()):,} of {amount(int(self.groupings['all'][''].sum()), 'pair')} differ"
-            f" in a word that the model does not know: {int((sides == 1).sum()):,} in one sentence,"
+            f" in a word that the model does not know, {int((sides == 1).sum()):,} in one sentence and"
             f" {int((sides == 2).sum()):,} in both, such as {shortened(first.better, PAIR_CHARACTERS)!r} /"
-            f" {shortened(first.worse, PAIR_CHARACTERS)!r} ({first.place}). What they decide says nothing about grammar"
+            f" {shortened(first.worse, PAIR_CHARACTERS)!r} ({first.place}). These pairs say nothing about grammar"
         )
 
     def _figures_of(

@@ -179,7 +179,10 @@ def evaluate_language_model(scorer: Scorer, corpus: Corpus, cache: CacheSettings
         score = score_of(corpus, scorer.mode, -scorer.total(corpus))
         return dataclasses.replace(score, likelihood_estimate=estimate)
     if isinstance(corpus, DependencyCorpus):
-        raise InputError("a neural cache reads text from left to right, so a dependency-tree model cannot use it")
+        raise InputError(
+            "found a neural cache for a dependency-tree model; expected a model that reads text from left to right, or"
+            " no cache"
+        )
     with_cache, without = log_probs_with_cache(scorer, corpus, cache)
     score = score_of(corpus, scorer.mode, -with_cache)
     return CachedScore(**vars(score), cache=cache, without_cache=score_of(corpus, scorer.mode, -without))
@@ -238,7 +241,9 @@ def evaluate_text(
     scorer = Scorer.of(bundle, options.mode(bundle.mode))
     if bundle.labels is not None:
         if options != PerplexityOptions():
-            raise InputError(f"a {bundle.name} model reads dependency trees: options of reading text do not apply")
+            raise InputError(
+                f"a {bundle.name} model reads dependency trees, so options of reading text do not apply; omit them"
+            )
         if not isinstance(text, str | Path):
             raise InputError(f"a {bundle.name} model reads dependency trees; expected a file of trees, not sentences")
         trees = DependencyCorpus.read(text, bundle.normaliser, bundle.vocabulary, bundle.labels)

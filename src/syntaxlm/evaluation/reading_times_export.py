@@ -73,7 +73,10 @@ def export(data: Exported, path: str | Path, subject: str | None = None) -> Path
     script = path.with_suffix(".R")
     text = _script(data, path.name, _READERS[format], predictors)
     if script.exists() and script.read_text(encoding="utf-8", errors="replace") != text:
-        warn_caller(f"{script}: kept, because it differs from the script of this table; delete it to have it written")
+        warn_caller(
+            f"{script}: is kept, because it differs from the script for this table. Delete it to have the script"
+            " written"
+        )
     else:
         write_text(text, script)
     return script

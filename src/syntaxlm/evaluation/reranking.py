@@ -91,7 +91,7 @@ def rerank(
             of `log_probs_of_trees`.
     """
     if not 0 <= weight <= 1:
-        raise InputError(f"weight {weight:g}; expected a number from 0 to 1")
+        raise InputError(f"weight: found {weight:g}; expected a number from 0 to 1")
     for chunk in _chunks(candidates):
         trees = [
             replace(sentence.tree, name=f"{parses.name}, candidate {number}")
@@ -105,8 +105,8 @@ def rerank(
             end += len(parses)
             if weight < 1 and not parses.scores:
                 raise InputError(
-                    f"{parses.sentences[0].place()}: no parser's score in its comments; expected one for each"
-                    f" candidate, because weight {weight:g} is below 1"
+                    f"{parses.sentences[0].place()}: found no parser's score in the comments; expected a score for each"
+                    f" candidate, because the weight {weight:g} is below 1"
                 )
             if weight < 1:
                 values = weight * model_scores + (1 - weight) * np.array(parses.scores)
@@ -326,7 +326,7 @@ def evaluate_reranking(
         raise InputError(f"found weight {weight:g}, and {tune[0]} to choose a weight on; expected only one of the two")
     for file, measured in zip(tune or (), (candidates, gold), strict=False):
         if measured is not None and Path(file).resolve() == Path(measured).resolve():
-            raise InputError(f"{file}: is evaluated; expected a different file for choosing the weight")
+            raise InputError(f"{file}: is also evaluated; expected a different file for choosing the weight")
     tuning = None if tune is None else tune_weight(bundle, *tune, score)
     if tuning is not None:
         weight = tuning.weight

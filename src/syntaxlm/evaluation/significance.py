@@ -261,10 +261,12 @@ def compare_details(
     sides = [list(map(str, side)) for side in (first, second)]
     for side in sides:
         if not side:
-            raise InputError("expected one or more files of details of each model")
+            raise InputError(
+                "found no file of details for one of the models; expected one or more files for each model"
+            )
         twice = next((name for name in side if side.count(name) > 1), None)
         if twice is not None:
-            raise InputError(f"{twice}: given twice for one model; expected one file for each of its seeds")
+            raise InputError(f"{twice}: is given twice for one model; expected one file for each of its seeds")
     is_baseline = sides[1] == [RIGHT_BRANCHING]
     if RIGHT_BRANCHING in sides[1] and not is_baseline:
         raise InputError(
@@ -302,7 +304,7 @@ def _check_comparable(files: Sequence[DetailedScores], others: Sequence[Detailed
         for details in model_files:
             if details.measure != files[0].measure:
                 raise InputError(
-                    f"{details.source}: {details.measure}; expected {files[0].measure}, as in {files[0].source}"
+                    f"{details.source}: found {details.measure}; expected {files[0].measure}, as in {files[0].source}"
                 )
             pairs = enumerate(zip_longest(files[0].items, details.items), 1)
             differing = next(((number, *both) for number, both in pairs if both[0] != both[1]), None)
@@ -345,8 +347,8 @@ def read_details(path: str | Path) -> DetailedScores:
                 raise ValueError("unknown protocol")
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
         raise InputError(
-            f"{place}: not a line of details. Expected a file that evaluate parse, trees, pairs or completion writes"
-            " with --details"
+            f"{place}: found a line that --details did not write; expected a file that evaluate parse, trees, pairs or"
+            " completion writes with this option"
         ) from None
     return _trees(str(path), trees)
 
@@ -374,7 +376,10 @@ def _right_branching(details: DetailedScores) -> DetailedScores:
     for place, tree in details.trees.items():
         gold = parse_brackets(tree.gold, labelled=True, source=f"{place}, gold tree")
         if [len(own_gold) for own_gold in gold] != [len(tree.words)]:
-            raise InputError(f"{place}: expected one gold tree with the {len(tree.words):,} words of the sentence")
+            raise InputError(
+                f"{place}: found a gold tree of other words; expected one gold tree with the {len(tree.words):,} words"
+                " of the sentence"
+            )
         read += gold
     spans, (first, *_) = SpanSets.of(read), details.trees.values()
     scores = run_scores([score(right(spans.lengths), spans, PROTOCOLS[first.protocol], details=False)])

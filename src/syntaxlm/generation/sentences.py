@@ -224,7 +224,7 @@ def generate(
         except UntaggedTokenError as error:
             raise error.at("prompt") from None
         if not words:
-            raise InputError(f"prompt: {prompt!r} has no words that the model reads")
+            raise InputError(f"prompt: found {prompt!r}, which has no words that the model reads; expected one or more")
     ids = bundle.vocabulary.encode(words)
     chunks = (numbers[start : start + SAMPLED_TOGETHER] for start in range(0, count, SAMPLED_TOGETHER))
     return (sentence for chunk in chunks for sentence in _together(bundle, chunk, ids, options))
@@ -257,7 +257,10 @@ def _together(
     elif bundle.normaliser.units == "characters" and bundle.normaliser.space is not None:
         barred[vocabulary.id(bundle.normaliser.space)] = True
     if barred.all():
-        raise InputError("the model's vocabulary has no word to sample except the unknown word")
+        raise InputError(
+            "found no word in the model's vocabulary except the unknown word; expected words to sample, or the option"
+            " keep_unknown"
+        )
 
     growing = np.ones(len(random), bool)
     for _ in range(options.max_words or MAXIMUM[bundle.normaliser.units]):

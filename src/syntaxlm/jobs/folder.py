@@ -171,9 +171,7 @@ class JobFolder:
         job = parse_json(read_stored(self.path / JOB), str(self.path / JOB))
         shards = [_read(Shard, line) for line in content.splitlines()]
         if sha256([content]) != job["shards_sha256"] or None in shards:
-            raise InputError(
-                f"{path}: damaged: found other shards than those of the start of the job. Name a new folder."
-            )
+            raise InputError(f"{path}: damaged: found other shards than at the start of the job. Name a new folder.")
         return cast(list[Shard], shards)
 
     def done(self, shards: Sequence[Shard], reads: bool = True) -> dict[int, ShardResult]:

@@ -339,8 +339,8 @@ def _opened(job: Job) -> list[Source]:
     for source in sources:
         if source.id_type != first.id_type:
             raise InputError(
-                f"{source.name}: its ids have the type {source.id_type}, but those of {first.name} {first.id_type};"
-                " expected the same type"
+                f"{source.name}: found ids of the type {source.id_type}; expected {first.id_type}, the type of the ids"
+                f" of {first.name}"
             )
         if place in Path(os.path.realpath(source.path)).parents:
             raise InputError(f"{source.name}: is in the folder of the job, {job.folder}; expected another folder")

@@ -266,7 +266,9 @@ class Ray(Engine):
         except ModuleNotFoundError as error:
             if error.name != "ray":  # installed, but broken
                 raise
-            raise InputError("--engine ray: Ray is not installed: pip install 'syntaxlm[ray]'") from None
+            raise InputError(
+                "--engine ray: Ray is not installed. Install it with: pip install 'syntaxlm[ray]'"
+            ) from None
         self._ray, self._set_up = ray, set_up
         settings: dict[str, Any] = {"log_to_driver": False, "logging_level": "warning"}
         settings["runtime_env"] = {"env_vars": {"OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1")}}

@@ -355,7 +355,7 @@ def softmax_faults(cutoffs: Sequence[int], tied: bool, mixture: int) -> list[str
     """Return what contradicts the settings of the softmax."""
     faults: list[str] = []
     if cutoffs and not tied:
-        faults.append("cutoffs: tied weights are needed; expected tied: true")
+        faults.append("cutoffs: found without tied weights; expected tied: true")
     if cutoffs and mixture > 1:
         faults.append(f"mixture: found {mixture} with cutoffs; expected 1, because an adaptive softmax is not mixed")
     if list(cutoffs) != sorted(set(cutoffs)):

@@ -131,7 +131,7 @@ class CCM(Model, TrainsByCounting, HasLoss, ChartParser):
         """
         spans = self._spans
         if not spans:
-            raise InputError("constituent-context model: found nothing to count; expected a sentence or more")
+            raise InputError("constituent-context model: found no sentence to count; expected one or more")
         figures: dict[str, Any] = {}
         if self._waiting:
             self._index()

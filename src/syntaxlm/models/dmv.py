@@ -103,14 +103,12 @@ class DMV(Model, TrainsByCounting, ScoresSentences, SamplesSentences, Projective
         super().__init__()
         table = 2 * vocabulary_size**2
         if vocabulary_size <= SPECIALS:
-            raise InputError(
-                f"the vocabulary of {vocabulary_size} tokens has no words that a dependency tree could have"
-            )
+            raise InputError(f"found a vocabulary of {vocabulary_size} tokens without words; expected one word or more")
         if table > _LARGEST_CHOICE_TABLE:
             most = int((_LARGEST_CHOICE_TABLE / 2) ** 0.5)
             raise InputError(
-                f"found a vocabulary of {vocabulary_size:,} tokens, a table of {table:,} pairs of head and dependent;"
-                f" expected at most {most:,} tokens: set text.vocabulary.maximum_size, or read tags"
+                f"found a vocabulary of {vocabulary_size:,} tokens, which needs a table of {table:,} pairs of head and"
+                f" dependent; expected at most {most:,} tokens. Set text.vocabulary.maximum_size, or read tags"
                 " (text.normaliser.units: tags)"
             )
         self.config, self.vocabulary_size = config, vocabulary_size
@@ -162,7 +160,7 @@ class DMV(Model, TrainsByCounting, ScoresSentences, SamplesSentences, Projective
         The first round, which only counts the harmonic start, has no objective.
         """
         if self._counts is None:
-            raise InputError("dependency model: found nothing to estimate from; expected a sentence or more")
+            raise InputError("dependency model: found no sentence to estimate from; expected one or more")
         root, arcs, stop, go = self._counts
 
         # Without valence, a stop does not depend on earlier dependents; smoothing adds to every decision.

@@ -132,7 +132,7 @@ class NGramModel(Model, TrainsByCounting, PredictsNextToken):
         is reported.
         """
         if not self._texts:
-            raise InputError("n-gram model: found nothing to estimate from; expected a batch or more")
+            raise InputError("n-gram model: found no text to estimate from; expected one batch or more")
 
         # All words, column after column, with their places in the columns, from 0.
         words: list[Integers] = []

@@ -97,16 +97,22 @@ class PRPNConfig(NeuralConfig):
     def contradictions(self) -> list[str]:
         faults = []
         if self.supervision and not self.parsing:
-            faults.append(f"supervision: found {self.supervision}; expected 0, or parsing true: trees order distances")
+            faults.append(
+                f"supervision: found {self.supervision}; expected 0, or parsing true, because trees order distances"
+            )
         if self.parsing and self.hidden_size % 2:
-            faults.append(f"hidden_size: found {self.hidden_size}; expected an even number: each distance reads half")
+            faults.append(
+                f"hidden_size: found {self.hidden_size}; expected an even number, because each distance reads half"
+            )
         if self.parsing and not self.has_attention:
             faults.append(
-                "parsing: found true; expected false, or reading_attention or predict_attention: distances only gate"
-                " attention"
+                "parsing: found true; expected false, or reading_attention or predict_attention, because distances"
+                " only gate attention"
             )
         if self.form == "paper" and self.comparison == "soft":
-            faults.append("comparison: found soft; expected hard, or model.form released: the paper has only hard")
+            faults.append(
+                "comparison: found soft; expected hard, or model.form released, because the paper has only hard"
+            )
         return faults
 
     @property

@@ -76,8 +76,8 @@ def without_memory() -> Iterator[None]:
             raise InputError(f"the model has over {MOST_TENSORS:,} weight tensors; expected fewer or smaller layers")
         if size > memory_size():
             raise InputError(
-                f"the model has over {size // 4:,} parameters ({size / 2**30:,.1f} GiB);"
-                f" this machine has {memory_size() / 2**30:,.1f} GiB of memory"
+                f"the model has over {size // 4:,} parameters ({size / 2**30:,.1f} GiB), but this machine has"
+                f" {memory_size() / 2**30:,.1f} GiB of memory. Choose smaller layers or a smaller vocabulary"
             )
 
     before, _of_thread.count = _of_thread.count, count
@@ -100,9 +100,9 @@ def check_chart(words: int, size: int, otherwise: str = "") -> None:
     """
     if size > memory_size() or (size > _LARGE_CHART and size > available_memory()):
         raise InputError(
-            f"a sentence of {words:,} words: its chart needs about {size / 2**30:,.0f} GiB, but this machine has"
-            f" {memory_size() / 2**30:,.0f} GiB of memory, {available_memory() / 2**30:,.0f} GiB of it free; split the"
-            f" sentence{otherwise}"
+            f"found a sentence of {words:,} words, whose chart needs about {size / 2**30:,.0f} GiB, but this machine"
+            f" has {memory_size() / 2**30:,.0f} GiB of memory, of which {available_memory() / 2**30:,.0f} GiB are free;"
+            f" split the sentence{otherwise}"
         )
 
 

@@ -255,7 +255,10 @@ class CausalTransformer(Model, PredictsSubtokens):
             elif is_stream:
                 continue
             elif self.tokenizer.end is None:
-                raise InputError("the tokenizer has no EOS token, so ends of sentences cannot be predicted")
+                raise InputError(
+                    "the tokenizer has no EOS token, so ends of sentences cannot be predicted; omit them with"
+                    " predict_eos false (--no-predict-eos)"
+                )
             else:
                 ids.append(self.tokenizer.end)
             words.append(_Word(step, first, len(ids), is_first, is_end))

@@ -273,8 +273,8 @@ class TreeRNN(GeneratesTrees, TrainsByGradient, NeedsTextCounts):
         """Return the decoder's input at each step: (n, D). Raises InputError for a batch of text."""
         if not isinstance(batch, TreeBatch):
             raise InputError(
-                f"a {self.config.name} model reads dependency trees, but this is text; evaluate perplexity and score"
-                " read files of trees"
+                f"found text for a {self.config.name} model, which reads dependency trees; expected a file of trees,"
+                " which evaluate perplexity and score read"
             )
         rate = self.config.dropout
         inputs = dropout(self.inputs(batch.words, batch.labels), rate, self.training)

@@ -139,8 +139,8 @@ def _report_no_compiler() -> None:
     """Warn once, and not in each worker."""
     if multiprocessing.parent_process() is None:
         warn_caller(
-            "no C compiler was found, so training and parsing use PyTorch alone: the same results, more slowly. Install"
-            f" gcc or clang, or set {SWITCH}=0 to hide this message"
+            "no C compiler was found, so training and parsing use PyTorch alone, with the same results but more"
+            f" slowly. Install gcc or clang, or set {SWITCH}=0 to hide this message"
         )
 
 

@@ -60,7 +60,9 @@ def read_gold(
         source = text_or_path
         trees = read_brackets(Path(text_or_path), labelled)
     if number is None and len(trees) > 1:
-        raise InputError(f"{source}: found {len(trees)} trees; choose one with a number from 1 to {len(trees)}")
+        raise InputError(
+            f"{source}: found {len(trees)} trees; expected one. Choose it with a number from 1 to {len(trees)}"
+        )
     number = 1 if number is None else number
     if not 1 <= number <= len(trees):
         raise InputError(f"{source}: there is no tree {number}; the file has trees 1 to {len(trees)}")
@@ -94,7 +96,7 @@ def read_trees(path: Path, number: int | None = None, preprocessing: str = "none
     chosen = trees if number is None else trees[-1:]
     for tree in chosen:
         if len(tree) > MOST_WORDS:
-            raise InputError(f"{path}, sentence {tree.name}: {len(tree):,} words; expected at most {MOST_WORDS}")
+            raise InputError(f"{path}, sentence {tree.name}: found {len(tree):,} words; expected at most {MOST_WORDS}")
         paths_of(np.array(tree.heads), np.array([0, len(tree)]), [tree.name], str(path))  # checks the heads
     return chosen
 
@@ -116,7 +118,9 @@ def analyse(
     if isinstance(sentence, str):
         (parse,) = parse_lines(bundle, [sentence], options)
         if not parse:
-            raise InputError(f"the sentence {sentence[:40]!r} has no words that the model reads")
+            raise InputError(
+                f"found no words that the model reads in {sentence[:40]!r}; expected a sentence with words"
+            )
     else:
         words = list(sentence.words if isinstance(sentence, Tree) else sentence)
         tags = list(sentence.tags) if isinstance(sentence, Tree) else [""] * len(words)

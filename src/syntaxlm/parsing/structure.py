@@ -53,15 +53,15 @@ def decodings(bundles: Sequence[ModelBundle], options: DecodingOptions) -> list[
     layer = options.layer
     if decoder is not None and not any(decoder in parser.decoders for parser in parsers):
         names = dict.fromkeys(
-            f"{bundle.name} models have {', '.join(parser.decoders)}"
+            f"{', '.join(parser.decoders)} ({bundle.name} models)"
             for bundle, parser in zip(bundles, parsers, strict=True)
         )
-        raise InputError(f"decoder {decoder}: {'; '.join(names)}")
+        raise InputError(f"decoder: found {decoder!r}; expected {' or '.join(names)}")
     counts = [parser.distance_layers for parser in parsers if parser.distance_layers]
     if layer is not None and not counts:
-        raise InputError(f"layer {layer}: no model has distances; expected no layer")
+        raise InputError(f"layer: found {layer}, but no model has distances; omit the layer")
     if layer is not None and not 1 <= layer <= min(counts):
-        raise InputError(f"layer {layer}: the model has distances of layers 1 to {min(counts)}")
+        raise InputError(f"layer: found {layer}; expected 1 to {min(counts)}, the layers with distances")
     return [
         Decoding(
             decoder if decoder is not None and decoder in parser.decoders else parser.decoders[0],

@@ -99,13 +99,13 @@ class Scorer:
     def __post_init__(self) -> None:
         if self.model.reads == "sentences" and self.mode != TextMode():
             raise InputError(
-                f"text read as {self.mode}: a {self.name} model reads text sentence by sentence and predicts the ends;"
-                f" leave {option_name('--context', 'carry')} out"
+                f"found text read as {self.mode}; expected sentences that are read by themselves, with their ends,"
+                f" because a {self.name} model reads nothing else. Omit {option_name('--context', 'carry')}"
             )
         if self.vocabulary.is_open and self.mode.carry_state and self.mode.predict_eos:
             raise InputError(
-                f"text read as {self.mode}: a {self.name} model reads a stream as running text, without ends of"
-                f" sentences; leave {option_name('--context', 'carry')} out, or do not predict the ends"
+                f"found text read as {self.mode}; expected no ends of sentences, because a {self.name} model reads a"
+                f" stream as running text. Omit {option_name('--context', 'carry')}, or do not predict the ends"
                 " (--no-predict-eos on the command line)"
             )
 
@@ -122,8 +122,8 @@ class Scorer:
         on_sentences = not (bundle.mode.carry_state or bundle.vocabulary.is_open or scorer.model.reads == "trees")
         if scorer.mode.carry_state and on_sentences:
             warn_caller(
-                "the model was trained on single sentences and now carries its state: after earlier sentences its"
-                " probabilities are less reliable. Reset the state at each sentence"
+                "the model was trained on single sentences and now carries its state, so its probabilities are less"
+                " reliable after earlier sentences. Reset the state at each sentence"
             )
         return scorer
 
@@ -451,7 +451,8 @@ def check_labels(model: Model, corpus: DependencyCorpus) -> None:
     """Raise InputError if a model reads edge labels and the trees have none."""
     if isinstance(model, GeneratesTrees) and model.reads_labels and not corpus.labelled:
         raise InputError(
-            f"{corpus.source or 'the trees'}: no edge has a label; the model reads labels (model.labelled is true)"
+            f"{corpus.source or 'the trees'}: found no label of an edge; expected a label for each edge, because the"
+            " model reads labels (model.labelled is true)"
         )
 
 

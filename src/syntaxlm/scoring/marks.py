@@ -20,6 +20,6 @@ def remark_on_marks(bits_of_marks: Mapping[str, float]) -> list[str]:
     reads = "read" if len(reading) > 1 else "reads"
     does = "do" if len(others) > 1 else "does"
     return [
-        f"{listed(reading)} {reads} punctuation marks, {listed(others)} {does} not: surprisals of words with marks, of"
-        " ends of sentences and of whole sentences are not comparable between them"
+        f"{listed(reading)} {reads} punctuation marks, but {listed(others)} {does} not, so surprisals of words with"
+        " marks, of ends of sentences and of whole sentences are not comparable between them"
     ]

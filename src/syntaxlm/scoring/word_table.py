@@ -141,16 +141,16 @@ def score_words(
     long_sentences = sum(end - first > longest for first, end in words.spans(words.sentences))
     if long_sentences:
         warn_caller(
-            f"{long_sentences} sentences have more than {LONGEST} words. The {bundle.name} model reads them in parts:"
-            " the first words of the later parts lack their context. Give the sentences with"
+            f"{long_sentences} sentences have more than {LONGEST} words. The {bundle.name} model reads them in parts,"
+            " so the first words of the later parts lack their context. Mark where sentences start with"
             f" {option_name('--sentence-column')}"
         )
     scores = sums.scores(carries, long_sentences)
     if not np.isfinite(scores.surprisal[scores.known]).all():
         place = int(np.flatnonzero(scores.known & ~np.isfinite(scores.surprisal))[0])
         raise InputError(
-            f"{words.table.place(words.rows[place])}: {bundle.name} gives {words.words[place]!r} the probability 0;"
-            " expected a model that is smoothed"
+            f"{words.table.place(words.rows[place])}: found the probability 0 for {words.words[place]!r} under"
+            f" {bundle.name}; expected a smoothed model, which gives every word a positive probability"
         )
     return scores
 
@@ -406,7 +406,10 @@ def word_table(
     groups = None if group is None else names_of(group, "group")
     chosen = ScoreOptions(measures=measures).measures
     if found := TREE_MEASURES.intersection(chosen):
-        raise InputError(f"measure {min(found)}: is of the best tree of a sentence; expected a measure of its words")
+        raise InputError(
+            f"measure: found {min(found)!r}, which belongs to the tree of a sentence; expected a measure that displayed"
+            " words have"
+        )
     listed = None if frequencies is None else Frequencies.read(frequencies)
     words = displayed_words(InputTable.unannounced(table), column, groups, sentence, is_text, order)
     used = context or default_context(bundle, words)

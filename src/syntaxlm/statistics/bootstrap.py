@@ -130,7 +130,7 @@ def compare_runs(
     """
     items = first.parts.shape[1]
     if second.parts.shape[1] != items:
-        raise InputError(f"found scores of {items} and {second.parts.shape[1]} items, expected the same items")
+        raise InputError(f"found scores of {items} and {second.parts.shape[1]} items; expected the same items")
     if samples < 1:
         raise ValueError("a bootstrap needs at least one sample")
     generator = np.random.default_rng(seed)

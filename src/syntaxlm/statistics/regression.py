@@ -60,8 +60,8 @@ def require_statsmodels() -> Any:
         from statsmodels.regression.linear_model import OLS
     except ModuleNotFoundError as error:
         raise InputError(
-            f"regressions of reading times need statsmodels ({error.name} is not installed): pip install"
-            " 'syntaxlm[stats]'"
+            f"regressions of reading times need statsmodels ({error.name} is not installed). Install it with: pip"
+            " install 'syntaxlm[stats]'"
         ) from None
     return OLS
 

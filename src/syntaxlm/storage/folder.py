@@ -208,10 +208,13 @@ def read_config(kind: type[T], path: Path, form: int) -> T:
     data = parse_json(read_stored(path, LARGEST_CONFIG), str(path))
     if isinstance(data, dict):  # checked before the settings, which may differ
         if "format" not in data:
-            raise InputError(f"{path}: format: missing; expected {form}: the file is damaged or of another program")
+            raise InputError(
+                f"{path}: format: found no such entry; expected {form}. The file is damaged, or another program wrote"
+                " it"
+            )
         if data["format"] != form:
             shown = shortened(repr(data["format"]), 40)
-            expected = f"expected {form}: the file needs another version of syntaxlm"
+            expected = f"expected {form}. The file needs another version of syntaxlm"
             raise InputError(f"{path}: format: found {shown}; {expected}")
     return read_settings(kind, data, str(path))
 
@@ -263,7 +266,8 @@ def read_model(folder: str | Path) -> ModelBundle:
     labels = Vocabulary.read(folder / LABELS) if model.reads == "trees" else None
     if labels is not None and isinstance(model, GeneratesTrees) and model.label_count not in (None, len(labels)):
         raise InputError(
-            f"{folder / WEIGHTS}: the weights have {model.label_count} labels, but {folder / LABELS} has {len(labels)}"
+            f"{folder / WEIGHTS}: found weights of {model.label_count} labels; expected {len(labels)}, as in"
+            f" {folder / LABELS}"
         )
     return ModelBundle(model, settings, vocabulary, labels)
 
@@ -275,10 +279,10 @@ def _contradictions(settings: ModelSettings) -> list[str]:
     faults = []
     if settings.carry_state and model_reads != "tokens":
         what = "dependency trees" if model_reads == "trees" else "whole sentences"
-        faults.append(f"carry_state: found true; expected false: {name} models read {what}")
+        faults.append(f"carry_state: found true; expected false, because {name} models read {what}")
     if not settings.predict_eos and (settings.carry_state or model_reads == "sentences"):
         reason = "a stream has ends of sentences" if settings.carry_state else f"{name} models read ends of sentences"
-        faults.append(f"predict_eos: found false; expected true: {reason}")
+        faults.append(f"predict_eos: found false; expected true, because {reason}")
     if model_reads == "trees" and settings.normaliser.units == "characters":
         faults.append("normaliser.units: found characters; expected words, because dependency trees have words")
     return faults

@@ -283,8 +283,8 @@ def _api(token: str | None) -> HfApi:
         if error.name != "huggingface_hub":  # installed, but broken
             raise
         raise InputError(
-            "the Hugging Face hub needs the library huggingface_hub, which is not installed: pip install"
-            " 'syntaxlm[hub]'"
+            "the Hugging Face hub needs the library huggingface_hub, which is not installed. Install it with: pip"
+            " install 'syntaxlm[hub]'"
         ) from None
     return HfApi(
         endpoint=os.environ.get("HF_ENDPOINT") or None,  # the library reads it only when it is imported

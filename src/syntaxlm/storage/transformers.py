@@ -52,7 +52,8 @@ def read_transformers(
         if error.name != "transformers":  # installed, but broken
             raise
         raise InputError(
-            f"{PREFIX}{name}: the library transformers is not installed: pip install 'syntaxlm[transformers]'"
+            f"{PREFIX}{name}: the library transformers is not installed. Install it with: pip install"
+            " 'syntaxlm[transformers]'"
         ) from None
     folder = Path(name).expanduser()
     place = str(folder) if folder.is_dir() else name
@@ -93,7 +94,9 @@ def _network(transformers: Any, place: str, name: str, options: dict[str, Any]) 
         place, use_safetensors=True, output_loading_info=True, **precision, **options
     )
     if missing := sorted(loaded["missing_keys"]):
-        raise InputError(f"{PREFIX}{name}: the weights are incomplete: {missing[0]} is missing")
+        raise InputError(
+            f"{PREFIX}{name}: the weights are incomplete, because {missing[0]} is missing. Download the model again"
+        )
     network = network.float()
     refuse(f"{PREFIX}{name}", "the weights are unusable", value_faults(network, dict(network.named_parameters())))
     return network

@@ -79,7 +79,8 @@ def _check_region_marks(lines: Sequence[str], start: str) -> None:
         f" {shortened(line, _LONGEST_QUOTED_LINE)!r}"
     )
     advice = (
-        "For surprisals of regions, use items (evaluate_items in Python); for those of the sentences, remove the marks"
+        "To get surprisals of regions, use items (evaluate_items in Python). To get surprisals of sentences, remove"
+        " the marks"
     )
     if len(marked) >= sentences > 1:
         raise InputError(f"{finding}; expected sentences without marks, which are read as words. {advice}")

@@ -48,7 +48,7 @@ class UntaggedTokenError(InputError):
     def __init__(self, token: str) -> None:
         shown = shortened(token, _LONGEST_WRONG_TOKEN)
         super().__init__(
-            f"found {shown!r}, expected word_TAG, such as the_DT. A tag model (text.normaliser.units: tags) reads"
+            f"found {shown!r}; expected word_TAG, such as the_DT. A tag model (text.normaliser.units: tags) reads"
             " tagged text"
         )
 

@@ -65,14 +65,23 @@ class Vocabulary:
         ids: dict[str, int] = {token: number for number, token in enumerate(self.tokens)}
         if len(ids) < len(self.tokens):
             twice = [token for token, count in Counter(self.tokens).items() if count > 1]
-            raise InputError(f"the vocabulary contains {len(twice)} tokens more than once; the first is {twice[0]!r}")
+            raise InputError(
+                f"the vocabulary contains {len(twice)} tokens more than once, such as {twice[0]!r}; expected each token"
+                " once"
+            )
         if "" in ids:
-            raise InputError(f"token {ids['']} of the vocabulary is empty")
+            raise InputError(f"token {ids['']} of the vocabulary is empty; expected text")
         for role, token in (("unknown", unknown), ("begin", begin), ("end", end)):
             if token not in ids:
-                raise InputError(f"the vocabulary of {len(self.tokens)} tokens lacks its {role} token {token!r}")
+                raise InputError(
+                    f"the vocabulary of {len(self.tokens)} tokens does not contain its {role} token {token!r}; expected"
+                    " it among the tokens"
+                )
         if unknown in (begin, end):
-            raise InputError(f"the token {unknown!r} of the vocabulary is both the unknown token and BOS or EOS")
+            raise InputError(
+                f"the token {unknown!r} of the vocabulary is both the unknown token and BOS or EOS; expected different"
+                " tokens"
+            )
         self.unknown_id = ids[unknown]
         self.begin_id = ids[begin]
         self.end_id = ids[end]
@@ -122,7 +131,10 @@ class Vocabulary:
         reserved = len(special) + len(shapes) + unknown_classes
         if maximum_size is not None and maximum_size < reserved:
             classes = f" and {unknown_classes} classes of unknown words" if unknown_classes else ""
-            raise InputError(f"a vocabulary of {maximum_size} tokens is too small for {', '.join(special)}{classes}")
+            raise InputError(
+                f"text.vocabulary.maximum_size: found {maximum_size}; expected at least {reserved}, for"
+                f" {', '.join(special)}{classes}"
+            )
         frequent = [token for token, count in counts.items() if count >= minimum_count and token not in special]
         frequent.sort(key=lambda token: (-counts[token], token))
         if maximum_size is not None:
@@ -198,7 +210,7 @@ class Vocabulary:
             raise InputError(f"{path}: damaged or cut short: {error}") from error
         content = parse_json(text, str(path))
         if not isinstance(content, dict) or content.get("format") != _FORMAT:
-            raise InputError(f'{path}: not a vocabulary: expected the entry "format": "{_FORMAT}"')
+            raise InputError(f'{path}: not a vocabulary; expected the entry "format": "{_FORMAT}"')
         for name in ("unknown", "begin", "end"):
             if not isinstance(content.get(name), str):
                 raise InputError(f"{path}: the entry {name!r} is {content.get(name)!r}; expected a token")

@@ -67,7 +67,7 @@ class PairTask(Task):
         train = _read_for_training(files, files.train, normaliser)
         labels = tuple(RELATIONS) if files.task == "logic" else tuple(sorted({pair.label for pair in train}))
         if len(labels) < 2:
-            raise InputError(f"{files.train}: found the label {labels[0]} only; expected two labels or more")
+            raise InputError(f"{files.train}: found only the label {labels[0]}; expected two labels or more")
         if files.task == "logic":
             self.vocabulary = logic_vocabulary()
         else:

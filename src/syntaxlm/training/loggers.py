@@ -234,7 +234,7 @@ class ExperimentLogger:
         except ImportError as error:
             package = self._type.package
             raise InputError(
-                f"the logger {name} needs the package {package} ({error}): pip install {package}"
+                f"the logger {name} needs the package {package} ({error}). Install it with: pip install {package}"
             ) from error
 
     def __call__(self, event: Event) -> None:

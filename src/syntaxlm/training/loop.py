@@ -73,8 +73,8 @@ def build_optimisers(model: nn.Module, settings: OptimiserSettings) -> list[torc
     parser_weights = model.parser_weights() if isinstance(model, TrainsByGradient) else []
     if not parser_weights:
         raise InputError(
-            f"optimiser.parser_learning_rate: found {settings.parser_learning_rate:g}; expected null: this model has no"
-            " weights that only score spans"
+            f"optimiser.parser_learning_rate: found {settings.parser_learning_rate:g}; expected null, because this"
+            " model has no weights that only score spans"
         )
     of_parser = set(map(id, parser_weights))
     others = [weight for weight in weights if id(weight) not in of_parser]

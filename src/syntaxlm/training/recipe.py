@@ -169,7 +169,10 @@ class PairSettings(DataSettings, section="pairs"):
 
     def contradictions(self) -> list[str]:
         if self.task == "logic" and self.normaliser != NormaliserSettings():
-            return ["normaliser: found settings; expected none, or pairs.task: sentences: formulas have fixed tokens"]
+            return [
+                "normaliser: found settings; expected none, or pairs.task: sentences, because formulas have fixed"
+                " tokens"
+            ]
         return []
 
 
@@ -443,18 +446,24 @@ class TextRecipe(Recipe):
         faults += self._focus_faults()
         batches, name = self.batches, self.model.name
         if self.text.valid is None and not (MODELS[name].has(TrainsByCounting) and not MODELS[name].has(HasLoss)):
-            faults.append(f"text.valid: found null; expected a file: {name} models are validated during training")
+            faults.append(
+                f"text.valid: found null; expected a file, because {name} models are validated during training"
+            )
         reads_sentences = MODELS[name].reads == "sentences"
         if isinstance(batches, StreamBatchSettings):
             if reads_sentences:
-                faults.append(f"batches.context: found carry; expected reset: {name} models read whole sentences")
+                faults.append(
+                    f"batches.context: found carry; expected reset, because {name} models read whole sentences"
+                )
             if self.optimiser.loss_normalisation == "sentences":
                 faults.append(
                     "optimiser.loss_normalisation: found sentences; expected tokens, or batches.context reset"
                 )
             return faults
         if reads_sentences and not batches.predict_eos:
-            faults.append(f"batches.predict_eos: found false; expected true: {name} models read ends of sentences")
+            faults.append(
+                f"batches.predict_eos: found false; expected true, because {name} models read ends of sentences"
+            )
         if batches.joined > 1:
             reasons = {
                 f"{name} models read whole sentences": reads_sentences,
@@ -462,7 +471,7 @@ class TextRecipe(Recipe):
                 "trees are of single sentences (text.trees)": self.text.trees is not None,
             }
             faults += [
-                f"batches.joined: found {batches.joined}; expected 1: {reason}"
+                f"batches.joined: found {batches.joined}; expected 1, because {reason}"
                 for reason, applies in reasons.items()
                 if applies
             ]
@@ -477,8 +486,8 @@ class TextRecipe(Recipe):
                 faults = [f"text.trees: found null; expected trees of text.train, from which {name} models learn"]
             if text.trees_interval > 1:
                 faults.append(
-                    f"text.trees_interval: found {text.trees_interval}; expected 1: {name} models learn from sentences"
-                    " with trees only"
+                    f"text.trees_interval: found {text.trees_interval}; expected 1, because {name} models learn from"
+                    " sentences with trees only"
                 )
             return faults
         faults = _both_or_neither(self.model, "supervision", "trees", text.trees, None)
@@ -498,7 +507,8 @@ class TextRecipe(Recipe):
             faults = _both_or_neither(self.model, "focus", "focus", self.text.focus, ())
             if valid_files:
                 faults.append(
-                    f"text.focus_valid: found {valid_files} files; expected none: {name} models validate on text"
+                    f"text.focus_valid: found {valid_files} files; expected none, because {name} models validate"
+                    " on text"
                 )
             return faults
         if not train_files:

@@ -120,11 +120,11 @@ def check_same(predictions: Sequence[SpanSets | SpanTable]) -> None:
     for number, prediction in enumerate(predictions[1:], 2):
         if len(prediction) != len(first):
             raise InputError(
-                f"prediction {number}: found {len(prediction)} trees, expected {len(first)} as in the first"
+                f"prediction {number}: found {len(prediction)} trees; expected {len(first)} as in the first"
             )
         wrong = np.flatnonzero(prediction.lengths != first)
         if len(wrong):
-            sizes = f"{prediction.lengths[wrong[0]]} words, expected {first[wrong[0]]} as in the first"
+            sizes = f"{prediction.lengths[wrong[0]]} words; expected {first[wrong[0]]} as in the first"
             raise InputError(f"prediction {number}, sentence {wrong[0] + 1}: the tree has {sizes}")
 
 

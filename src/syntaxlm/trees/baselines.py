@@ -23,10 +23,10 @@ def run_scores(runs: Sequence[ParsingScores]) -> RunScores:
     first = runs[0]
     for run in runs[1:]:
         if first.protocol != run.protocol:
-            raise InputError(f"found scores under {first.protocol} and {run.protocol}, expected one protocol")
+            raise InputError(f"found scores under {first.protocol} and {run.protocol}; expected one protocol")
         if not np.array_equal(first.by_sentence.indices, run.by_sentence.indices):
             raise InputError(
-                f"found scores of {first.sentences} and {run.sentences} sentences, expected the same sentences"
+                f"found scores of {first.sentences} and {run.sentences} sentences; expected the same sentences"
             )
     sentences = [run.by_sentence for run in runs]
     if first.protocol.average == "sentence":
@@ -80,9 +80,9 @@ def over_seeds(scores: Sequence[ParsingScores]) -> SeedScores:
         InputError: without runs or if protocols differ.
     """
     if not scores:
-        raise InputError("found no scores, expected those of at least one seed")
+        raise InputError("found no scores; expected the scores of one seed or more")
     if any(run.protocol != scores[0].protocol for run in scores):
-        raise InputError("found scores under different protocols, expected one protocol")
+        raise InputError("found scores under different protocols; expected one protocol")
     f1 = np.array([run.f1 for run in scores])
     std = float(f1.std(ddof=1)) if len(f1) > 1 else 0.0
     return SeedScores(float(f1.mean()), std, float(f1.max()), len(f1))

@@ -112,7 +112,7 @@ def parse(text: str, labelled: bool | None, source: str, make: Callable[[Parts],
             if line != written:
                 parsed.remarks.add("lines with parentheses as words, read like -LRB- and -RRB-", number)
     if not parsed.trees:
-        raise InputError(f"{source}: found no trees, expected bracketed trees such as (S (NP (DT the) (NN cat)) ...)")
+        raise InputError(f"{source}: found no trees; expected bracketed trees such as (S (NP (DT the) (NN cat)) ...)")
     parsed.blank_lines = _blank_lines(plain, len(parsed.trees))
     return parsed
 
@@ -197,7 +197,7 @@ class _Parser(Generic[TreeType]):
                 self._build_unlabelled()
         except _Fault as fault:
             (line,) = self.places.lines([fault.token])
-            raise InputError(f"{self.source}, line {line}: found {fault.found}, expected {fault.expected}") from None
+            raise InputError(f"{self.source}, line {line}: found {fault.found}; expected {fault.expected}") from None
         failed = list(
             map(Place, [index for index, _ in self.failed], self.places.lines([first for _, first in self.failed]))
         )

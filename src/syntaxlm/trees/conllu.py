@@ -285,7 +285,7 @@ def _tree(sentence: ConlluSentence, file_format: _Format, remarks: Remarks) -> D
     for row, line in enumerate(sentence.rows):
         columns = line.split("\t")
         if not file_format.fewest <= len(columns) <= file_format.most:
-            sizes = f"found {len(columns)} tab-separated columns, expected {file_format.columns}"
+            sizes = f"found {len(columns)} tab-separated columns; expected {file_format.columns}"
             raise InputError(f"{sentence.place(row)}: {sizes}")
         if file_format.has_ids and _POSITIONS.get(columns[0]) != len(words) + 1:
             if file_format is _CONLLU and _NOT_A_WORD.fullmatch(columns[0]):
@@ -294,7 +294,7 @@ def _tree(sentence: ConlluSentence, file_format: _Format, remarks: Remarks) -> D
                 continue
             if not _NUMBER.fullmatch(columns[0]) or int(columns[0]) != len(words) + 1:
                 raise InputError(
-                    f"{sentence.place(row)}: found the word id {columns[0][:40]!r}, expected {len(words) + 1} (ids"
+                    f"{sentence.place(row)}: found the word id {columns[0][:40]!r}; expected {len(words) + 1} (ids"
                     " count from 1)"
                 )
         head = _POSITIONS.get(columns[file_format.head])
@@ -304,7 +304,7 @@ def _tree(sentence: ConlluSentence, file_format: _Format, remarks: Remarks) -> D
         elif head is None:
             if not _NUMBER.fullmatch(columns[file_format.head]):
                 raise InputError(
-                    f"{sentence.place(row)}: found the head {columns[file_format.head][:40]!r}, expected a number (0"
+                    f"{sentence.place(row)}: found the head {columns[file_format.head][:40]!r}; expected a number (0"
                     " for the root)"
                 )
             head = int(columns[file_format.head])
@@ -324,9 +324,9 @@ def _tree(sentence: ConlluSentence, file_format: _Format, remarks: Remarks) -> D
     if "" in words or max(heads) > len(words):
         for word, head, row in zip(words, heads, rows, strict=True):
             if not word:
-                raise InputError(f"{sentence.place(row)}: found an empty word form, expected a word")
+                raise InputError(f"{sentence.place(row)}: found an empty word form; expected a word")
             if head > len(words):
-                raise InputError(f"{sentence.place(row)}: found head {head} of {word!r}, expected 0 to {len(words)}")
+                raise InputError(f"{sentence.place(row)}: found head {head} of {word!r}; expected 0 to {len(words)}")
     return DependencyTree(tuple(words), tuple(tags), tuple(heads), tuple(labels), sentence.name)
 
 
@@ -378,16 +378,16 @@ def format_conllu(tree: DependencyTree, comments: Mapping[str, str] | None = Non
     """
     source = source or f"sentence {tree.name or '(no id)'}"
     if not tree.words:
-        raise InputError(f"{source}: found no words, expected at least one")
+        raise InputError(f"{source}: found no words; expected at least one")
     named = ({"sent_id": tree.name} if tree.name else {}) | dict(comments or {})
     lines = [f"# {name} = {value}" for name, value in named.items()]
     if any("\n" in line or "\r" in line for line in lines):
-        raise InputError(f"{source}: found {named} as comments, expected no line ends")
+        raise InputError(f"{source}: found {named} as comments; expected no line ends")
     for position, (word, tag, head, label) in enumerate(
         zip(tree.words, tree.tags, tree.heads, tree.labels, strict=True), 1
     ):
         columns = f"{position}\t{word}\t_\t{tag or '_'}\t_\t_\t{'_' if head == NO_HEAD else head}\t{label or '_'}\t_\t_"
         if not word or columns.count("\t") != _COLUMNS - 1 or "\n" in columns or "\r" in columns:
-            raise InputError(f"{source}: found {(word, tag, label)} as word, tag, label, expected no tabs or line ends")
+            raise InputError(f"{source}: found {(word, tag, label)} as word, tag, label; expected no tabs or line ends")
         lines.append(columns)
     return "".join(line + "\n" for line in [*lines, ""])

@@ -68,7 +68,7 @@ def decode(distances: Distances, lengths: Integers, rule: DecodingRule) -> SpanS
         nan = int(np.flatnonzero(np.isnan(distances))[0])
         sentence = int(np.searchsorted(offsets, nan, side="right"))
         word = nan - int(offsets[sentence - 1]) + 1
-        raise InputError(f"sentence {sentence}, word {word}: the distance is NaN, expected a number")
+        raise InputError(f"sentence {sentence}, word {word}: the distance is NaN; expected a number")
     first = np.repeat(offsets[:-1], lengths)  # for each word, the index of its sentence's first word
     position = np.arange(len(distances)) - first
 

@@ -81,7 +81,7 @@ def paths_of(heads: npt.NDArray[Any], offsets: Integers, names: Sequence[str] = 
         word = int(outside[0])
         head = f"head {heads[word]}" if heads[word] >= 0 else "no head"
         expected = f"expected 0 to {lengths[sentences[word]]}"
-        raise InputError(f"{place(word)}: word {positions[word]} has {head}, {expected}")
+        raise InputError(f"{place(word)}: word {positions[word]} has {head}; {expected}")
 
     # Sort the words by head, side and distance from the head. The first of each side is attached to the head, each
     # further one to the word before it.

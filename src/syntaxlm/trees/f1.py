@@ -169,15 +169,18 @@ def score(predicted: SpanSets, gold: SpanSets, protocol: Protocol, details: bool
         InputError: if the sentences differ in number or length, or none is left to score.
     """
     if len(predicted) != len(gold):
-        raise InputError(f"found {len(predicted)} predicted trees, expected {len(gold)}, one for each gold sentence")
+        raise InputError(f"found {len(predicted)} predicted trees; expected {len(gold)}, one for each gold sentence")
     wrong = np.flatnonzero(predicted.lengths != gold.lengths)
     if len(wrong):
-        sizes = f"{predicted.lengths[wrong[0]]} words, expected {gold.lengths[wrong[0]]} as in the gold tree"
+        sizes = f"{predicted.lengths[wrong[0]]} words; expected {gold.lengths[wrong[0]]} as in the gold tree"
         raise InputError(f"sentence {wrong[0] + 1}: the predicted tree has {sizes}")
     scored = protocol.scored(gold.lengths)
     indices = np.flatnonzero(scored)
     if not len(indices):
-        raise InputError(f"protocol {protocol}: found no sentence to score among {len(gold)}")
+        raise InputError(
+            f"protocol {protocol}: found no sentence to score among {len(gold)}; expected one or more. Choose another"
+            " protocol, or raise its limit of words"
+        )
     keep_whole = protocol.whole_sentence == "keep"
 
     # Count the spans of all sentences, then score those of the protocol.

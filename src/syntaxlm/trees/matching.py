@@ -286,7 +286,7 @@ def _no_match(
         emptied = len(gold.kept) - len(gold.trees)
         more = f" ({emptied:,} more have no word after preprocessing {rule})" if emptied else ""
         return InputError(
-            f"{side.source}: found {predictions:,} trees, expected {len(gold.trees):,} as in {gold_side.source}{more}."
+            f"{side.source}: found {predictions:,} trees; expected {len(gold.trees):,} as in {gold_side.source}{more}."
             f"\nFirst difference: sentence {gold_number:,}\n{beginnings}\n{advice}"
         )
     before = len(gold.kept[sentence])
@@ -325,7 +325,7 @@ def mismatch(trees: Sequence[Tree], gold: Sequence[Tree], side: Side, gold_side:
     beginnings = _side_by_side(_words_of(trees, index), _words_of(gold, index), side, gold_side)
     if len(trees) != len(gold):
         return InputError(
-            f"{side.source}: found {len(trees):,} trees, expected {len(gold):,} as in {gold_side.source}.\n"
+            f"{side.source}: found {len(trees):,} trees; expected {len(gold):,} as in {gold_side.source}.\n"
             f"First difference: sentence {index + 1}\n{beginnings}\n{advice}"
         )
     return InputError(
@@ -343,9 +343,9 @@ def check_same_words(words: Sequence[str], expected: Sequence[str], place: str, 
     """
     for position, (word, wanted) in enumerate(zip(words, expected, strict=False), 1):
         if word != wanted:
-            raise InputError(f"{place}: found {word!r} as word {position}, expected {wanted!r} as in {expected_place}")
+            raise InputError(f"{place}: found {word!r} as word {position}; expected {wanted!r} as in {expected_place}")
     if len(words) != len(expected):
-        raise InputError(f"{place}: found {len(words)} words, expected {len(expected)} as in {expected_place}")
+        raise InputError(f"{place}: found {len(words)} words; expected {len(expected)} as in {expected_place}")
 
 
 def beginning(words: Sequence[str]) -> str:
@@ -445,9 +445,9 @@ def compare_attachment(
     words = first.counts[:, NO_PUNCTUATION, WORDS]
     second_words = second.counts[:, NO_PUNCTUATION, WORDS]
     if not np.array_equal(words, second_words):
-        raise InputError(f"found scores of {len(words)} and {len(second_words)} sentences, expected the same sentences")
+        raise InputError(f"found scores of {len(words)} and {len(second_words)} sentences; expected the same sentences")
     if not words.any():
-        raise InputError("found only punctuation, expected other words to compare")
+        raise InputError("found only punctuation; expected other words to compare")
     first_run = RunScores(first.counts[None, :, NO_PUNCTUATION, HEADS], words[None])
     second_run = RunScores(second.counts[None, :, NO_PUNCTUATION, HEADS], words[None])
     return compare_runs(first_run, second_run, "UAS", samples, seed)

@@ -171,7 +171,7 @@ def trees_of(
         InputError: the message names the sentence (from 1) whose number of words differs or whose spans cross.
     """
     if len(words) != len(spans):
-        raise InputError(f"found words of {len(words)} sentences, expected those of {len(spans)}")
+        raise InputError(f"found the words of {len(words)} sentences; expected the words of {len(spans)} sentences")
     spans = spans.in_preorder()
     starts = spans.starts.tolist()
     ends = spans.ends.tolist()
@@ -181,7 +181,7 @@ def trees_of(
     trees: list[Tree] = []
     for sentence, (first, last) in enumerate(pairwise(spans.offsets.tolist())):
         if len(words[sentence]) != spans.lengths[sentence]:
-            sizes = f"found {len(words[sentence])} words, expected {spans.lengths[sentence]}"
+            sizes = f"found {len(words[sentence])} words; expected {spans.lengths[sentence]}"
             raise InputError(f"sentence {sentence + 1}: {sizes}: {' '.join(words[sentence][:12])}")
         constituents = tuple(map(Constituent, labels[first:last], starts[first:last], ends[first:last]))
         _check_nested(constituents, sentence + 1)

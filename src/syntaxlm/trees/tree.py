@@ -227,7 +227,7 @@ def check_words(read: BracketFile) -> None:
     """Raise InputError naming the line of the first tree without words."""
     for place in read.failed:
         raise InputError(
-            f"{read.reading.source}, line {place.line}: found a tree without words, expected at least one word in each"
+            f"{read.reading.source}, line {place.line}: found a tree without words; expected at least one word in each"
         )
 
 
@@ -311,7 +311,7 @@ def _walk(
         ValueError: if the constituents are not a tree in pre-order.
     """
     if not words:
-        raise InputError("found a tree without words, expected at least one")
+        raise InputError("found a tree without words; expected at least one")
     length = len(words)
     constituents = [span for span in constituents if span.start < span.end]
     if (not constituents or constituents[0][1:] != (0, length)) and not (length == 1 and tags[0]):

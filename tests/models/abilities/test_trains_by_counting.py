@@ -111,7 +111,9 @@ def test_maximising_clears_the_counts(name):
 
 @pytest.mark.parametrize("name", names_with(TrainsByCounting))
 def test_maximising_without_counts_is_an_error(name):
-    with pytest.raises(InputError, match=r"model: found nothing to (count|estimate from); expected a (sentence|batch)"):
+    with pytest.raises(
+        InputError, match=r"model: found no (sentence|text) to (count|estimate from); expected one (or more|batch)"
+    ):
         fresh(name).maximise()
 
 

@@ -105,7 +105,7 @@ def test_a_sentence_too_long_for_memory_raises_an_error_with_its_length(name, mo
         lambda: model.structure(closed),
         lambda: model.best_trees(closed),
     ):
-        with pytest.raises(InputError, match=r"a sentence of 40 words: its chart needs .* split the sentence"):
+        with pytest.raises(InputError, match=r"a sentence of 40 words, whose chart needs .* split the sentence"):
             refused()
     assert model.sentence_log_probs(batch_of([[1, 2]])).isfinite().all()
 
@@ -213,7 +213,7 @@ def test_the_share_of_one_word_sentences_is_never_0_or_1():
 
 @pytest.mark.parametrize("size", [2, 3])
 def test_a_vocabulary_without_words_raises_an_error(size):
-    with pytest.raises(InputError, match=f"the vocabulary of {size} tokens has no words that a grammar could emit"):
+    with pytest.raises(InputError, match=f"found a vocabulary of {size} tokens with fewer than two words"):
         implementation.PCFG(SimplePCFGConfig(), size)
 
 

@@ -79,12 +79,16 @@ class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBe
         super().__init__()
         words = vocabulary_size - SPECIALS
         if words < 2:
-            raise InputError(f"the vocabulary of {vocabulary_size} tokens has no words that a grammar could emit")
+            raise InputError(
+                f"found a vocabulary of {vocabulary_size} tokens with fewer than two words; expected two or more,"
+                " because a grammar emits words"
+            )
         size = torch.float32.itemsize * words * config.preterminals
         if size > memory_size():
             raise InputError(
-                f"model.preterminals: found {config.preterminals:,}; the probabilities of {words:,} words given each"
-                f" need {size / 2**30:,.1f} GiB; this machine has {memory_size() / 2**30:,.1f} GiB of memory"
+                f"model.preterminals: found {config.preterminals:,}, for which the probabilities of {words:,} words"
+                f" need {size / 2**30:,.1f} GiB, but this machine has {memory_size() / 2**30:,.1f} GiB of memory. Lower"
+                " this setting, or text.vocabulary.maximum_size"
             )
         self.config, self.vocabulary_size = config, vocabulary_size
         self.mixes_lengths = not config.full_table  # charts of full tables have sentences of one length
@@ -117,7 +121,8 @@ class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBe
         )
         if not ends.sum():
             raise InputError(
-                "no sentence of the training text has two or more words; grammars cannot be trained on shorter ones"
+                "found no training sentence of two or more words; expected some, because grammars are not trained on"
+                " single words"
             )
         single, total = alone.sum(), ends.sum() + alone.sum()
         self.one_word_share.fill_((single + 0.5) / (total + 1))

@@ -180,8 +180,8 @@ def closure_of(corners: Tensor) -> Tensor:
         inverse: Tensor = torch.linalg.inv(torch.eye(corners.shape[-1]).to(corners) - corners)
     except torch.linalg.LinAlgError:
         raise InputError(
-            "the grammar's probabilities of prefixes are not finite: some symbol always makes itself as its first part;"
-            " the weights are unusable"
+            "the weights of the grammar are unusable: the probabilities of prefixes are not finite, because a symbol"
+            " always has itself as its first child"
         ) from None
     return inverse
 
