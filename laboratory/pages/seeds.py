@@ -98,9 +98,14 @@ class _Points(NamedTuple):
     f1: dict[str, list[float]]
 
     def correlations(self) -> dict[str, tuple[float, float, float]]:
-        """Return Pearson's correlation by decoder with its 95% interval; none for fewer than four points."""
+        """Return Pearson's correlation by decoder with its 95% interval.
+
+        None is defined if all trees are equal, and none is informative for fewer than four points.
+        """
         found = {}
         for decoder, scores in self.f1.items() if len(self.losses) > 3 else ():
+            if len(set(scores)) == 1:
+                continue
             correlation = pearsonr(self.losses, scores)
             interval = correlation.confidence_interval()
             found[decoder] = (correlation.statistic, interval.low, interval.high)
