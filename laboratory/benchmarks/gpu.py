@@ -93,7 +93,9 @@ def cases(tiny: bool) -> list[Case]:
         if tiny:
             sizes = {size: value for size, value in TINY.items() if hasattr(config, size)}
             config, steps, columns = dataclasses.replace(config, **sizes), TINY_STEPS, TINY_COLUMNS
-        found.append(Case(name, config, steps, columns, recipe.optimiser))
+        # One optimiser for all weights, as for nn.LSTM, which has no weights of a parser.
+        settings = dataclasses.replace(recipe.optimiser, parser_learning_rate=None)
+        found.append(Case(name, config, steps, columns, settings))
     return found
 
 

@@ -39,6 +39,7 @@ from syntaxlm.trees.f1 import score
 from syntaxlm.trees.spans import SpanSets
 
 RULE: SpanRule = "greedy-right"
+UNIFORM = "untrained-uniform"  # the run whose untrained models have uniform weights
 PUBLISHED_SPREAD = "untrained, published: left 39.3 ± 10.5%, right 41.2 ± 8.8%"
 PUBLISHED = {"untrained, published mean": (39.3, 41.2), "trained, published": (1.1, 85.6)}
 
@@ -101,8 +102,8 @@ def points(
 
 
 def stored_points() -> dict[str, list[Point]]:
-    """(left, right) by series, as stored."""
-    reports = sorted(stored_runs("palm-splits"), key=lambda run: run.run)
+    """(left, right) by series, as stored, without the models of uniform weights, which the paper does not have."""
+    reports = sorted((run for run in stored_runs("palm-splits") if run.run != UNIFORM), key=lambda run: run.run)
     series = dict(chain.from_iterable(run.report["series"].items() for run in reports))
     return {name: [(left, right) for left, right in some] for name, some in series.items()}
 
