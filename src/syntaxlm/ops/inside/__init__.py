@@ -1,8 +1,8 @@
 """The inside algorithm of probabilistic context-free grammars.
 
 `rules`: grammars, and the layout of charts.  `partition`: probabilities of sentences and posteriors of spans.
-`prefix`: probabilities of prefixes and of next words.  `incremental`: beliefs about the tree after each word.
-`best`: most probable derivations.  `sample`: samples of trees.
+`prefix`: probabilities of prefixes and of next words.  `long`: charts of long sentences for these.
+`incremental`: beliefs about the tree after each word.  `best`: most probable derivations.  `sample`: samples of trees.
 
 They do not share one recursion over a semiring. Sums of large grammars are matrix products of scaled probabilities, in
 bfloat16 for training, 50 to 190 times as fast as the recursion in logarithms (`log_partition_reference`); a left-corner
