@@ -11,6 +11,7 @@ closure needs float64; a maximum is no matrix product and needs back-pointers.
 
 from syntaxlm.ops.inside.best import Derivation, best_derivations
 from syntaxlm.ops.inside.incremental import (
+    OUTSIDE_TOGETHER,
     DerivationEntropies,
     IncrementalBeliefs,
     belief_updates,
@@ -30,6 +31,7 @@ from syntaxlm.ops.inside.rules import FactoredRules, Layout, Rules, TableRules
 from syntaxlm.ops.inside.sample import sample_trees
 
 __all__ = [
+    "OUTSIDE_TOGETHER",
     "Derivation",
     "DerivationEntropies",
     "FactoredRules",
