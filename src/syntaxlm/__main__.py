@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
 import signal
@@ -24,5 +25,27 @@ def run() -> int:
         gc.freeze()  # otherwise the interpreter searches all objects for cycles when it exits: a third of a command
 
 
+def command() -> int:
+    """Run a command as the only work of this process, which ends without taking its modules apart.
+
+    That takes longer than parsing a sentence. It is the last of the functions that are called at the exit, so whatever
+    others have to finish or to remove is done.
+    """
+    code: int | None = None
+
+    def leave() -> None:
+        try:
+            sys.stdout.flush()
+            sys.stderr.flush()
+        except (OSError, ValueError, AttributeError):  # closed or missing: Python reports it
+            return
+        if code is not None:  # otherwise an error is on its way
+            os._exit(code)
+
+    atexit.register(leave)
+    code = run()
+    return code
+
+
 if __name__ == "__main__":
-    sys.exit(run())
+    sys.exit(command())

@@ -99,6 +99,35 @@ def test_a_command_ends_without_a_last_search_for_cycles():
     assert result.stdout.split()[-1] == "True"
 
 
+@pytest.mark.parametrize(("arguments", "code"), [(["--version"], 0), (["parse", "no-such-model", "a b"], 2)])
+def test_a_process_ends_at_once_after_its_output_and_what_is_called_at_the_exit(arguments, code, tmp_path):
+    """What takes modules apart is not run: here, an object that would say so."""
+    program = (
+        "import atexit, sys\n"
+        "from syntaxlm.__main__ import command\n"
+        "class Last:\n"
+        "    def __del__(self):\n"
+        "        print('taken apart', flush=True)\n"
+        "last = Last()\n"
+        f"sys.argv = ['syntaxlm', *{arguments!r}]\n"
+        "from syntaxlm import __main__\n"
+        "run = __main__.run\n"
+        "__main__.run = lambda: (atexit.register(print, 'called at the exit'), run())[1]\n"
+        "sys.exit(command())\n"
+    )
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert result.returncode == code
+    assert result.stdout.splitlines()[-1] == "called at the exit"
+    assert ("syntaxlm: error: " in result.stderr) == (code == 2)
+
+
+def test_a_process_that_fails_reports_the_error():
+    program = "import sys\nfrom syntaxlm import __main__\n__main__.run = lambda: 1 / 0\nsys.exit(__main__.command())\n"
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert result.returncode == 1
+    assert "ZeroDivisionError" in result.stderr
+
+
 @pytest.mark.parametrize(("given", "used"), [(None, "PASSIVE"), ("ACTIVE", "ACTIVE")])
 def test_idle_threads_sleep_unless_the_user_wants_otherwise(given, used):
     """Spinning threads make training on a busy machine some forty times slower. OpenMP reads this before it starts."""

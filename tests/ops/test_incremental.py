@@ -117,7 +117,7 @@ def test_what_is_open_from_a_word_if_all_trees_branch_to_one_side(branching):
 def test_prefixes_read_in_parts_equal_prefixes_read_together(monkeypatch):
     rules, emissions, words = RULES["simple"](), word_log_probs(8, 4), text([7, 7]).view(2, 7)
     expected = incremental_beliefs(rules, emissions, words)
-    monkeypatch.setattr("syntaxlm.ops.inside.incremental._OUTSIDE_TOGETHER", 1)
+    monkeypatch.setattr("syntaxlm.ops.inside.incremental.OUTSIDE_TOGETHER", 1)
     for found, together in zip(incremental_beliefs(rules, emissions, words), expected, strict=True):
         torch.testing.assert_close(found, together, rtol=0, atol=1e-13)
 

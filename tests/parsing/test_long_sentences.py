@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import itertools
 
+import numpy as np
 import pytest
 
 from syntaxlm.core.errors import InputError, InputWarning
 from syntaxlm.evaluation.perplexity import evaluate_text
+from syntaxlm.ops.inside import posteriors
 from syntaxlm.parsing import structure
 from syntaxlm.parsing.parse import parse_lines
 from syntaxlm.scoring import engine, long_sentences
@@ -109,6 +111,50 @@ def test_scoring_a_sentence_that_does_not_fit_in_memory_is_refused_before_memory
     monkeypatch.setattr("syntaxlm.models.pcfg.model.prefix_log_probs", lambda *_: pytest.fail("memory was taken"))
     with pytest.raises(InputError, match=r"a sentence of 30 words, whose chart needs about"):
         list(surprisals(model, [LINE]))
+
+
+@every_grammar
+@pytest.mark.parametrize("measure", [None, "expected_open", "belief_update", "derivation_entropy"])
+def test_the_memory_of_charts_is_bounded_by_a_setting(model, measure, monkeypatch):
+    options = ScoreOptions(measures=[measure] if measure else [])
+    (expected,) = surprisals(model, ["the cat sees"], options)
+    monkeypatch.setenv("SYNTAXLM_CHART_MEMORY", "0.001")
+    monkeypatch.setattr("syntaxlm.models.pcfg.model.OUTSIDE_TOGETHER", 1)
+    assert next(surprisals(model, ["the cat sees"], options)) == expected
+    monkeypatch.setenv("SYNTAXLM_CHART_MEMORY", "1e-5")
+    for refused in (lambda: list(surprisals(model, [LINE], options)), lambda: parse_lines(model, [LINE])):
+        with pytest.raises(
+            InputError,
+            match=r"a sentence of 30 words, whose chart needs about .* GiB, but SYNTAXLM_CHART_MEMORY=1e-5 limits",
+        ):
+            refused()
+
+
+def test_charts_of_a_batch_stay_within_the_setting_and_change_nothing(monkeypatch):
+    model, sizes = grammar("simple-pcfg"), []
+    lines = [LINE, "the cat", "a dog sees the cat", LINE + "the cat"] * 3
+
+    def posteriors_of(rules, emissions, words, layout, **options):
+        sizes.append(layout.rows)
+        return posteriors(rules, emissions, words, layout, **options)
+
+    monkeypatch.setattr("syntaxlm.models.pcfg.sentence_pcfg.posteriors", posteriors_of)
+    expected = parse_lines(model, lines).spans
+    limit = 24 * model.model.nonterminal_count * 600
+    monkeypatch.setenv("SYNTAXLM_CHART_MEMORY", str(limit / 2**30))
+    before = max(sizes)
+    sizes.clear()
+    found = parse_lines(model, lines).spans
+    assert np.array_equal(found.starts, expected.starts)
+    assert np.array_equal(found.ends, expected.ends)
+    assert max(sizes) <= 600 < before
+
+
+@pytest.mark.parametrize("value", ["much", "0", "-1", "nan", "1e30"])
+def test_a_setting_of_the_memory_of_charts_that_is_no_size_is_reported(value, monkeypatch):
+    monkeypatch.setenv("SYNTAXLM_CHART_MEMORY", value)
+    with pytest.raises(InputError, match=rf"SYNTAXLM_CHART_MEMORY='{value}'; expected a number of GiB"):
+        parse_lines(grammar("simple-pcfg"), ["the cat sees a dog"])
 
 
 @pytest.mark.parametrize("error", [MemoryError(), RuntimeError("DefaultCPUAllocator: can't allocate memory")])

@@ -7,6 +7,7 @@ import io
 import json
 import sys
 import tempfile
+import time
 from dataclasses import dataclass
 from typing import get_args
 
@@ -117,6 +118,25 @@ def test_columns_are_written_as_the_csv_module_writes_their_rows(format, delimit
     writer.writerows(zip(*block.values(), strict=True))
     written = "".join(format_blocks([block], table, format))
     assert written.split("\n") == expected.getvalue().replace("\r\n", "\n").split("\n")
+
+
+@pytest.mark.parametrize("format", ["tsv", "csv"])
+def test_rows_written_as_they_come_take_little_more_time_than_whole_columns(format):
+    columns = Columns("rows", "row", {name: Column("number", "") for name in "abcdefgh"})
+    rows = [
+        dict.fromkeys("abc", "word") | dict.fromkeys("def", 1.5) | {"g": None, "h": number} for number in range(20_000)
+    ]
+    (block,) = blocks_of(rows, columns, len(rows))
+
+    def seconds(lines):
+        before = time.process_time()
+        text = "".join(lines)
+        return time.process_time() - before, text
+
+    one, expected = seconds(format_blocks([block], columns, format))
+    other, found = seconds(format_rows(rows, columns, format))
+    assert found == expected
+    assert other < 3 * one
 
 
 def test_cells_of_numbers_lists_and_missing_values():

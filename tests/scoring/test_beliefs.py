@@ -42,6 +42,23 @@ def test_sentences_read_together_have_the_beliefs_of_each_alone(name):
         assert [word.measures for word in words] == [pytest.approx(word.measures, abs=1e-9) for word in alone]
 
 
+def test_probabilities_of_spans_of_few_sentences_are_in_memory_together(monkeypatch):
+    stored = grammar("simple-pcfg")
+    expected = list(surprisals(stored, LINES, ALL))
+    sizes = []
+    tree_beliefs = type(stored.model).tree_beliefs
+
+    def counted(model, sentences, *options):
+        sizes.append(len(sentences))
+        return tree_beliefs(model, sentences, *options)
+
+    monkeypatch.setattr(type(stored.model), "tree_beliefs", counted)
+    monkeypatch.setattr("syntaxlm.scoring.beliefs._SPANS_TOGETHER", 30)
+    for found, words in zip(surprisals(stored, LINES, ALL), expected, strict=True):
+        assert [word.measures for word in found] == [pytest.approx(word.measures, abs=1e-9) for word in words]
+    assert sizes == [2, 1, 1]
+
+
 def test_after_the_first_word_the_sentence_may_be_this_word():
     """Then it has no constituents: expectations are those of a grammar without such sentences, times the rest."""
     without, shared = grammar("simple-pcfg", one_word_share=0.0), grammar("simple-pcfg", one_word_share=0.4)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ from torch.overrides import TorchFunctionMode
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.systems import available_memory, memory_size
 
+CHART_MEMORY = "SYNTAXLM_CHART_MEMORY"
 _LARGE_CHART = 1 << 30  # bytes; smaller ones are not compared with the free memory, which takes time
 MOST_TENSORS = 5_000  # in a model; the largest language models have about a thousand
 
@@ -92,17 +94,44 @@ def without_memory() -> Iterator[None]:
         _of_thread.count = before
 
 
+def chart_limit() -> int | None:
+    """Return the most bytes of charts that may be in memory together: of a setting, the environment's `CHART_MEMORY`.
+
+    Returns None if it is not set; then a sentence may take all of the free memory.
+
+    Raises:
+        InputError: if it is not a positive number of GiB.
+    """
+    text = os.environ.get(CHART_MEMORY, "").strip()
+    if not text:
+        return None
+    try:
+        size = float(text) * 2**30
+    except ValueError:
+        size = 0.0
+    if not 1 <= size < 2**62:
+        raise InputError(f"the environment has {CHART_MEMORY}={text!r}; expected a number of GiB, such as 2 or 0.5")
+    return int(size)
+
+
 def check_chart(words: int, size: int, otherwise: str = "") -> None:
-    """Raise InputError if the chart of a sentence, of `size` bytes, does not fit in this machine's free memory.
+    """Raise InputError if the chart of a sentence, of `size` bytes, is larger than `chart_limit` allows, or does not
+    fit in this machine's free memory.
 
     Args:
         otherwise: what else than splitting the sentence would do, for the message.
     """
+    limit = chart_limit()
+    found = f"found a sentence of {words:,} words, whose chart needs about {size / 2**30:,.1f} GiB"
+    if limit is not None and size > limit:
+        raise InputError(
+            f"{found}, but {CHART_MEMORY}={os.environ[CHART_MEMORY].strip()} limits charts to as many GiB; split the"
+            f" sentence or set a larger number{otherwise}"
+        )
     if size > memory_size() or (size > _LARGE_CHART and size > available_memory()):
         raise InputError(
-            f"found a sentence of {words:,} words, whose chart needs about {size / 2**30:,.0f} GiB, but this machine"
-            f" has {memory_size() / 2**30:,.0f} GiB of memory, of which {available_memory() / 2**30:,.0f} GiB are free;"
-            f" split the sentence{otherwise}"
+            f"{found}, but this machine has {memory_size() / 2**30:,.0f} GiB of memory, of which"
+            f" {available_memory() / 2**30:,.0f} GiB are free; split the sentence{otherwise}"
         )
 
 

@@ -122,9 +122,12 @@ class SpanParser(Model, LearnsFromTrees, NeedsTextCounts, ChartParser):
             # Before, between and after the words: what was read from the left, and from the right.
             boundaries = self.boundary(torch.cat([forward[:-1], backward[1:]], -1))
             starts, stops = (places[length:-1] for places in chart_spans(length, words.device))
-            hidden = (boundaries[stops] - boundaries[starts] + self.bias).relu()
-            scores = self.score(dropout(hidden, self.dropout, self.training))[..., 0].double()
-            yield columns, length, nn.functional.pad(scores, (0, 0, length, int(length > 1)))
+            together = max(1, _SPAN_FEATURES_TOGETHER // (len(words) * size))  # fewer than all only of a long sentence
+            scores = []
+            for some_starts, some_stops in zip(starts.split(together), stops.split(together), strict=True):
+                hidden = (boundaries[some_stops] - boundaries[some_starts] + self.bias).relu()
+                scores.append(self.score(dropout(hidden, self.dropout, self.training))[..., 0].double())
+            yield columns, length, nn.functional.pad(torch.cat(scores), (0, 0, length, int(length > 1)))
 
     def _shares(self, batch: TokenBatch, columns: slice, length: int) -> Tensor:
         """Return the share of the parsers whose tree has each inner span: (n(n + 1)/2, b) float64."""

@@ -94,7 +94,17 @@ def format_rows(rows: Iterable[Row], columns: Columns, format: Literal["tsv", "c
     """Yield the line of each row with its end, in JSON, or as `format_blocks` does, with a header in the first."""
     if format == "json":
         return (to_json(row) + "\n" for row in rows)
-    return format_blocks(blocks_of(rows, columns, 1), columns, format)
+    return _format_each(rows, columns, "\t" if format == "tsv" else ",")
+
+
+def _format_each(rows: Iterable[Row], columns: Columns, separator: str) -> Iterator[str]:
+    names = list(columns)
+    head = _line(names, separator) + "\n"
+    for row in rows:
+        yield head + _line(_cells([row[name] for name in names]), separator) + "\n"
+        head = ""
+    if head:
+        yield head
 
 
 def format_blocks(blocks: Iterable[Block], columns: Columns, format: Literal["tsv", "csv"]) -> Iterator[str]:
@@ -115,14 +125,22 @@ def format_blocks(blocks: Iterable[Block], columns: Columns, format: Literal["ts
 
 def format_cells(cells: Iterable[str]) -> str:
     """Return a tab-separated line of these cells, quoted as in RFC 4180, without its line end."""
-    return "\t".join(_quoted(list(cells), "\t"))
+    return _line(list(cells), "\t")
 
 
 def _cells(values: Any) -> list[str]:
     """Return the cells of a column; the usual types are converted here, because a call for each value is slow."""
     values = values.tolist() if hasattr(values, "tolist") else values
     return [
-        value if type(value) is str else "" if value is None else str(value) if type(value) is int else _cell(value)
+        value
+        if type(value) is str
+        else ""
+        if value is None
+        else str(value)
+        if type(value) is int
+        else _number(value)
+        if type(value) is float
+        else _cell(value)
         for value in values
     ]
 
@@ -133,16 +151,28 @@ def _cell(value: Any) -> str:
             return ""
         case bool():
             return "true" if value else "false"
-        case float() if math.isnan(value):
-            return ""
         case float():
-            return f"{value:.6g}" if 0 < abs(value) < SMALLEST_DECIMAL else f"{value:.6f}"
+            return _number(value)
         case list() | tuple():
             return " ".join(
                 ":".join(map(_cell, item)) if isinstance(item, list | tuple) else _cell(item) for item in value
             )
         case _:
             return str(value)
+
+
+def _number(value: float) -> str:
+    if 0 < abs(value) < SMALLEST_DECIMAL:
+        return f"{value:.6g}"
+    return "" if math.isnan(value) else f"{value:.6f}"
+
+
+def _line(cells: list[str], separator: str) -> str:
+    """Return the cells of a row, quoted if necessary, as a line without its end."""
+    line = separator.join(cells)
+    if line.count(separator) < len(cells) and '"' not in line and "\r" not in line and "\n" not in line:
+        return line
+    return separator.join(_quoted(cells, separator))
 
 
 def _quoted(cells: list[str], separator: str) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from syntaxlm.scoring.options import BELIEF_MEASURES
 from syntaxlm.text.vocabulary import Vocabulary
 
 OF_SPANS = ("belief_update", "belief_update_kl", "expected_ended")  # measures that need no beliefs but those of spans
+_SPANS_TOGETHER = 1 << 24  # most probabilities of spans, after each word, that are in memory together
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class BeliefMeasures:
     """The beliefs about one sentence, and how each token changes them.
 
     Attributes:
-        beliefs: about the sentence.
+        beliefs: about the sentence, without `spans` and `open_from`, which take most memory.
         updates: (n + 1,), belief updates of tokens and of the end, in bits, of order 1/2.
         updates_kl: (n + 1,), of order 1.
         places: (m + 2,), for a sentence of m tokens of which the grammar reads n, the number of these before each
@@ -114,6 +115,22 @@ class BeliefReader:
         sentences = list(dict.fromkeys(tuple(corpus.sentence(number)) for number in range(len(corpus))))
         read = {sentence: self._read(sentence) for sentence in sentences}
         read = {sentence: tokens for sentence, tokens in read.items() if tokens}
+        found: dict[tuple[int, ...], BeliefMeasures] = {}
+        # Sentences of similar lengths together, but few enough that the probabilities of their spans fit in memory.
+        some: dict[tuple[int, ...], list[int]] = {}
+        size = 0
+        for sentence, tokens in sorted(read.items(), key=lambda item: len(item[1])):
+            if some and size + len(tokens) ** 3 > _SPANS_TOGETHER:
+                found |= self._measures_together(some, wanted)
+                some, size = {}, 0
+            some[sentence] = tokens
+            size += len(tokens) ** 3
+        return found | self._measures_together(some, wanted)
+
+    def _measures_together(
+        self, read: dict[tuple[int, ...], list[int]], wanted: Collection[str]
+    ) -> dict[tuple[int, ...], BeliefMeasures]:
+        """Return the measures of sentences, given as the grammar reads them."""
         if isinstance(self.grammar, HasSpanBeliefs):
             if others := [name for name in wanted if name not in OF_SPANS]:
                 raise InputError(
@@ -139,7 +156,8 @@ class BeliefReader:
         is_read = np.ones(len(sentence) + 1, bool)
         if self._ids is not None:
             is_read[:-1] = self._is_read[np.array(sentence)]
-        return BeliefMeasures(beliefs, updates, updates_kl, np.append(0, is_read.cumsum()).tolist())
+        kept = replace(beliefs, spans=np.zeros((0, 0, 0)), open_from=np.zeros((0, 0)))
+        return BeliefMeasures(kept, updates, updates_kl, np.append(0, is_read.cumsum()).tolist())
 
 
 def _of_spans(spans: Numbers) -> TreeBeliefs:

@@ -168,21 +168,18 @@ class WordSurprisal(NamedTuple):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the row with rounded numbers."""
-        values = self.row()
-        for name, value in values.items():
-            if isinstance(value, float):
-                values[name] = round(value, 6)
-        return values
+        return {name: round(value, 6) if isinstance(value, float) else value for name, value in self.row().items()}
 
     def row(self) -> dict[str, Any]:
         """Return the row, with the columns of `word_columns`."""
-        values = self._asdict()
-        values |= values.pop("measures")
-        return values
+        return {**dict(zip(_FIELDS, self, strict=False)), **self.measures}
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """Yield the row."""
         yield self.row()
+
+
+_FIELDS = WordSurprisal._fields[:-1]  # without the measures
 
 
 def surprisals(

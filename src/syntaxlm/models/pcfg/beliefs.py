@@ -60,7 +60,7 @@ def tree_beliefs(
     else:
         end, parses = log_word - log_alone, torch.zeros_like(log_alone)
     columns = [
-        grammar.spans[:, [*range(length), -1], :length, :length],
+        grammar.spans if length > 1 else torch.zeros_like(grammar.spans[:, 1:, :1, :1]),
         torch.cat([more[:, None] * grammar.open[:, :1], grammar.open[:, 1:length]], 1),
         torch.cat([more[:, None, None] * grammar.open_from[:, :1], grammar.open_from[:, 1:]], 1)[:, :length, :length],
         grammar.ended[:, :length],
@@ -69,6 +69,4 @@ def tree_beliefs(
         torch.cat([lexical[:, :length], torch.zeros_like(end)[:, None]], 1),
         torch.cat([structural[:, :length], end[:, None] / math.log(2)], 1),
     ]
-    if length == 1:
-        columns[0] = torch.zeros_like(columns[0])
     return [TreeBeliefs(*arrays) for arrays in zip(*(column.cpu().numpy() for column in columns), strict=True)]

@@ -26,10 +26,18 @@ from syntaxlm.models.pcfg.sentence_pcfg import SentencePCFG
 from syntaxlm.models.registry import model
 from syntaxlm.models.sentences import BOS, EOS, SPECIALS
 from syntaxlm.models.sizes import check_chart
-from syntaxlm.ops.inside import Layout, NextWords, next_words, next_words_after_each, prefix_log_probs
+from syntaxlm.ops.inside import (
+    OUTSIDE_TOGETHER,
+    Layout,
+    NextWords,
+    next_words,
+    next_words_after_each,
+    prefix_log_probs,
+)
 
 _PREFIX_PROBABILITIES_TOGETHER = 1 << 22  # most entries of a float64 chart of a group of sentences
 _BELIEFS_TOGETHER = 1 << 23  # most outside probabilities of all prefixes of a group of sentences
+_BELIEF_CHARTS = 6  # of beliefs, with what is computed from them; twice as many with derivatives
 _OTHER_VALUES_PER_SPAN = 12  # of float64, in prefix probabilities, besides the values of symbols: scales, places
 
 
@@ -94,7 +102,7 @@ class PCFG(SentencePCFG, PredictsNextToken, HasTreeBeliefs):
         emission_entropies = -(all_emissions.exp() * all_emissions).sum(0) if entropies else None
         beliefs: dict[int, TreeBeliefs] = {}
         for length in sorted(set(map(len, words))):
-            self._check_prefixes(length)
+            self._check_beliefs(length, spans, entropies)
             columns = [column for column, sentence in enumerate(words) if len(sentence) == length]
             for some in batched(columns, max(1, _BELIEFS_TOGETHER // (length**3 * self.config.rule_rows))):
                 # The chart needs two words: a single word is repeated, and the second is ignored.
@@ -106,6 +114,16 @@ class PCFG(SentencePCFG, PredictsNextToken, HasTreeBeliefs):
                 found = tree_beliefs(tables, emission_entropies, alone, self.one_word_share, length, spans)
                 beliefs.update(zip(some, found, strict=True))
         return [beliefs[column] for column in range(len(words))]
+
+    def _check_beliefs(self, words: int, spans: bool, entropies: bool) -> None:
+        """Raise InputError if the charts of beliefs about a sentence do not fit in this machine's memory."""
+        symbols = self.nonterminal_count + self.config.preterminals
+        factors = self.config.rule_rows * (symbols if self.config.full_table else 1)
+        chart = words**2 * factors
+        size = chart * (2 * _BELIEF_CHARTS if entropies else _BELIEF_CHARTS) + 6 * factors * (factors + symbols)
+        if spans:
+            size += 2 * words**3 + 2 * max(chart, OUTSIDE_TOGETHER)
+        check_chart(words, size * torch.float64.itemsize)
 
     def _check_prefixes(self, words: int) -> None:
         """Raise InputError if the prefix probabilities of a sentence do not fit in this machine's memory."""

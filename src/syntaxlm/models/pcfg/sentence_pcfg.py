@@ -41,7 +41,7 @@ from syntaxlm.models.pcfg.derivations import Sampler, top_rules
 from syntaxlm.models.pcfg.grammars import CompoundPCFGConfig, PCFGConfig, Sentences, Tables
 from syntaxlm.models.registry import model
 from syntaxlm.models.sentences import SPECIALS, draw_short, token_of
-from syntaxlm.models.sizes import check_chart
+from syntaxlm.models.sizes import chart_limit, check_chart
 from syntaxlm.models.structures import SpanMarginals
 from syntaxlm.ops.inside import Layout, Rules, best_derivations, log_partition, posteriors, sample_trees
 from syntaxlm.ops.sampling import TreeSpans, draw_from
@@ -402,11 +402,14 @@ class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBe
         """Yield sentences of `shortest` to `longest` words, with their indices, in groups of limited size.
 
         Args:
-            most: limit of a group's inside probabilities.
+            most: limit of a group's inside probabilities; fewer if `chart_limit` allows fewer.
 
         Raises:
             InputError: for a sentence too long for the memory.
         """
+        limit = chart_limit()
+        if limit is not None:
+            most = min(most, limit // _BYTES_PER_PROBABILITY)
         groups: list[list[int]] = []
         size = most
         for index, length in enumerate(sentences.lengths):

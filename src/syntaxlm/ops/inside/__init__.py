@@ -1,8 +1,8 @@
 """The inside algorithm of probabilistic context-free grammars.
 
 `rules`: grammars, and the layout of charts.  `partition`: probabilities of sentences and posteriors of spans.
-`prefix`: probabilities of prefixes and of next words.  `incremental`: beliefs about the tree after each word.
-`best`: most probable derivations.  `sample`: samples of trees.
+`prefix`: probabilities of prefixes and of next words.  `long`: charts of long sentences for these.
+`incremental`: beliefs about the tree after each word.  `best`: most probable derivations.  `sample`: samples of trees.
 
 They do not share one recursion over a semiring. Sums of large grammars are matrix products of scaled probabilities, in
 bfloat16 for training, 50 to 190 times as fast as the recursion in logarithms (`log_partition_reference`); a left-corner
@@ -11,6 +11,7 @@ closure needs float64; a maximum is no matrix product and needs back-pointers.
 
 from syntaxlm.ops.inside.best import Derivation, best_derivations
 from syntaxlm.ops.inside.incremental import (
+    OUTSIDE_TOGETHER,
     DerivationEntropies,
     IncrementalBeliefs,
     belief_updates,
@@ -30,6 +31,7 @@ from syntaxlm.ops.inside.rules import FactoredRules, Layout, Rules, TableRules
 from syntaxlm.ops.inside.sample import sample_trees
 
 __all__ = [
+    "OUTSIDE_TOGETHER",
     "Derivation",
     "DerivationEntropies",
     "FactoredRules",

@@ -35,7 +35,7 @@ from syntaxlm.ops.inside.rules import FactoredRules, Layout, Rules
 
 _FORWARD_MODE = threading.Lock()  # torch has one level of forward-mode differentiation in a process, not in a thread
 _ROUNDING = 1e-13  # of probabilities of spans
-_OUTSIDE_TOGETHER = 1 << 24  # outside probabilities of spans, for some prefixes at a time
+OUTSIDE_TOGETHER = 1 << 24  # outside probabilities of spans, for some prefixes at a time
 
 
 class IncrementalBeliefs(NamedTuple):
@@ -95,13 +95,16 @@ def belief_updates(spans: Tensor, order: float = 1.0) -> Tensor:
         spans: (..., n + 1, n, n), as in `IncrementalBeliefs`.
         order: of the Renyi divergence; 1 is Kullback and Leibler's.
     """
-    if order == 1:  # what was certain but for rounding cannot become infinitely surprising
-        spans = spans.clamp(_ROUNDING, 1 - _ROUNDING)
-    before = torch.nn.functional.pad(spans[..., :-1, :, :], (0, 0, 0, 0, 1, 0))
-    divergences = bernoulli_divergence(spans, before, order)
     last_words = torch.arange(spans.shape[-1], device=spans.device)
-    is_earlier = last_words < torch.arange(spans.shape[-3], device=spans.device)[:, None, None]
-    return torch.where(is_earlier, divergences, 0).sum((-2, -1)) / math.log(2)
+    before = torch.zeros_like(spans[..., 0, :, :])
+    updates = []
+    for word, after in enumerate(spans.unbind(-3)):  # one at a time, or intermediate values would take most memory
+        if order == 1:  # what was certain but for rounding cannot become infinitely surprising
+            after = after.clamp(_ROUNDING, 1 - _ROUNDING)
+        divergences = bernoulli_divergence(after, before, order)
+        updates.append(torch.where(last_words < word, divergences, 0).sum((-2, -1)))
+        before = after
+    return torch.stack(updates, -1) / math.log(2)
 
 
 def bernoulli_divergence(first: Tensor, second: Tensor, order: float = 1.0) -> Tensor:
@@ -142,12 +145,14 @@ def incremental_beliefs(rules: Rules, emissions: Tensor, words: Tensor, with_spa
     ended = torch.einsum("bir,bijr->bij", chart.reached[:, :length], chart.inside)
     nodes = torch.einsum("bir,bijr->bj", chart.reached[:, :length], chart.begun)
     if with_spans:
-        spans = torch.cat([chart.closed_spans(), chart.sentence_spans()[:, None]], 1)
+        spans = ended.new_empty(batch, length + 1, length, length)
+        chart.closed_spans(spans)
+        spans[:, length] = chart.sentence_spans()
         after = torch.arange(length, device=words.device)
         spans[:, after, :, after] = ended.permute(2, 0, 1)
-        spans = spans.clamp(0, 1)  # sums of rounded probabilities
+        spans.clamp_(0, 1)  # sums of rounded probabilities
     else:
-        spans = ended.new_full((batch, length + 1, length, length), torch.nan)
+        spans = ended.new_full((), torch.nan).expand(batch, length + 1, length, length)
 
     expected_tags = chart.expected_tags()
     return IncrementalBeliefs(
@@ -329,12 +334,13 @@ class _Chart:
         whole = self.inside[:, 0, -1] @ self.root
         return self._spans(None, self.root / whole[:, None])[:, 0]
 
-    def closed_spans(self) -> Tensor:
-        """Return the probabilities of spans that end before the last word read, for each prefix: (B, n, n, n)."""
+    def closed_spans(self, spans: Tensor) -> None:
+        """Store the probabilities of spans that end before the last word read, for each prefix, in (B, n + 1, n, n)."""
         batch, length, _, size = self.inside.shape
-        together = max(1, _OUTSIDE_TOGETHER // (batch * length**2 * size))
+        together = max(1, OUTSIDE_TOGETHER // (batch * length**2 * size))
         every = torch.arange(length, device=self.words.device)
-        return torch.cat([self._spans(last_read, None) for last_read in every.split(together)], 1)
+        for last_read in every.split(together):
+            spans[:, last_read] = self._spans(last_read, None)
 
     def _spans(self, last_read: Tensor | None, whole: Tensor | None) -> Tensor:
         """Return the probabilities of spans, (B, k, n, n), from outside probabilities.

@@ -1,34 +1,38 @@
 """Probabilities of prefixes of sentences, from which surprisals follow, and of the next word after a prefix.
 
-An inside algorithm over spans that may be continued, in float64 with a scale per span, because the left-corner closure
-is nearly singular for left-branching grammars. Jelinek & Lafferty 1991; Stolcke 1995.
+An inside algorithm in float64, because the left-corner closure is nearly singular for left-branching grammars. Jelinek
+& Lafferty 1991; Stolcke 1995. The probability pi of a span that may be continued is
 
     a_A(i, k) = sum_X left_AX beta_X(i, k),  c_A(i, j) = sum_X right_AX pi_X(i, j)
     pi(i, j) = Q sum_k a(i, k) * c(k + 1, j),  pi(i, i) = Q a(i, i) in nonterminals, e(w_i) in preterminals
 
-Q = (I - L)^-1, L_AB = left_AB. If the rules have a parent factor, factors replace nonterminals. For independent
-children the cost is twice that of the inside algorithm. Full rule tables are for small grammars.
-
-The distribution of the next word is the gradient of prefix probabilities with respect to the last word's emissions, by
-a reverse pass: with H_1 = root Q, for j = 2, ..., n + 1,
+Q = (I - L)^-1, L_AB = left_AB. If the rules have a parent factor, factors replace nonterminals. Full rule tables, which
+are for small grammars, have a chart of pi. For independent children it is not needed: the probability of a prefix is a
+linear function of the last word's emissions, whose weights follow from complete spans by a pass from the first word to
+the last: with H_1 = root Q, for j = 2, ..., n + 1,
 
     C_j = sum_{i < j} H_i * a(i, j - 1),  G_j = C_j right,  H_j = G_j Q
 
-The weights are H_n+1 left + C_n+1 right over preterminals. O(n^2 m + n m^2) for independent children, in addition to
-the inside algorithm.
+The weights of word j are H_j left + C_j right over preterminals: O(n^2 m + n m^2) for independent children, in addition
+to the inside algorithm. Short sentences have one chart together, with a scale for each span; a long one is computed by
+`long_chart` or, if that could leave the range of float64, as the short ones.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from syntaxlm.core.errors import InputError
+from syntaxlm.ops.inside.long import LARGEST, long_chart
 from syntaxlm.ops.inside.partition import SpanValues, TableGroup, rescaled, split_factors, table_groups
 from syntaxlm.ops.inside.rules import FactoredRules, Layout, Rules, TableRules
 
+LONG = 150  # words of a sentence that is computed by `long_chart`; more than two windows
+WINDOW = 32  # words after which the probability of the next one is about that after all words before it
 _PRODUCTS_TOGETHER = 1 << 18  # products of children that are computed at a time
 
 
@@ -84,29 +88,28 @@ def prefix_log_probs(rules: Rules, emissions: Tensor, words: Tensor, layout: Lay
     """Return the probabilities of all prefixes of a batch of sentences. Arguments: see `log_partition`."""
     if isinstance(rules, TableRules):
         return _prefixes_of_tables(rules.double(), emissions.double(), words, layout)
-    root, left, right = rules.double().over_factors()
-    count = len(root)
-    closure = closure_of(left[:, :count])
-    lefts, left_scales, wholes = _complete_chart(root, left, right, emissions, words, layout)
+    rules, emissions, words = rules.double(), emissions.double(), words[layout.words_order]
+    result = PrefixLogProbs(*emissions.new_full((2, len(layout), layout.longest), -torch.inf))
+    for sentences, sentence_words, lengths in _charts_together(words, layout.lengths.tolist()):
+        chart = _factor_chart(rules, emissions, sentence_words, lengths)
+        places = layout.order[sentences].to(words.device)
+        result.prefixes[places, : lengths[0]] = chart.prefixes(emissions, sentence_words, lengths)
+        result.sentences[places, : lengths[0]] = chart.wholes
+    return result
 
-    # Incomplete spans that have one word.
-    sorted_words = words[layout.words_order]
-    top, probabilities = _scaled(emissions)
-    begun, scales = torch.empty_like(lefts), torch.empty_like(left_scales)  # incomplete right children
-    prefixes = root.new_full((layout.rows,), -torch.inf)
-    opened = probabilities @ left[:, count:].T @ closure.T
-    as_right = probabilities @ right[:, count:].T + opened @ right[:, :count].T
-    begun[: len(sorted_words)] = as_right[sorted_words]
-    scales[: len(sorted_words)] = top[sorted_words]
-    prefixes[: len(sorted_words)] = (opened @ root).log()[sorted_words] + top[sorted_words]
 
-    # pi(i, j) = Q sum over k of a(i, k) * c(k + 1, j), with c = right pi
-    for width in range(2, layout.longest + 1):
-        span = layout.of_width(width)
-        value, scales[span] = _split_sums(layout, width, lefts, left_scales, begun, scales, closure)
-        prefixes[span] = (value @ root).log() + scales[span]
-        begun[span] = value @ right[:, :count].T
-    return PrefixLogProbs(*(layout.squares(part, -torch.inf)[:, 0] for part in (prefixes, wholes)))
+def _charts_together(words: Tensor, lengths: list[int]) -> Iterator[tuple[slice, Tensor, list[int]]]:
+    """Yield sentences whose charts are computed together, of those sorted by length, longest first.
+
+    Yields:
+        Their numbers, their words, and their lengths.
+    """
+    first = 0
+    parts = words.split(lengths)
+    while first < len(lengths):
+        last = first + 1 if lengths[first] >= LONG else len(lengths)
+        yield slice(first, last), torch.cat(parts[first:last]), lengths[first:last]
+        first = last
 
 
 def _complete_chart(
@@ -138,36 +141,24 @@ def _complete_chart(
     for width in range(2, 1 if layout is None else layout.longest + 1):
         assert layout is not None
         span = layout.of_width(width)
-        value, scales[span] = _split_sums(layout, width, lefts, scales, rights, scales)
+        value, scales[span] = _split_sums(layout, width, lefts, rights, scales)
         wholes[span] = (value @ root).log() + scales[span]
         lefts[span] = value @ left[:, :count].T
         rights[span] = value @ right[:, :count].T
     return lefts, scales, wholes
 
 
-def _split_sums(
-    layout: Layout,
-    width: int,
-    lefts: Tensor,
-    left_scales: Tensor,
-    rights: Tensor,
-    right_scales: Tensor,
-    closure: Tensor | None = None,
-) -> tuple[Tensor, Tensor]:
-    """Return the sums over splits of all spans of one width: (spans, R) scaled to a maximum of 1, and the scales.
-
-    Args:
-        closure: multiplied with the sums, if given.
-    """
+def _split_sums(layout: Layout, width: int, lefts: Tensor, rights: Tensor, scales: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the sums over splits of all spans of one width: (spans, R) scaled to a maximum of 1, and the scales."""
     left_rows, right_rows = layout.splits(width, range(1, width))
-    top, factors = split_factors(left_scales[left_rows] + right_scales[right_rows])
+    top, factors = split_factors(scales[left_rows] + scales[right_rows])
     sums = lefts.new_zeros(len(left_rows), lefts.shape[1])
     together = max(1, _PRODUCTS_TOGETHER // sums.numel())
     for first in range(0, width - 1, together):
         part = slice(first, first + together)
         products = lefts[left_rows[:, part]] * rights[right_rows[:, part]]
         sums += torch.einsum("sk,skr->sr", factors[:, part], products)
-    return rescaled(sums if closure is None else sums @ closure.T, top)
+    return rescaled(sums, top)
 
 
 def closure_of(corners: Tensor) -> Tensor:
@@ -255,7 +246,9 @@ def next_words_after_each(rules: Rules, emissions: Tensor, words: Tensor, length
         index = torch.tensor([column for column, each in enumerate(lengths) if each == length])
         same_length = torch.stack([sentences[column] for column in index.tolist()])
         if isinstance(rules, FactoredRules):
-            weights, scales = _next_by_factors(rules, emissions, same_length)
+            groups = _charts_together(same_length.flatten(), [length] * len(index))
+            charts = [_factor_chart(rules, emissions, some, equal) for _, some, equal in groups]
+            weights, scales = (torch.cat(parts) for parts in list(zip(*charts, strict=True))[:2])
         else:
             weights, scales = _next_by_tables(TableGroup(rules.of(index), index, same_length), emissions)
         for place, column in enumerate(index.tolist()):
@@ -263,29 +256,90 @@ def next_words_after_each(rules: Rules, emissions: Tensor, words: Tensor, length
     return [by_sentence[column] for column in range(len(lengths))]
 
 
-def _next_by_factors(rules: FactoredRules, emissions: Tensor, words: Tensor) -> tuple[Tensor, Tensor]:
-    """Return weights and scales of all prefixes of sentences of one length. (B, n) -> (B, n + 1, t), (B, n + 1)."""
+class _FactorChart(NamedTuple):
+    """The next words after each prefix of B sentences of at most n words, and the probabilities of whole sentences.
+
+    Attributes:
+        weights: (B, n + 1, t), see `NextWords`; undefined after the end of a sentence.
+        scales: (B, n + 1).
+        wholes: (B, n), as `PrefixLogProbs.sentences`.
+    """
+
+    weights: Tensor
+    scales: Tensor
+    wholes: Tensor
+
+    def prefixes(self, emissions: Tensor, words: Tensor, lengths: list[int]) -> Tensor:
+        """Return the log-probabilities of prefixes, those of their last words after the words before: (B, n)."""
+        texts = torch.nn.utils.rnn.pad_sequence(list(words.split(lengths)), batch_first=True)
+        top, probabilities = _scaled(emissions)
+        values = (self.weights[:, :-1] * probabilities[texts]).sum(-1).log() + top[texts] + self.scales[:, :-1]
+        is_after = torch.arange(lengths[0]) >= torch.tensor(lengths)[:, None]
+        return values.masked_fill(is_after.to(words.device), -torch.inf)
+
+
+def _factor_chart(rules: FactoredRules, emissions: Tensor, words: Tensor, lengths: list[int]) -> _FactorChart:
+    """Return the chart of sentences.
+
+    Args:
+        words: (N,) of all sentences.
+        lengths: the longest first; all of less than two words, or none.
+    """
+    if lengths[0] >= LONG and len(lengths) == 1:
+        chart = _long_factor_chart(rules, emissions, words)
+        if chart is not None:
+            return chart
     root, left, right = rules.over_factors()
-    count, (batch, length) = len(root), words.shape
+    count, batch, longest = len(root), len(lengths), lengths[0]
     closure = closure_of(left[:, :count])
-    reached = (root @ closure).expand(batch, 1, count)  # H, (B, j, R), and its scales
-    scales = reached.new_zeros(batch, 1)
-    if not length:
-        return reached @ left[:, count:], scales
-    layout = Layout([length] * batch, words.device) if length > 1 else None
-    lefts, left_scales, _ = _complete_chart(root, left, right, emissions, words.flatten(), layout)
-    sentence = torch.arange(batch)[:, None]
-    opened = [torch.zeros_like(reached[:, 0])]  # of each position, C
+    reached = root.new_zeros(batch, longest + 1, count)  # H, and its scales
+    opened = torch.zeros_like(reached)  # C
+    scales = root.new_zeros(batch, longest + 1)
+    reached[:, 0] = root @ closure
+    wholes = root.new_full((batch, longest), -torch.inf)
+    if longest:
+        layout = Layout(lengths, words.device) if longest > 1 else None
+        lefts, left_scales, of_root = _complete_chart(root, left, right, emissions, words, layout)
+        if layout is not None:
+            wholes = layout.squares(of_root, -torch.inf)[:, 0]
     # C(j) = sum over i < j of H(i) * a(i, j - 1);  H(j) = C(j) right Q
-    for end in range(1, length + 1):
-        first = torch.arange(end)[None]
-        rows = sentence * length + first if layout is None else layout.row(sentence, first, end - first)
-        top, factors = split_factors(scales + left_scales[rows])
-        end_values, scale = rescaled(torch.einsum("bi,bim,bim->bm", factors, reached, lefts[rows]), top)
-        opened.append(end_values)
-        scales = torch.cat([scales, scale[:, None]], 1)
-        reached = torch.cat([reached, (end_values @ right[:, :count] @ closure)[:, None]], 1)
-    return reached @ left[:, count:] + torch.stack(opened, 1) @ right[:, count:], scales
+    for end in range(1, longest + 1):
+        some = sum(length >= end for length in lengths)
+        sentence, first = torch.arange(some)[:, None], torch.arange(end)[None]
+        rows = sentence if layout is None else layout.row(sentence, first, end - first)
+        top, factors = split_factors(scales[:some, :end] + left_scales[rows])
+        sums = torch.einsum("bi,bim,bim->bm", factors, reached[:some, :end], lefts[rows])
+        opened[:some, end], scales[:some, end] = rescaled(sums, top)
+        reached[:some, end] = opened[:some, end] @ right[:, :count] @ closure
+    return _FactorChart(reached @ left[:, count:] + opened @ right[:, count:], scales, wholes)
+
+
+def _long_factor_chart(rules: FactoredRules, emissions: Tensor, words: Tensor) -> _FactorChart | None:
+    """Return the chart of one long sentence; None if its probabilities are too far from what is expected."""
+    # What is expected of each word: its probability after the `WINDOW` words before it, or more of them.
+    starts = range(0, max(1, len(words) - WINDOW), WINDOW)
+    windows = [words[start : start + 2 * WINDOW] for start in starts]
+    lengths, together = list(map(len, windows)), torch.cat(windows)
+    prefixes = _factor_chart(rules, emissions, together, lengths).prefixes(emissions, together, lengths)
+    ratios = torch.diff(prefixes, dim=1, prepend=prefixes.new_zeros(len(windows), 1))
+    new = [ratios[number, WINDOW if number else 0 : length] for number, length in enumerate(lengths)]
+    expected = torch.cat(new)
+    if not bool(expected.isfinite().all()):
+        return None
+
+    root, left, right = rules.over_factors()
+    count = len(root)
+    scaled = (emissions[words] - expected[:, None]).exp()
+    chart = long_chart(root, left, right, scaled)
+    if chart is None:
+        return None
+    opened, reached = chart.reach(root, closure_of(left[:, :count]), right[:, :count])
+    weights = reached @ left[:, count:] + opened @ right[:, count:]
+    found = (weights[:-1] * scaled).sum(1)
+    if not bool(((found > 1 / LARGEST) & (found < LARGEST)).all()):
+        return None
+    scales = torch.cat([expected.new_zeros(1), expected.cumsum(0)])
+    return _FactorChart(weights[None], scales[None], (chart.wholes[1:].log() + scales[1:])[None])
 
 
 def _next_by_tables(group: TableGroup, emissions: Tensor) -> tuple[Tensor, Tensor]:
