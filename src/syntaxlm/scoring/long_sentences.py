@@ -1,7 +1,8 @@
-"""Limits for models that compare all spans of a sentence: their time grows with the cube of its length."""
+"""Limits for models that compare all spans of a sentence: their time grows with its square to its cube."""
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -12,7 +13,7 @@ from syntaxlm.trees.charts import MAXIMUM_WORDS
 from syntaxlm.trees.matching import beginning
 
 LONG_SENTENCE = 400  # words; the time for longer sentences is extrapolated
-TRIED_WORDS = 100  # words that are computed for this
+TRIED_WORDS = 160  # words that are computed for this, and twice as many: charts of 150 words are long ones
 
 
 class Operation(NamedTuple):
@@ -54,14 +55,21 @@ def check_long_sentence(
             f"{reported}; expected at most {MAXIMUM_WORDS:,}, {reason}. Split the sentence, or {operation.alternative}."
         )
     attempt(TRIED_WORDS)  # warm-up
-    started = time.perf_counter()
-    attempt(TRIED_WORDS)
-    minutes = (time.perf_counter() - started) * (len(words) / TRIED_WORDS) ** 3 / 60
+    short, long = (_seconds(attempt, count) for count in (TRIED_WORDS, 2 * TRIED_WORDS))
+    power = min(3.0, max(2.0, math.log2(long / short)))  # of the length, with which the time grows
+    minutes = long * (len(words) / (2 * TRIED_WORDS)) ** power / 60
     if minutes > 1:
         warn_caller(
             f"{reported}. {operation.name} the sentence takes about {minutes:,.0f} minutes, {reason}. Split it, or"
             f" {operation.alternative}."
         )
+
+
+def _seconds(attempt: Callable[[int], object], words: int) -> float:
+    """Return the time of an attempt."""
+    started = time.perf_counter()
+    attempt(words)
+    return time.perf_counter() - started
 
 
 @contextmanager
