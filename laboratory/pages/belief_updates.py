@@ -14,7 +14,7 @@ NULLS = ("right branching", "random trees", "words exchanged", "untrained")
 MEASURES = {
     "surprisal": "surprisal",
     "belief_update": "belief update, order 1/2",
-    "belief_update_kl": "belief update, Kullback and Leibler",
+    "belief_update_kl": "belief update, order 1 (Kullback and Leibler)",
     "structural_surprisal": "structural surprisal",
 }
 
@@ -63,7 +63,12 @@ def reading_times() -> str:
     for row in runs[0].report["measures"]:
         gain, less = _interval(row["gain"], 1000), _interval(row["trained_minus_this"], 1000)
         lines.append([row["grammar"], MEASURES[row["measure"]], gain, "" if row["grammar"] == "trained" else less])
-    heads = ["grammar", "measure", "gain beyond surprisal, 10^-3 nats/word", "trained - this"]
+    heads = [
+        "grammar",
+        "measure",
+        "gain beyond surprisal, 10^-3 nats/word",
+        "gain of the trained grammar minus this gain",
+    ]
     return table(heads, lines)
 
 

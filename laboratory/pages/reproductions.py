@@ -122,11 +122,21 @@ def _summary(paper: str) -> str:
     number = Counter(verdict_on(row) for row in rows_of([paper]))
     pictures = number.pop(Verdict.PICTURE, 0)
     shown = f" The page also shows {pictures} picture{'s' * (pictures > 1)}." if pictures else ""
-    return f"Of the {number.total()} experiments with a result that can be tested, {_listed(number)}.{shown}\n"
+    total, not_run = number.total(), number.pop(Verdict.NOT_RUN, 0)
+    found = [f"*{verdict}* for {number[verdict]}" for verdict in Verdict if number[verdict]]
+    verdicts = f"the verdict is {_joined(found)}"
+    start = f"Of the {total} experiments with a testable result, "
+    if not_run:
+        return f"{start}{not_run} {_verb(Verdict.NOT_RUN, not_run)} not run. T{verdicts[1:]}.{shown}\n"
+    return f"{start}{verdicts}.{shown}\n"
 
 
 def _listed(number: Mapping[Verdict, int]) -> str:
     found = [f"{number[verdict]} {_verb(verdict, number[verdict])} {verdict}" for verdict in Verdict if number[verdict]]
+    return _joined(found)
+
+
+def _joined(found: Sequence[str]) -> str:
     return " and ".join(", ".join(found).rsplit(", ", 1))
 
 
@@ -172,7 +182,7 @@ def _claims(decided: Sequence[Decision]) -> str:
         if decision.seeds is None:
             interval = "no seeds"
         lines.append([decision.claim, _number(ours.value), interval, decision.published, f"**{decision.result}**"])
-    heads = ["claim", "here", "95% interval over seeds", "published", "verdict"]
+    heads = ["claim", "here", "95% interval over seeds", "published", "result"]
     shown = [place for place, column in enumerate(zip(*lines, strict=True)) if any(column)]
     return table([heads[place] for place in shown], ([line[place] for place in shown] for line in lines))
 
@@ -184,7 +194,8 @@ def _number(value: float) -> str:
 
 def _values(row: Entry, systems: Sequence[Entry]) -> str:
     """Published values beside ours. A column without values is left out, one with a single value stands above."""
-    heads = ["system", f"published: {row['measure']}", "here", "measured by", "seeds", "parameters", "text read", "run"]
+    both = [f"{name} (published / here)" for name in ("seeds", "parameters", "text read")]
+    heads = ["system", f"published: {row['measure']}", "here", "measured by", *both, "run"]
     ours = [measured(one["here"]) if "here" in one else Measured("") for one in systems]
     if row.get("deterministic"):
         ours = [replace(one, seeds=None) for one in ours]

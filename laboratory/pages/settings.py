@@ -73,7 +73,7 @@ def model_settings(name: str) -> list[Setting]:
 
 def settings_table(settings: typing.Iterable[Setting]) -> str:
     rows = ([f"`{one.name}`", one.takes, one.default, plain(one.meaning)] for one in settings)
-    return table(["setting", "takes", "default", "meaning"], rows)
+    return table(["setting", "values", "default", "meaning"], rows)
 
 
 def section_tables() -> str:
@@ -122,7 +122,7 @@ def _default(field: dataclasses.Field[Any]) -> str:
     elif field.default_factory is not dataclasses.MISSING:
         value = field.default_factory()
     else:
-        return "must be given"
+        return "required"
     if isinstance(value, (tuple, frozenset)):
         value = sorted(value) if isinstance(value, frozenset) else list(value)
     if any(map(dataclasses.is_dataclass, [value, *(value if isinstance(value, list) else [])])):

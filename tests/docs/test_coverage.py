@@ -94,12 +94,12 @@ def dotted(data: dict, prefix: str = "") -> set[str]:
 def test_defaults_are_told_as_yaml_has_them():
     recipe = read_recipe("lstm-toy").to_dict()
     for one in all_settings():
-        if one.default != "must be given":
+        if one.default != "required":
             assert one.default.startswith("`")
             parse_yaml(one.default.strip("`"), "")
     by_name = {one.name: one for one in all_settings()}
     assert by_name["optimiser.gradient_clip"].default == f"`{recipe['optimiser']['gradient_clip']}`"
-    assert by_name["text.train"].default == "must be given"
+    assert by_name["text.train"].default == "required"
     assert by_name["text.normaliser.units"].takes == "`words`, `characters`, `tags`"
     assert by_name["schedule.minutes"].takes == "positive number or `null`"
     assert by_name["optimiser.beta1"].takes == "number from 0 to under 1"

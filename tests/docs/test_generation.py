@@ -44,7 +44,7 @@ class Outer:
 def test_settings_come_with_their_docstrings_in_their_order():
     settings = list(settings_of(Outer, "outer."))
     assert [(one.name, one.takes, one.default) for one in settings] == [
-        ("outer.must", "text", "must be given"),
+        ("outer.must", "text", "required"),
         ("outer.inner.many", "list of texts", "`[]`"),
         ("outer.mute", "whole number or `null`", "`null`"),
     ]

@@ -74,7 +74,7 @@ def test_a_section_has_verdict_claims_and_links_to_the_stored_runs():
     assert verdict.startswith("**Mixed.** ")
     assert notes.endswith(" The recipe `prpn-ptb-words` has the published size.")
     assert claims.splitlines()[2] == "| PRPN < without parsing network | 1.40 | -0.79 to 3.58 | 2.44 | **open** |"
-    assert shared == "Seeds: - / 3. Text read: - / 12 epochs, 11.2 M tokens."
+    assert shared == "Seeds (published / here): - / 3. Text read (published / here): - / 12 epochs, 11.2 M tokens."
     assert table.splitlines()[2] == (
         "| PRPN | 61.98 | 92.1 ± 0.9 | - / 1.9 M | [converged](../laboratory/results/converged.jsonl): prpn |"
     )

@@ -34,20 +34,21 @@ class JobOptions:
     """Very large jobs.
 
     Attributes:
-        workers: Run a job, in which N workers divide the text into shards and write Parquet files into the folder `-o`.
+        workers: Run a job: N workers parse or score shards of the text and write Parquet files into the folder `-o`.
             Run the same command again to continue an interrupted job. Default with `--engine`: one worker per processor
             core, or one on a GPU.
         engine: Start the workers of a job in this way.
             - `processes` (default): as processes on this machine
             - `ray`: with Ray, on this machine or a cluster; this requires the extra `ray`
         ray_address: Connect to the Ray cluster at this address. Default: Ray is started on this machine.
-        lines_per_shard: Give a worker N lines at a time in a job. Default: 20,000.
+        lines_per_shard: Divide the text of a job into shards of N lines. Default: 20,000.
         bad_lines: Treat lines of a job that are not UTF-8, are too long, or are refused by the model in this way.
             - `stop` (default): list lines that are not UTF-8 or too long before the job starts, and do not write shards
               with lines that the model refuses
             - `skip`: leave such lines out and list them
-        max_line_bytes: Treat lines of a job with more than N bytes as too long. Default: 65,536.
-        id_column: Copy the ids of the sentences from this column of Parquet files to the rows.
+        max_line_bytes: Treat lines of more than N bytes as too long in a job. Default: 65,536.
+        id_column: Copy the ids of the sentences from this column of the Parquet files that are read to the rows that
+            are written.
     """
 
     heading: ClassVar[str] = "Very large jobs"
@@ -125,12 +126,12 @@ def parse(
 
     - Word-level models read plain text, or the words of files named `.tagged` or `.tagged.txt`.
     - Tag models read tagged text (`word_TAG`).
-    - With `--workers`, a job parses very large texts into a folder of Parquet files.
+    - With `--workers`, several processes parse very large texts into a folder of Parquet files. Such a run is a job.
 
     Formats:
 
     - `brackets`: trees such as `(X the (X old cat))`, with tags `(X (DT the) (NN cat))`
-    - `tree`: trees that are drawn with box characters
+    - `tree`: trees drawn with box characters
     - `json`: words with their offsets in the line, tokens, known words, unread text and spans; for a single model also
       its distances, or the scores or probabilities of the spans
     - `tsv`, `csv`, `parquet`: one row per constituent of two words or more
@@ -143,8 +144,8 @@ def parse(
         output: Write the trees to this file, or to standard output (`-`, the default). A job writes into a folder of
             this name.
         format: Write the trees in this format. Default: `brackets`, or `tree` for a sentence on the command line.
-        show_unread: Restore punctuation that the model did not read in brackets and LaTeX, with the tag `UNREAD`.
-        column: Read the sentences from this column if a job reads Parquet files. Default: `text`.
+        show_unread: In brackets and LaTeX, show punctuation that the model did not read, with the tag `UNREAD`.
+        column: If a job reads Parquet files, read the sentences from this column. Default: `text`.
 
     Examples:
         syntaxlm parse MODEL "the old cat sleeps"

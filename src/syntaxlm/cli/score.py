@@ -462,23 +462,25 @@ def items(
 
     - It prints the mean surprisal of each region and condition over items, with 95% intervals. Differences to the first
       condition are computed within items.
-    - It prints contrasts of the factors, which are the main effects and interactions of the columns of `--condition`,
-      or formulas (`--contrast`). They have t tests over items, or between groups of items. With `--also`, the contrasts
-      of the models are compared item by item.
-    - TSV, CSV and Parquet contain the rows that `--table` selects. With `-o`, the means and contrasts are also printed.
+    - It prints contrasts of the factors with t tests over items, or between groups of items. The factors are the
+      columns of `--condition`. The contrasts are their main effects and interactions, or formulas (`--contrast`). With
+      `--also`, the contrasts of the models are compared item by item.
+    - It writes TSV, CSV and Parquet files with the rows that `--table` selects. With `-o`, the means and contrasts are
+      also printed.
 
     Args:
         table: Table of stimuli with a header line and cells separated by tabs, commas or semicolons.
         also: Score the same stimuli with another model, too.
-        critical: Name the region that the hypothesis is about, by its column or its number. Unknown words in it or
-            before it are reported, and means without their items are printed. Default: all regions.
+        critical: Name the region that the hypothesis is about, by its column or its number. If it or the words before
+            it contain unknown words, these are reported, and means without their items are printed. Default: all
+            regions.
         contrast: Compare the levels of a factor with more than two levels in this way, or compute a formula of
             conditions instead of main effects and interactions.
             - `treatment` (default): each level with the first level
             - `successive`: each level with the level before it
             - a formula: for example `"(pl / sg - sg / sg) - (pl / pl - sg / pl)"`
-        measures: Compute this measure of `score` for the regions, too. It has means, contrasts and columns.
-        table_written: Write these rows to TSV, CSV and Parquet.
+        measures: Compute means and contrasts of this measure of `score`, too, and add it to the rows.
+        table_written: Write these rows to TSV, CSV and Parquet files.
             - `regions` (default): one row per region of each sentence
             - `means`: one row per mean, with a column for each factor
             - `contrasts`: one row per contrast

@@ -23,7 +23,7 @@ Words = Literal["all", "words_known"]
 PLANNED = "planned"  # name of the contrasts of formulas
 MOST_CELLS = 256  # combinations of levels whose contrasts are computed
 
-_WORDS = Column("text", "items that are counted: all, or words_known, those without an unknown word up to the region")
+_WORDS = Column("text", "which items count: all, or words_known (without an unknown word up to the region)")
 _BEFORE_FACTORS: Mapping[str, Column] = {
     "model": Column("text", "name of the model"),
     "measure": Column("text", "what was measured, such as surprisal"),
@@ -38,12 +38,12 @@ _VALUES: Mapping[str, Column] = {
     "high": Column("number", "upper end", ".2f"),
     "within_low": Column(
         "number",
-        "lower end of its 95% interval within items (Cousineau-Morey), from the items that have all conditions; missing"
-        " if these are fewer than 2, as when each item has one level of a factor",
+        "lower end of its 95% interval within items (Cousineau-Morey), over the items with all conditions; missing if"
+        " fewer than 2 items have all conditions, for example if each item has only one level of a factor",
         ".2f",
     ),
     "within_high": Column("number", "upper end", ".2f"),
-    "difference": Column("number", "mean difference to the baseline, over items that have both", ".2f"),
+    "difference": Column("number", "mean difference to the baseline, over items that have both conditions", ".2f"),
     "difference_low": Column("number", "lower end of its 95% t interval", ".2f"),
     "difference_high": Column("number", "upper end", ".2f"),
 }
@@ -58,20 +58,22 @@ CONTRASTS = Columns(
         "region": _BEFORE_FACTORS["region"],
         "words": _WORDS,
         "contrast": Column(
-            "text", "the compared factors: one for a main effect, several for an interaction; or planned, for a formula"
+            "text", "the compared factors: one for a main effect, several for an interaction; planned for a formula"
         ),
         "levels": Column("text", "their compared levels, or the formula"),
         "estimate": Column("number", "mean of the contrast over items", ".2f"),
         "low": Column("number", "lower end of its 95% t interval", ".2f"),
         "high": Column("number", "upper end", ".2f"),
         "t": Column("number", "t of the test; missing if there is none", ".2f"),
-        "df": Column("number", "degrees of freedom: the number of items minus 1, or those of Welch's test", ".2f"),
+        "df": Column(
+            "number", "degrees of freedom: the number of items minus 1, or for Welch's test an estimate", ".2f"
+        ),
         "p": Column("number", "two-sided p value", ".4f"),
         "n_items": Column("integer", "number of items that have all cells of the contrast"),
         "test": Column(
             "text",
-            "paired, of the contrasts of items; Welch, between groups of items; or why there is no test: no variation"
-            " over items except for rounding errors, or too few items",
+            "paired (over the items' contrasts), Welch (between groups of items), or why there is no test: no variation"
+            " (except for rounding errors) or too few items",
         ),
     },
 )

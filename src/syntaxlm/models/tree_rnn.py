@@ -155,13 +155,14 @@ class TreeRNNConfig(BaseConfig):
         labelled: whether the model also reads the label of the edge above each word
         left_dependents: whether a word's first right dependent depends on its left dependents, which an LSTM reads
         embedding_size: features of a word's embedding
-        label_size: features of a label's embedding, if labelled
+        label_size: features of a label's embedding, with labelled
         hidden_size: features of a state
-        output: one softmax per edge type (by-edge) or one for all edges; null means by-edge for tanh, otherwise one
+        output: one softmax per edge type (by-edge) or one for all edges (shared); null: by-edge for tanh, shared for
+            lstm
         loss: training loss; perplexity always uses the softmax
-        noise_words: noise words per step, with nce
-        shared_noise: whether all steps with the same softmax share a batch's noise words, which is faster, with nce
-        log_normaliser: the fixed value of ln Z, with nce
+        noise_words: with nce, number of noise words
+        shared_noise: with nce, whether all words of a batch with the same softmax share noise words, which is faster
+        log_normaliser: with nce, the fixed logarithm of the normalisation constant
         dropout: rate on embeddings and on the decoder's input
         init_range: initial weights are uniform in (-init_range, init_range), and biases 0
     """

@@ -24,8 +24,8 @@ class DecodingOptions(Options):
     """How a model's structure becomes trees.
 
     Attributes:
-        decoder: Choose the tree of a sentence by this algorithm. It must fit the structures that the model computes; of
-            several models, those without the algorithm use their default.
+        decoder: Choose the tree of a sentence by this algorithm, which must match the structures that the model
+            computes. If there are several models, those that do not support the decoder use their default.
             - Distances: `biased` (default, as in published results) favours right branching, and `unbiased` (default of
               structformer and of models trained with trees) favours neither direction.
             - Span scores: `greedy-right` (default of palm, as published) splits where the right span scores highest,
@@ -36,18 +36,18 @@ class DecodingOptions(Options):
             - Dependency trees: `heads` (default) joins each head with all its descendants. `heads-binary` makes a
               binary tree in which heads join their right dependents first, and `heads-binary-left` one in which they
               join their left dependents first.
-        layer: Use the distances of this layer, counted from 1. Only models of distances have layers. Default: as for
-            published trees, 2 for an on-lstm with several layers and otherwise 1.
+        layer: Use the distances of this layer, counted from 1. Only distance models have layers. Default: 2 for an
+            on-lstm with several layers, as in the published results, and otherwise 1.
         ties: Choose among equally good splits in this way when the trees of several models are averaged.
             - `random` (default): each split with the same probability, reproducibly
             - `first`: the first split, which favours right branching
-        marks: Use punctuation marks that the model does not read as evidence of where constituents end. A span with a
-            mark inside is avoided unless a mark or an edge of the sentence is also at one of these places.
+        marks: Use punctuation marks that the model does not read as evidence of where constituents start and end. A
+            span with a mark inside is avoided, unless a mark or an edge of the sentence is also at these places.
             - `end`: at the end of the span
             - `start`: at the start of the span
             - `either`: at its end or its start
             - `both`: at its end and its start, less strictly if only one is missing
-            - `none`: marks are ignored
+            - `none`: marks are not used
             - `auto` (default): `both`, or the side with which the model was trained if it was trained with marks
     """
 
@@ -65,16 +65,16 @@ class ParseOptions(DecodingOptions, TextOptions):
 
     Attributes:
         labels: Write the labels that the model has learned in brackets and JSON, such as `(NT-17 (T-3 the) (T-8 dog))`.
-            This requires a single model with labels, such as a PCFG.
+            This requires a single model that learns labels, such as a PCFG.
         best: Write the N best trees of each sentence, at most 100, each with its confidence, which is the mean
             probability of its constituents. This requires models of span probabilities and the decoder `mbr`.
-        samples: Draw N trees of each sentence, at most 10,000, from their probabilities instead of choosing the best
-            tree. This requires the decoder `mbr` and a single model with probabilities of trees, which is a PCFG, a
-            span parser, a combination of these, or ccm.
+        samples: Draw N trees of each sentence at random, at most 10,000, by their probabilities, instead of choosing
+            the best tree. This requires the decoder `mbr` and a single model with probabilities of trees, which is a
+            PCFG, a span parser, a combination of these, or ccm.
         sample_seed: Draw the samples with this random seed.
-        pretokenised: Read each string between white space as one word of the tree, as `evaluate parse` does, for text
-            that `data words` or a tokeniser wrote. No word is split or left out. A word that the model would split or
-            drop, such as `cannot` or `=`, is an unknown word unless the vocabulary contains it.
+        pretokenised: Read each string between white space as one word of the tree, as `evaluate parse` does. Use it for
+            text that `data words` or a tokeniser wrote. No word is split or left out. A word that the model would split
+            or drop, such as `cannot` or `=`, is an unknown word unless the vocabulary contains it.
     """
 
     heading: ClassVar[str] = "Trees"

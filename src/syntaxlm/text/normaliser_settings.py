@@ -42,14 +42,14 @@ class NormaliserSettings(Settings, section="normaliser"):
     the last underscore) unchanged: rules 1 to 3 do not apply, rule 5 does. The word may be empty: `_DT`.
 
     Attributes:
-        units: what a token is; tags: the part-of-speech tags of tagged text (word_TAG) or of a treebank
+        units: what becomes a token; tags: the part-of-speech tags of tagged text (word_TAG) or of a treebank
         unicode_form: Unicode normal form (annex 15 of the standard); keep: text is not changed
-        splitting: whether words end at white space only, or punctuation at either end of a word is split off as well
+        splitting: where words are split: at white space only, or also between a word and punctuation at its ends
         lower_case: whether text is lower-cased
         numbers: which numbers become N: none (keep), tokens that are numbers (whole), or every run of digits (runs)
-        drop_words: tokens to leave out, as they are after normalisation, such as $
-        drop_punctuation: whether to leave out tokens without letter, digit or combining mark
-        space: with units characters, the token for white space; null: no token
+        drop_words: tokens to leave out, such as $, written as they are after normalisation
+        drop_punctuation: whether to leave out tokens that contain no letter, digit or combining mark
+        space: with units characters, the token that stands for white space; null: white space is omitted
     """
 
     units: Units = "words"

@@ -54,7 +54,7 @@ class VocabularySettings(Settings, section="vocabulary"):
     """The vocabulary, which is built from the training data.
 
     Attributes:
-        minimum_count: occurrences that a word needs; rarer words are unknown
+        minimum_count: smallest number of occurrences of a word in the training data; rarer words are unknown
         maximum_size: largest number of words, special tokens included; the most frequent words are kept; null: no limit
         unknown_classes: number of suffixes that become classes of unknown words, such as <unk:ing>; 0: no classes
     """
@@ -106,8 +106,8 @@ class TextSettings(DataSettings, section="text"):
             that read trees
         valid_trees: trees for the sentences of `valid`, for models that read trees
         test_trees: trees for the sentences of `test`, for models that read trees
-        trees_share: share of the training sentences, counted from the first, whose trees are used
-        trees_interval: trees are used in one batch out of this many
+        trees_share: share of the training sentences whose trees are used, counted from the first sentence
+        trees_interval: number n; trees are used only in every n-th batch
         focus: files of predicted trees of `train`, one per parser, from which a grammar or a span parser learns
         focus_valid: files of predicted trees of `valid` by the same parsers, for span parsers
         treebank: file, folder or pattern of gold trees, for models that parse; F1 on them is logged at each validation
@@ -166,7 +166,7 @@ class PairSettings(DataSettings, section="pairs"):
 
     Attributes:
         task: format of the files: logic (written by `data logic`) or sentences (columns sentence1, sentence2 and label)
-        maximum_operators: logic: pairs of `train` and `valid` with more operators are left out
+        maximum_operators: with task logic, pairs of `train` and `valid` with more operators are left out
     """
 
     valid: str
@@ -211,8 +211,9 @@ class StreamBatchSettings(Settings, section="batches"):
     Attributes:
         context: the text is read as one stream
         batch_size: number of columns of text that are read in parallel
-        bptt: tokens per column and batch, which is the length of back-propagation through time
-        variable_bptt: whether the length of each batch is drawn around `bptt`, with a learning rate in proportion
+        bptt: tokens per column and batch, the length of back-propagation through time
+        variable_bptt: whether the length of each batch is drawn at random around `bptt`, and its learning rate scaled
+            in proportion
     """
 
     context: Literal["carry"] = "carry"
@@ -261,18 +262,19 @@ class OptimiserSettings(Settings, section="optimiser"):
     Averaged SGD is plain SGD; the mean of its weights over all steps since averaging began is validated and kept.
 
     Attributes:
-        kind: the algorithm until averaging starts
+        kind: the optimisation algorithm, until averaging starts
         learning_rate: learning rate of the first step, or after the warm-up
-        warmup_steps: number of first steps in which the rate rises linearly from 0
-        beta1: adam, adamw: decay rate of the mean of the gradient
-        beta2: adam, adamw: decay rate of the mean of the squared gradient
-        epsilon: adam, adamw: number added to the square root of the mean of the squared gradient
-        weight_decay: L2 penalty, added to the gradient; adamw: decoupled, and only of matrices other than embeddings
+        warmup_steps: number of steps at the start in which the learning rate rises linearly from 0
+        beta1: decay rate of the running mean of the gradient; adam, adamw
+        beta2: decay rate of the running mean of the squared gradient; adam, adamw
+        epsilon: number added to the root of the mean squared gradient, to avoid division by 0; adam, adamw
+        weight_decay: weight of the L2 penalty, whose gradient is added; adamw: decoupled, and only for matrices other
+            than embeddings
         loss_normalisation: whether the loss is a mean per token or per sentence
         gradient_clip: largest norm of the gradient; a larger gradient is scaled down to this norm
-        parser_learning_rate: palm: constant rate of a separate optimiser for the weights that only score spans (Adam,
-            gradient clipped at 1, until averaging starts); null: one optimiser for all weights
-        average_patience: number n of validations; averaging starts if the loss exceeds the best loss before the last n
+        parser_learning_rate: palm: constant learning rate of a separate optimiser (Adam, gradient clipped at 1) for the
+            weights that only score spans, until averaging starts; null: one optimiser for all weights
+        average_patience: number n; averaging starts if the loss exceeds the best loss of all but the last n validations
         average_from_epoch: epoch after which averaging starts at the latest; null: only `average_patience` starts it
         average_learning_rate: learning rate after averaging has started; null: unchanged
         finetune_epoch: epoch after which averaging restarts from the average, until the loss rises again
@@ -320,18 +322,18 @@ class ScheduleSettings(Settings, section="schedule"):
     """When the learning rate is reduced, and when training ends.
 
     Attributes:
-        plateau_loss: the loss that must improve
-        plateau_patience: validations without a better loss before the rate is reduced
-        plateau_factor: factor by which the rate is reduced; 1: the rate stays
+        plateau_loss: the loss whose improvement counts for the other plateau settings
+        plateau_patience: validations without a better loss before the learning rate is reduced
+        plateau_factor: factor by which the learning rate is multiplied; 1: it stays the same
         plateau_threshold: a loss counts as better if it is lower by this share of the best loss
-        plateau_repeats: whether the rate is reduced after every validation once it has been reduced
-        decay: decay of the rate in addition: linear (to 0) or cosine (to a tenth)
+        plateau_repeats: whether the learning rate, once reduced, is reduced after every further validation
+        decay: gradual decrease of the learning rate, besides the plateau: linear (to 0) or cosine (to a tenth)
         decay_from: fraction of all epochs after which the decay starts
         keep: which weights are kept: best (lowest validation loss) or last (last validation)
         epochs: passes over the training data
-        minutes: time limit of the whole run, evaluation included; null: no limit
+        minutes: time limit of the whole run in minutes, evaluation included; null: no limit
         stop_patience: validations without a better loss before training ends; null: no limit
-        validations_per_epoch: number of validations; the last one is at the end of the epoch
+        validations_per_epoch: number of validations in each epoch; the last one is at its end
     """
 
     plateau_loss: Literal["valid", "train"] = "valid"
@@ -362,9 +364,10 @@ class RunSettings(Settings, section="run"):
 
     Attributes:
         seed: random seed of initial weights, dropout and order of batches
-        precision: 32, or bf16-mixed: products in bfloat16 where the device is fast at it, all else in float32
+        precision: 32 (float32), or bf16-mixed (matrix products in bfloat16 if the device computes them fast, all else
+            in float32)
         accelerator: device; auto: the fastest device available
-        checkpoint_seconds: time between checkpoints; a killed run loses the steps since the last checkpoint
+        checkpoint_seconds: seconds between checkpoints; a killed run loses the steps since the last checkpoint
         log_steps: steps between two lines of metrics.jsonl
         process_timeout: seconds that a process waits for the other processes of the run before the run ends
     """
