@@ -31,10 +31,10 @@ def headlines() -> str:
     return (
         f"- **Trees.** `en` reaches an unlabelled F1 of {percent(trees['f1'])} on {trees['sentences']:,} sentences of "
         f"the Wall Street Journal. Right-branching trees reach {right}, and the best possible binary trees {bound}.\n"
-        f"- **Surprisals.** On the English Web Treebank, `en` has a perplexity of {own:.0f}; 5-grams trained on the "
-        f"same text have {five_grams:.0f}. It prefers the grammatical sentence in {percent(pairs['accuracy'])}% of "
-        f"{pairs['pairs']:,} BLiMP pairs.\n"
-        f"- **Speed.** It parses {parses:.0f} and scores {scores:.0f} sentences per second on two cores.\n"
+        f"- **Surprisals.** On the English Web Treebank, `en` reaches a perplexity of {own:.0f}, and 5-grams trained "
+        f"on the same text reach {five_grams:.0f}. `en` prefers the grammatical sentence in "
+        f"{percent(pairs['accuracy'])}% of {pairs['pairs']:,} BLiMP pairs.\n"
+        f"- **Speed.** `en` parses {parses:.0f} sentences or scores {scores:.0f} sentences per second on two cores.\n"
     )
 
 

@@ -108,8 +108,10 @@ def counted_sentence() -> str:
     none = "" if trained[Verdict.REPRODUCED] else "none is reproduced, "
     return (
         f"- **Reproduction.** The papers on PRPN, ON-LSTM, PaLM and TreeRNN report {trained.total()} experiments with "
-        f"trained models. By a fixed rule, {none}{_listed(trained)}. Of {quantities.total()} results on path lengths, "
-        f"parameters and speed, {_listed(quantities)} ([list of experiments](docs/papers.md)).\n"
+        f"trained models. By [a fixed rule](docs/papers.md#how-a-verdict-is-reached), {none}{_listed(trained)}. Of "
+        f"{quantities.total()} results on path lengths, parameters and speed, which need no trained model, "
+        f"{_listed(quantities)}. *Found at small size* means that all claims hold for our smaller models "
+        "([list of experiments](docs/papers.md)).\n"
     )
 
 

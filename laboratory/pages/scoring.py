@@ -23,7 +23,7 @@ def protocol_table() -> str:
 
 
 def preprocessing_table() -> str:
-    return table(["rule", "which words stay"], ([f"`{one.name}`", _rule(one)] for one in PREPROCESSINGS.values()))
+    return table(["rule", "words that are kept"], ([f"`{one.name}`", _rule(one)] for one in PREPROCESSINGS.values()))
 
 
 def preprocessing_settings() -> str:
@@ -38,16 +38,17 @@ def _preprocessing_settings() -> list[Setting]:
 def _rule(one: GoldPreprocessing) -> str:
     parts = []
     if one.keep_tags is not None:
-        parts.append(f"those with the tags {_listed(one.keep_tags)}")
+        parts.append(f"with the tags {_listed(one.keep_tags)}")
     if one.drop_tags:
-        parts.append(f"those without the tags {_listed(one.drop_tags)}")
+        parts.append(f"without the tags {_listed(one.drop_tags)}")
     if one.punctuation == "unicode":
-        parts.append("those with a letter or digit")
+        parts.append("with a letter or digit")
+    kept = f"words {' and '.join(parts)}" if parts else "all words"
     if one.drop_words:
-        parts.append(f"those other than {_listed(one.drop_words)}")
+        kept += f", except {_listed(one.drop_words)}"
     if one.function_before:
-        parts.append(f"labels are read after {_listed(one.function_before)}")
-    return "; ".join(parts) or "all"
+        kept += f" (the label of a constituent is the part after {_listed(one.function_before)})"
+    return kept
 
 
 def _listed(names: frozenset[str] | str) -> str:

@@ -283,11 +283,12 @@ def suites(
 ) -> None:
     """Measure how often predictions about surprisals hold, on test suites.
 
-    The suites have the format of SyntaxGym. An item has a sentence for each condition, and sentences are divided into
-    regions. A prediction compares the surprisals of regions. For example, `(7;%match%) < (7;%mismatch%)` compares
-    region 7 in the conditions `match` and `mismatch`; `*` stands for all regions.
+    The suites have the format of SyntaxGym. An item contains a sentence for each condition, and sentences are divided
+    into regions. A prediction compares the surprisals of regions. For example, `(7;%match%) < (7;%mismatch%)` predicts
+    that region 7 is less surprising in the condition `match` than in `mismatch`. `*` stands for all regions.
 
-    - Accuracy is printed by circuit, suite and prediction, also for items whose words are known.
+    - Accuracy is printed by circuit (a group of suites), suite and prediction. It is printed for all items, and for the
+      items whose words the model knows.
     - Several models appear in adjacent columns and are compared with the first model.
 
     Args:
@@ -364,7 +365,7 @@ class ReadingTimesOutput:
             tab-separated, unless the extension is `.csv` or `.jsonl`.
         export: Write a table for mixed models to this file, with one row per subject and analysed word and with scaled
             predictors. A script that fits the models in R with lme4 is written beside it (`FILE.R`). With several
-            `--time-column`, each measure has its own file (`FILE-go_past.csv`).
+            `--time-column`, each reading measure is written to a separate file (`FILE-go_past.csv`).
         subject: Read the subjects for `--export` from this column of the table of times. Default: `subject` or
             `participant`.
         picture: Draw mean reading time by surprisal for each model into this `.svg`, `.pdf`, `.png` or `.html` file.
@@ -427,13 +428,14 @@ def reading_times(
 ) -> None:
     """Measure how well surprisal predicts reading times.
 
-    The command compares regressions of the reading times of the same words. The baseline contains word length, log
-    frequency, position and the previous words. The regression of each model also contains its surprisal.
+    The command fits regressions to the reading times of words, which are the same words for all models. The baseline
+    regression contains length and log frequency of the word and of the previous words, and the position of the word. A
+    second regression for each model also contains the model's surprisals.
 
     - It prints the gain in log-likelihood per word on held-out data, with confidence intervals, and the coefficients of
       surprisal.
     - Tables have a header line and cells separated by tabs, commas or semicolons.
-    - The command requires the extra stats (`pip install 'syntaxlm[stats]'`).
+    - The command requires the extra `stats` (`pip install 'syntaxlm[stats]'`).
 
     Args:
         models: Model folders that `train` wrote, or names of bundled models such as `en`.
@@ -441,7 +443,7 @@ def reading_times(
         context: Read sentences in this way. Default: as in training with `--group`, otherwise `reset`.
             - `reset`: each sentence by itself
             - `carry`: the text as one stream whose state is carried from sentence to sentence
-            - `both`: each model that can carry its state in both ways
+            - `both`: in both ways, for models that can carry their state
 
     Examples:
         syntaxlm evaluate reading-times MODEL --words words.tsv --times times.tsv --frequencies train.txt

@@ -62,22 +62,24 @@ def score(
 ) -> int:
     """Print the surprisal of every word of a text.
 
-    The text has one sentence per line, or is a column of a table (`--column`). The output has one row per word as
-    written, and one per end of a sentence. Surprisals are in bits, and the surprisals of a sentence add up to its
-    negative log-probability.
+    The text contains one sentence per line, or is a column of a table (`--column`). The output contains one row per
+    word as written, and one row for the end of each sentence. Surprisals are in bits, and the surprisals of a
+    sentence add up to its negative log-probability.
 
-    - The columns are `sentence`, `position`, `word`, `begin`, `end`, `token`, `in_vocabulary`, the surprisal and its
-      parts, and the columns of `--measure` and `--next-words`. With `--also`, the first column is `model`.
-    - Other columns of the table are copied to every row. If the output already contains a column of that name, `input_`
-      is put before it.
-    - A character-level model has one row per character.
+    - The columns are `sentence`, `position`, `word`, `begin`, `end`, `token`, `in_vocabulary`, `surprisal`, its two
+      parts `surprisal_word` and `surprisal_marks` (punctuation marks), `tokens`, and the columns of `--measure` and
+      `--next-words`. With `--also`, the first column is `model`.
+    - Other columns of the table are copied to every row. A column of the table whose name the output already uses gets
+      the prefix `input_`.
+    - For a character-level model, the output contains one row per character.
     - For a dependency-tree model, TEXT contains dependency trees. The surprisal of a word is conditioned on its path in
-      the tree, and ends of sentences have no rows.
-    - With `--words`, or with `--group` for running text, the output has one row per word that was displayed to readers.
-      It contains all columns of the table, and surprisal, length and frequency of the word and of previous words.
-    - With `--workers`, a job scores very large texts into a folder of Parquet files.
+      the tree, and the output contains no rows for ends of sentences.
+    - With `--words`, or with `--group` for running text, the output contains one row per word that was displayed to
+      readers. It contains all columns of the table, and surprisal, length and frequency of the word and of previous
+      words.
+    - With `--workers`, several processes score a very large text and write a folder of Parquet files (a job).
     - For a masked model of transformers, the column `pseudo_surprisal` replaces `surprisal`. For a sequence-to-sequence
-      model, it is the column `decoder_surprisal`. These scores are not surprisals given the words before.
+      model, the column `decoder_surprisal` replaces it. These scores are not conditioned only on the words before.
 
     To sum surprisals by region and average them by condition, use `items`.
 

@@ -31,11 +31,11 @@ class RegressionSettings(Options):
             in the baseline. With fewer than 3 knots, these terms are linear.
         unknown: Treat words that a model does not know in this way.
             - `exclude` (default): leave them and the words that follow within `--spillover` out for all models
-            - `keep`: keep them, and add indicators of unknown words to each model's baseline and regression
-        measures: Add this predictor to the baseline, for the word and for previous words. Several predictors are added
-            together.
+            - `keep`: keep them, and add indicators of unknown words to both regressions of each model
+        measures: Measure the gain from this predictor, of the word and of previous words. The second regression
+            contains it in addition to the baseline. Several predictors are added together.
             - `surprisal` (default): the surprisal of the word
-            - `surprisal_word`, `surprisal_marks`: its parts without punctuation marks and of punctuation marks
+            - `surprisal_word`, `surprisal_marks`: surprisal without punctuation marks, and of punctuation marks alone
             - another measure: as for `--measure` of `score`
         keep_last: Keep the last word of each passage. By default it is left out, because its time often includes a
             pause.

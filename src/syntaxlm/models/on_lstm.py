@@ -44,7 +44,7 @@ class ONLSTMConfig(AWDConfig):
         skip: whether the output is the sum of all layers' states, which needs equal layer_sizes
         chunk_size: neurons that share one master gate; divides every layer's size
         weight_drop_rescaled: whether kept weights are divided by 1 - rate, as in AWD-LSTM
-        supervision: weight of the loss on text.trees, which ranks distances, or is TreeReg with other cells
+        supervision: weight of the loss on text.trees; the loss ranks distances, and with other cells it is TreeReg
         margin: with supervision, by how much a distance must exceed the distances inside the neighbouring constituents
         ar_after_dropout: whether the AR penalty applies after the output dropout, as in AWD-LSTM
     """

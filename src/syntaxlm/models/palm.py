@@ -221,13 +221,13 @@ class PaLMConfig(AWDConfig):
         scorer_size: hidden units of the network that scores a span for a word
         maximum_span: longest span that receives attention, in words; parsing has no limit
         scores: learned scores, or the length of a span (right-branching, PaLM-RB), or minus its length
-            (left-branching), or equal scores of the constituents of text.trees, text.valid_trees and text.test_trees
-            and no attention to other spans (trees)
-        supervision: lambda, the weight of the cross-entropy of gold spans, with text.trees
+            (left-branching), or equal scores for the constituents of text.trees, text.valid_trees and text.test_trees,
+            without attention to other spans (trees)
+        supervision: lambda, the weight of the loss on gold spans; requires text.trees
         supervision_epochs: number of first epochs, which train only the attention on gold spans; the other epochs
             train only the language model; with 0, all epochs train both
-        initial_weights: of the LSTM layers, orthogonal matrices with biases of 0, as in the released program, or
-            uniform weights and biases, as in AWD-LSTM
+        initial_weights: whether LSTM layers start with orthogonal matrices and biases of 0, as in the released program,
+            or with uniform weights and biases, as in AWD-LSTM
         form: whether the equations follow the released program or the paper
         init_range: initial weights of embedding and decoder are uniform in (-init_range, init_range); the
             released program uses sqrt(3 / embedding_size)

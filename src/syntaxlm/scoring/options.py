@@ -52,19 +52,20 @@ class ScoreOptions(ReadingOptions, TextOptions):
     Attributes:
         context: Read the sentences of the text in this way. Displayed words with `--group` are read as in training by
             default.
-            - `reset` (default): each sentence by itself; a model that was trained on a stream reads it after the end of
-              a sentence
+            - `reset` (default): each sentence by itself; a model that was trained on a stream reads it as if another
+              sentence had just ended
             - `carry`: as one stream whose state is carried from sentence to sentence, for running text
-        given: Begin every sentence with these words, which are read but have no rows.
+        given: Read these words before every text, as the beginning of its sentence. The output contains no rows for
+            them.
         measures: Add a column with this measure of each word. The measures from `belief_update` on require a PCFG; they
             are computed from all trees of the words read so far.
             - `entropy`: entropy of the next token before the word, in bits
             - `entropy_reduction`: decrease of this entropy by the word, in bits
             - `rank`: rank of the word among all words, 1 for the most probable
             - `prefix_surprisal`: -log2 of the probability of the sentence up to the word, in bits
-            - `constituents_ended`: number of constituents of the best tree whose last word it is
+            - `constituents_ended`: number of constituents of the best tree that end at the word
             - `depth`: number of constituents of the best tree that contain the word
-            - `distance`: height in the best tree at which the word and the word before it meet
+            - `distance`: height of the smallest constituent of the best tree with both the word and the word before it
             - `belief_update`, `belief_update_kl`: change of the probabilities of earlier constituents by the word, in
               bits, as Renyi's divergence of order 1/2 or of order 1
             - `expected_ended`, `expected_open`, `expected_depth`: expected number of constituents that end at the word,
@@ -72,8 +73,8 @@ class ScoreOptions(ReadingOptions, TextOptions):
             - `low_attachment`: probability that the smallest constituent around the word has at most three words
             - `derivation_entropy`, `derivation_entropy_reduction`: entropy of the whole derivation after the word, and
               its decrease by the word, in bits
-            - `lexical_surprisal`, `structural_surprisal`: the two parts of the surprisal, of the word given its
-              preterminal and of the preterminal, in bits
+            - `lexical_surprisal`, `structural_surprisal`: the two parts of the surprisal, in bits: the surprisal of the
+              word given its preterminal, and the surprisal of the preterminal
         next_words: Add a column with the N most probable next words before each word, and their probabilities.
     """
 

@@ -54,17 +54,17 @@ SURPRISALS = Columns(
         "begin": Column("integer", "start of the word in the line, in code points"),
         "end": Column("integer", "end of the word in the line, in code points"),
         "token": Column("text", "the tokens of the word, joined by spaces; empty if the normaliser dropped the word"),
-        "in_vocabulary": Column("boolean", "whether the vocabulary has all its tokens; missing if it was dropped"),
+        "in_vocabulary": Column(
+            "boolean", "whether the vocabulary contains all its tokens; missing if the word was dropped"
+        ),
         "surprisal": Column("number", "surprisal in bits; missing if the word was dropped", ".2f"),
         "surprisal_word": Column(
-            "number",
-            "the part of the surprisal that is not of punctuation marks; missing if only marks are read",
-            ".2f",
+            "number", "surprisal without punctuation marks; missing if the model reads only marks of the word", ".2f"
         ),
         "surprisal_marks": Column(
-            "number", "the part of its punctuation marks; missing if the word was dropped", ".2f"
+            "number", "surprisal of its punctuation marks; missing if the word was dropped", ".2f"
         ),
-        "tokens": Column("integer", "number of its tokens; if the model splits tokens into sub-tokens, of these"),
+        "tokens": Column("integer", "number of its tokens, or of its sub-tokens if the model splits tokens further"),
     },
 )
 
