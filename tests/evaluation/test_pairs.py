@@ -69,6 +69,8 @@ def test_every_sentence_is_scored_once_for_all_files(small, spoken, tmp_path):
     report = evaluate_pairs(small, [tmp_path])
     assert sorted(asked) == ["the cat", "the cats", "the sleep"]
     assert report.models[0].correct.tolist() == [True, True, True, False, False]
+    with pytest.raises(InputError, match=r"files: found .*a twice; expected each file once"):
+        evaluate_pairs(small, [tmp_path / "a", tmp_path / "b", tmp_path / "c" / ".." / "a"])
 
 
 def test_pairs_that_are_not_neighbours_count_in_their_own_group_only(small, spoken, tmp_path):

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from syntaxlm.core.errors import InputError
+from syntaxlm.core.errors import InputError, InputWarning
 from syntaxlm.data.frequencies import Frequencies
 from syntaxlm.evaluation.options import RegressionSettings
 from syntaxlm.evaluation.reading_times import evaluate_reading_times
@@ -163,6 +163,13 @@ def test_rates_of_skipping_are_refused(study):
     rates = times.groupby(["story", "zone"], as_index=False)["IA_SKIP"].mean()
     with pytest.raises(InputError, match=r"found 0\.\d+ in column IA_SKIP, .*expected 0 or 1, in a row per reader"):
         evaluate((models, words, rates), "skip")
+
+
+def test_values_from_0_to_1_of_an_unknown_measure_are_warned_of(study):
+    models, words, times = study
+    rates = times.groupby(["story", "zone"], as_index=False)["IA_SKIP"].mean().rename(columns={"IA_SKIP": "share"})
+    with pytest.warns(InputWarning, match="all values of the column share are from 0 to 1 and are read as times"):
+        evaluate((models, words, rates), "share")
 
 
 def test_the_script_for_r_fits_logistic_mixed_models(study, tmp_path):

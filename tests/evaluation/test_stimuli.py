@@ -360,6 +360,14 @@ def test_three_sorted_regions_are_warned_of_unless_the_texts_show_their_order(re
     assert len(warned(recwarn)) == 1  # nothing shows the order
 
 
+@pytest.mark.parametrize("names", [("rest", "middle", "first"), ("0.3", "0.2", "0.1")])
+def test_regions_in_any_order_are_warned_of_if_the_texts_contradict_it(read, recwarn, names):
+    read(by_region(dict(zip(("spill", "verb", "subject"), names, strict=True))), column="text", region_rows="region")
+    (message,) = warned(recwarn)
+    assert "most sentences start after their first region and end before their last one" in message
+    assert "is read as 'on the table. | was | The key'. If the rows were sorted by the column region" in message
+
+
 def test_two_sorted_regions_are_warned_of_if_the_texts_contradict_their_order(read, recwarn):
     read(by_region({"subject": "a", "spill": "b"}), column="text", region_rows="region")
     assert not warned(recwarn)

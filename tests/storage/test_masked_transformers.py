@@ -16,6 +16,7 @@ import torch
 import syntaxlm
 from syntaxlm import cli
 from syntaxlm.core.errors import InputError
+from tests.fresh_models import fresh
 from tests.storage.small_transformers import WINDOW, write_decoder, write_masked, write_transformer
 
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")
@@ -102,6 +103,26 @@ def test_the_default_masks_the_later_subtokens_of_a_word_only_where_there_are_so
         assert (abs(row.bits - other.bits) > 1e-4) == several
     assert {row.word: row.tokens for row in default}["a"] == 1
     assert default[-1].tokens > 2
+
+
+def test_words_are_masked_one_by_one_if_the_tokenizer_takes_the_text_for_one_word(folders, tmp_path):
+    import tokenizers
+
+    shutil.copytree(folders["roberta"], tmp_path / "whole")
+    path = str(tmp_path / "whole" / "tokenizer.json")
+    tokenizer = tokenizers.Tokenizer.from_file(path)
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    tokenizer.save(path)
+    sentence = syntaxlm.load(f"hf:{tmp_path / 'whole'}").model.encode(["the", "cat"])
+    units = [unit for unit in sentence.units if unit is not None]
+    assert len({number for _, number in units}) == 1
+    assert [place for place, _ in units] == [word for word in sentence.words if word is not None]
+    assert {0, 1} == {place for place, _ in units}
+
+
+def test_special_tokens_in_the_text_are_refused(models):
+    with pytest.raises(InputError, match=r"found '\[MASK\]' in the sentence 'the \[MASK\] sees'; expected text"):
+        models["bert"].word_scores("the [MASK] sees")
 
 
 @torch.no_grad()
@@ -240,6 +261,9 @@ def test_minimal_pairs_compare_scores_that_are_named(folders, models, tmp_path, 
     scores = {"gpt2": "log_prob", "bert": "pseudo_log_likelihood", "t5": "decoder_log_probability"}
     assert {one["model"]: one["score"] for one in figures["models"]} == scores
     assert dict(report.to_dataframe()[["model", "score"]].drop_duplicates().values) == scores
+    assert "(end of sentence not included, state reset" in str(report)
+    both = syntaxlm.evaluate_pairs({"gpt2": models["gpt2"], "lstm": fresh("lstm")}, str(path))
+    assert "(end of sentence included, except for gpt2, state reset" in str(both)
     assert "bert: pseudo_log_likelihood instead of the log-probability: of a masked model" in str(report)
     assert "t5: decoder_log_probability instead of the log-probability" in str(report)
     assert "gpt2: log_prob" not in str(report)

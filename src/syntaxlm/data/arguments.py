@@ -183,6 +183,7 @@ def files_of(files: Any, name: str) -> list[str | Path]:
 
     Raises:
         TypeError: for anything but paths.
+        InputError: for a file that is named twice.
     """
     if isinstance(files, str | os.PathLike):
         return [Path(files) if not isinstance(files, str) else files]
@@ -193,6 +194,9 @@ def files_of(files: Any, name: str) -> list[str | Path]:
     if not is_list or wrong is not None:
         found = _shown(files if wrong is None else wrong)
         raise TypeError(f"{name}: found {found}; expected the name of a file, or a list of names.{remedy}")
+    places = [os.path.realpath(path) for path in paths]
+    if twice := next((path for number, path in enumerate(paths) if places[number] in places[:number]), None):
+        raise InputError(f"{name}: found {os.fspath(twice)} twice; expected each file once, so that it counts once")
     return [path if isinstance(path, str) else Path(path) for path in paths]
 
 

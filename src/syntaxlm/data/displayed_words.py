@@ -357,6 +357,11 @@ def _read_times(
             f"{table.place(row)}: found {times[row]:g} in column {column}, whether a word was skipped; expected 0 or 1,"
             " in a row per reader and word. A rate does not say of how many readers it is"
         )
+    if len(found) and found[0] >= 0 and found[-1] <= 1:
+        warn_caller(
+            f"{table.source}: all values of the column {column} are from 0 to 1 and are read as times. If they are"
+            " rates, such as shares of readers, expected a row per reader and word with 0 or 1"
+        )
     inside = is_time & ~(times < (-np.inf if minimum is None else minimum))
     inside &= ~(times > (np.inf if maximum is None else maximum))
     least = option_name("--min-time", 1)

@@ -226,11 +226,14 @@ def _letters(text: str) -> str:
 
 
 def warn_of_sorted_regions(table: InputTable, column: str, sentences: Sequence[Sequence[WrittenRegion]]) -> None:
-    """Warn if regions were probably sorted by name: they are in the order of the alphabet in all sentences.
+    """Warn if regions are probably not in the order of reading.
+
+    They may have been sorted by name, if they are in the order of the alphabet in all sentences. In any other order,
+    also of numbers, most sentences show it: a later region starts like a sentence, and an earlier one ends like one.
 
     Two regions are so in every second table, and three in every sixth. Three are not warned of if most sentences show
     that this is the order of reading, and two are only warned of if most sentences show that it is not: the text of one
-    region starts, or ends, like a sentence. Numbered regions are not warned of.
+    region starts, or ends, like a sentence. The order of numbered regions is only warned of if the sentences show it.
 
     Args:
         table: the table.
@@ -238,19 +241,25 @@ def warn_of_sorted_regions(table: InputTable, column: str, sentences: Sequence[S
         sentences: the regions of each sentence.
     """
     names = list(dict.fromkeys(tuple(region.name for region in regions) for regions in sentences))
+    texts = [[region.text for region in regions if region.text.strip()] for regions in sentences]
+    first_read = shortened(" | ".join(texts[0]), _WIDTH)
     are_sorted = all(list(own) == sorted(own) for own in names)
     if not are_sorted or any(re.search(r"\d", name) for own in names for name in own):
+        if 2 * sum(_starts_late(own) and _ends_early(own) for own in texts) > len(texts):
+            warn_caller(
+                f"{table.source}: most sentences start after their first region and end before their last one; expected"
+                f" the order of reading. The first sentence is read as {first_read!r}. If the rows were sorted by the"
+                f" column {column}, restore their order"
+            )
         return
-    texts = [[region.text for region in regions if region.text.strip()] for regions in sentences]
     most = max(map(len, names))
     is_shown = 2 * sum(map(_are_in_order, texts)) > len(texts)
     is_contradicted = 2 * sum(map(_are_out_of_order, texts)) > len(texts)
     if most >= _FEWEST_SORTED or is_contradicted or (most == _FEWEST_SORTED - 1 and not is_shown):
         warn_caller(
             f"{table.source}: the regions of every sentence are in the order of the alphabet, {listed(names[0])};"
-            f" expected the order of reading. The first sentence is read as"
-            f" {shortened(' | '.join(texts[0]), _WIDTH)!r}. If the rows were sorted by the column {column}, restore"
-            " their order"
+            f" expected the order of reading. The first sentence is read as {first_read!r}. If the rows were sorted by"
+            f" the column {column}, restore their order"
         )
 
 
@@ -272,8 +281,19 @@ def _are_in_order(texts: Sequence[str]) -> bool:
 
 def _are_out_of_order(texts: Sequence[str]) -> bool:
     """Return whether a later text alone starts like a sentence, or an earlier one alone ends like one."""
-    starts, ends = [starts_like_sentence(text) for text in texts], [ends_like_sentence(text) for text in texts]
-    return (any(starts[1:]) and not starts[0]) or (any(ends[:-1]) and not ends[-1])
+    return _starts_late(texts) or _ends_early(texts)
+
+
+def _starts_late(texts: Sequence[str]) -> bool:
+    """Return whether a later text starts like a sentence, and the first one does not."""
+    starts = [starts_like_sentence(text) for text in texts]
+    return any(starts[1:]) and not starts[0]
+
+
+def _ends_early(texts: Sequence[str]) -> bool:
+    """Return whether an earlier text ends like a sentence, and the last one does not."""
+    ends = [ends_like_sentence(text) for text in texts]
+    return any(ends[:-1]) and not ends[-1]
 
 
 def merged_order(sentences: Iterable[Iterable[str]]) -> list[str]:

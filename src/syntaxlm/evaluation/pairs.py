@@ -88,6 +88,7 @@ class PairScores:
             token.
         score: the name of the scores.
         score_meaning: what they are; "" for log-probabilities.
+        ends_counted: whether the end of the sentence counts.
     """
 
     name: str
@@ -98,6 +99,7 @@ class PairScores:
     read_alike: Flags
     score: str = "log_prob"
     score_meaning: str = ""
+    ends_counted: bool = True
 
     @property
     def differing_known(self) -> Flags:
@@ -222,8 +224,8 @@ class PairsReport(HasReport):
             },
             {**counts, "cases": len(self.groupings["case"])},
             [
-                "a pair is correct if the better sentence has the higher total log-probability (end of sentence"
-                " included, state reset at each sentence); ties are incorrect",
+                f"a pair is correct if the better sentence has the higher total log-probability ({self._ends()}, state"
+                " reset at each sentence); ties are incorrect",
                 *(
                     f"{model.name}: {model.score} instead of the log-probability: {model.score_meaning}; ends of"
                     " sentences do not count"
@@ -291,6 +293,15 @@ class PairsReport(HasReport):
             "by_group": figures,
             "by_case": by_case,
         }
+
+    def _ends(self) -> str:
+        """Return for which models the end of the sentence counts."""
+        without = [model.name for model in self.models if not model.ends_counted]
+        if not without:
+            return "end of sentence included"
+        if len(without) == len(self.models):
+            return "end of sentence not included"
+        return f"end of sentence included, except for {', '.join(without)}"
 
     def _warnings(self) -> list[str]:
         lines = []
@@ -436,5 +447,7 @@ def score_pairs(
         np.array([sum(not all(map(knows, own)) for own in differing_words(candidates)) for candidates in read]),
         np.array([all(map(knows, chain(*candidates))) for candidates in read]),
         np.array([better == worse for better, worse in ids]),
-        *((score_type.sentence, score_type.meaning) if score_type else ()),
+        score=score_type.sentence if score_type else "log_prob",
+        score_meaning=score_type.meaning if score_type else "",
+        ends_counted=bundle.mode.predict_eos and score_type is None,
     )

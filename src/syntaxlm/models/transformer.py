@@ -423,13 +423,13 @@ class MaskedSentence(NamedTuple):
     Attributes:
         subtokens: with special ones.
         words: the index of the word of each sub-token; None for special ones.
-        units: the number of what the tokenizer takes for a word; None for special ones. A mark is one of its own for
-            most tokenizers.
+        units: the part of the word that the tokenizer takes for a word, by the index of the word and its own number;
+            None for special ones. A mark is one of its own for most tokenizers.
     """
 
     subtokens: Sequence[int]
     words: Sequence[int | None]
-    units: Sequence[int | None]
+    units: Sequence[tuple[int, int | None] | None]
 
 
 class _Variant(NamedTuple):

@@ -12,7 +12,7 @@ from typing import Any, Literal, cast
 import torch
 
 from syntaxlm.core.declarations import TRANSFORMERS as PREFIX
-from syntaxlm.core.errors import InputError
+from syntaxlm.core.errors import InputError, shortened
 from syntaxlm.core.progress import error_console, status
 from syntaxlm.core.tensor_files import refuse
 from syntaxlm.core.threads import torch_globals
@@ -20,6 +20,7 @@ from syntaxlm.models.layers import value_faults
 from syntaxlm.models.registry import ModelConfig
 from syntaxlm.models.sizes import shapes_of
 from syntaxlm.models.transformer import (
+    LONGEST_SHOWN,
     CausalTransformer,
     DecoderTransformer,
     EmptyInputDecoder,
@@ -107,7 +108,7 @@ def _decoder(network: Any, tokenizer: Any, name: str) -> DecoderTransformer:
 
     The decoder reads its start token and, if the tokenizer begins texts with a special token, that token.
     """
-    first = network.config.decoder_start_token_id
+    first = getattr(network.config, "decoder_start_token_id", None)
     if first is None:
         raise InputError(
             f"{PREFIX}{name}: config.json has no decoder_start_token_id; expected the decoder's first token"
@@ -168,18 +169,28 @@ def _window(network: Any, tokenizer: Any) -> int:
 def sentence_encoder(tokenizer: Any) -> Callable[[Sequence[str]], MaskedSentence]:
     """Return the function that gives the sub-tokens of a sentence, by its words, with special ones around them.
 
-    A sub-token is of the word in which its first character other than white space is.
+    A sub-token is of the word in which its first character other than white space is. The function raises InputError
+    for a special token in the text, other than that of unknown words, which would be read as this token.
     """
+    special = [token for token in tokenizer.all_special_tokens if token != tokenizer.unk_token]
 
     def encode(words: Sequence[str]) -> MaskedSentence:
         text = " ".join(words)
+        if read := next((token for token in special if token in text), None):
+            raise InputError(
+                f"found {read!r} in the sentence {shortened(text, LONGEST_SHOWN)!r}; expected text, because this is a"
+                " special token of the model. Remove it, or write it otherwise"
+            )
         encoded = tokenizer(text, return_offsets_mapping=True, return_special_tokens_mask=True)
         begins = list(accumulate((len(word) + 1 for word in words[:-1]), initial=0))
         places: list[int | None] = []
         for (begin, end), is_special in zip(encoded["offset_mapping"], encoded["special_tokens_mask"], strict=True):
             spaces = len(text[begin:end]) - len(text[begin:end].lstrip())
             places.append(None if is_special else max(0, bisect_right(begins, begin + spaces) - 1))
-        units = [None if place is None else unit for place, unit in zip(places, encoded.word_ids(), strict=True)]
+        # Some tokenizers take the whole text for one word.
+        units = [
+            None if place is None else (place, unit) for place, unit in zip(places, encoded.word_ids(), strict=True)
+        ]
         return MaskedSentence(encoded["input_ids"], places, units)
 
     return encode
