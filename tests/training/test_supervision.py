@@ -333,6 +333,16 @@ def test_words_are_predicted_given_trees_in_training_and_evaluation(toy, tmp_pat
         syntaxlm.load(tmp_path / "run").perplexity(toy / "test.txt")
 
 
+@pytest.mark.parametrize("setting", ["trees", "valid_trees", "test_trees"])
+def test_a_sentence_that_differs_from_its_tree_is_refused_if_the_model_reads_trees(toy, tmp_path, setting):
+    name = {"trees": "train", "valid_trees": "valid", "test_trees": "test"}[setting]
+    lines = (toy / f"{name}.mrg").read_text().splitlines()
+    changed = tmp_path / "changed.mrg"
+    changed.write_text("\n".join([*lines[:-1], "(S (NP (N other)) (VP (V words)))"]) + "\n")
+    with pytest.raises(InputError, match=r"found 1 of [\d,]+ sentences that differ from their trees; expected a tree"):
+        TextTask(given_trees(toy, text={setting: str(changed)}), torch.device("cpu"))
+
+
 def test_a_part_of_the_text_has_its_part_of_the_trees(toy):
     task = TextTask(given_trees(toy), torch.device("cpu"))
     whole = task.valid.spans

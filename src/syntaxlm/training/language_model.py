@@ -19,7 +19,7 @@ from syntaxlm.core.errors import InputError, warn_caller
 from syntaxlm.core.progress import status
 from syntaxlm.data.corpora import EncodedCorpus, count_tokens
 from syntaxlm.data.dependencies import ROOT, UNKNOWN, DependencyCorpus, count_dependencies, label_vocabulary
-from syntaxlm.data.supervision import read_supervision
+from syntaxlm.data.supervision import Supervision, read_supervision
 from syntaxlm.data.treebanks import dependency_trees
 from syntaxlm.evaluation.collapse import TreeFigures, tree_figures
 from syntaxlm.evaluation.perplexity import Corpus, LanguageModelScore, evaluate_language_model
@@ -64,6 +64,16 @@ NO_VALIDATION = Validation(Criterion("no criterion", "none"), 0.0)
 
 def _warn(message: str) -> None:
     warn_caller(message)
+
+
+def _require_all_trees(trees: Supervision) -> None:
+    """Raise InputError if a model that reads trees would read a sentence without its tree."""
+    if missing := len(trees.supervised) - trees.count:
+        raise InputError(
+            f"{trees.source}: found {missing:,} of {len(trees.supervised):,} sentences that differ from their trees;"
+            " expected a tree with exactly the words of each sentence, because the model reads the trees (model.scores:"
+            " trees).\n" + "\n".join(trees.differing)
+        )
 
 
 class LanguageModelTask(Task):
@@ -327,9 +337,13 @@ class TextTask(LanguageModelTask):
             self.supervision.append(
                 read(text.trees, text.trees_preprocessing, self.train, keep_whole=whole, share=share)
             )
+            if self.recipe.model.reads_trees:
+                _require_all_trees(self.supervision[-1])
         for corpus, trees in ((self.valid, text.valid_trees), (self.test, text.test_trees)):
             if isinstance(corpus, EncodedCorpus) and trees is not None:
-                corpus.spans = read(trees, text.trees_preprocessing, corpus).spans
+                read_trees = read(trees, text.trees_preprocessing, corpus)
+                _require_all_trees(read_trees)
+                corpus.spans = read_trees.spans
         valid_trees = [read(path, "none", self.valid).spans for path in text.focus_valid if self.valid is not None]
         self.valid_spans = union(valid_trees) if valid_trees else None
 
