@@ -210,7 +210,7 @@ export function marksNotice(found) {
   if (!reading.length || !others.length) return null;
   const names = (some) => some.map(({ model }) => model.name).join(", ");
   return element("p", { class: "notice between-models" },
-    `${names(reading)} reads punctuation marks, ${names(others)} does not. Compare the totals and the ends of sentences of these models with care; the coloured part of a bar is that of its word alone.`);
+    `${names(reading)} reads punctuation marks, but ${names(others)} does not. Compare the totals and the ends of sentences of these models with care. The coloured part of a bar is the surprisal of the word without its marks.`);
 }
 
 function tableOfSpans(parse) {
