@@ -14,6 +14,7 @@ from syntaxlm.cli.options import (
     ComparedModels,
     Device,
     DisplayedWordColumns,
+    MaskingRule,
     ModelOptions,
     Preprocessing,
     ProtocolOptions,
@@ -30,7 +31,7 @@ from syntaxlm.cli.options import (
     weights_of,
 )
 from syntaxlm.cli.output import DetailedOutput, ReportOutput
-from syntaxlm.core.declarations import Argument, Count, InputFile, Masking, Name, Needs, Only, Shown, With
+from syntaxlm.core.declarations import Argument, Count, InputFile, Name, Needs, Only, Shown, With
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import check_writable, same_file
 from syntaxlm.core.progress import status
@@ -241,7 +242,7 @@ def pairs(
     files: Annotated[Sequence[str], Argument("FILES")],
     style: TextOptions,
     output: DetailedOutput,
-    masking: Masking | None = None,
+    masking: MaskingRule | None = None,
 ) -> None:
     """Measure accuracy on minimal pairs.
 
@@ -257,9 +258,6 @@ def pairs(
       log-probabilities of the decoder. The output names these scores.
 
     Args:
-        masking: Mask these sub-tokens when a masked model predicts a sub-token.
-            - `word-l2r` (default): the sub-token and the later sub-tokens of its word
-            - `original`: only the sub-token
         files: Files or folders of minimal pairs, or `-` for JSON lines on standard input.
         also: Score another model, too, and compare it with the first.
         details: Write each pair and its log-probabilities to this file, as JSON lines.

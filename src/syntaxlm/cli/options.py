@@ -15,6 +15,7 @@ from syntaxlm.core.declarations import (
     Count,
     Form,
     InputFile,
+    Masking,
     Name,
     Needs,
     Shown,
@@ -36,6 +37,14 @@ WITH_JOB = With(("workers", "engine"))
 PARSES = Needs("a model that parses, such as en")
 ModelFolder = Annotated[Path, Argument("MODEL", help="Model folder that `train` wrote."), Needs("a model folder")]
 AlsoModels = Annotated[Sequence[Path], Shown("MODEL", use="input", help="Use another model, too.")]
+MaskingRule = Annotated[
+    Masking,
+    Shown(
+        help="Mask these sub-tokens when a masked model predicts a sub-token.\n"
+        "- `word-l2r` (default): the sub-token and the later sub-tokens of its word\n"
+        "- `original`: only the sub-token"
+    ),
+]
 DeviceName = Annotated[str, Form(r"auto|cpu|mps|cuda(:\d+)?", "cpu, cuda, cuda:N, mps or auto")]
 Device = Annotated[
     DeviceName,

@@ -14,6 +14,7 @@ from syntaxlm.cli.options import (
     WITH_PICTURE,
     ComparedModels,
     DisplayedWordColumns,
+    MaskingRule,
     OptionalFrequencies,
     PictureOutput,
     Size,
@@ -56,7 +57,7 @@ def score(
     drawn: PictureOutput,
     column: Name | None = None,
     words: InputFile | None = None,
-    masking: Masking | None = None,
+    masking: MaskingRule | None = None,
     format: Annotated[ScoreFormat, Shown(use="format")] | None = None,
     output: OutputFile | None = None,
 ) -> int:
@@ -86,9 +87,6 @@ def score(
     Args:
         also: Score the text with another model, too. Its rows follow the rows of the first model, and a column names
             the model.
-        masking: Mask these sub-tokens when a masked model predicts a sub-token.
-            - `word-l2r` (default): the sub-token and the later sub-tokens of its word
-            - `original`: only the sub-token
         column: Read the sentences from this column of TEXT, a table with a header line and cells separated by tabs,
             commas or semicolons. A job reads this column of Parquet files, by default `text`.
         words: Read this table with one displayed word per row instead of TEXT, and print one row per displayed word.

@@ -270,8 +270,8 @@ class ItemsReport(HasReport):
 
     @property
     def warnings(self) -> list[str]:
-        """Lines on regions and conditions that sentences lack, on unknown words, on sentences read alike, on contrasts
-        that hardly vary between items, and on marks that only some models read.
+        """A line for each of these: regions and conditions that sentences lack, unknown words, different sentences that
+        a model reads as the same words, contrasts that hardly vary between items, and marks that only some models read.
         """
         return warnings_of(self.stimuli, self.scores, self.critical, self.design.contrasts)
 

@@ -95,12 +95,12 @@ def without_memory() -> Iterator[None]:
 
 
 def chart_limit() -> int | None:
-    """Return the most bytes of charts that may be in memory together: of a setting, the environment's `CHART_MEMORY`.
+    """Return the most bytes that charts may take together, from the environment variable `SYNTAXLM_CHART_MEMORY`.
 
-    Returns None if it is not set; then a sentence may take all of the free memory.
+    Returns None if the variable is not set. A sentence may then take all of the free memory.
 
     Raises:
-        InputError: if it is not a positive number of GiB.
+        InputError: if the variable is not a positive number of GiB.
     """
     text = os.environ.get(CHART_MEMORY, "").strip()
     if not text:

@@ -1,7 +1,8 @@
-"""Logistic regressions, fitted to the maximum of the likelihood by Newton's method."""
+"""Logistic regressions of statsmodels, which are refused if predictors separate 0 and 1."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -11,9 +12,7 @@ from syntaxlm.core.arrays import Numbers
 from syntaxlm.core.errors import InputError
 
 MOST_STEPS = 30  # of Newton's method; about ten are enough if there is a maximum
-_CONVERGED = 1e-8  # largest change of a log odds in the last step
-_ROUNDING = 1e-9  # share of a log-likelihood by which a step may lower it
-_SMALLEST_SHARE = 1e-9  # of a singular value, in the largest
+_CONVERGED = 1e-8  # largest change of a coefficient of scaled predictors in the last step
 
 
 class LogisticFit(NamedTuple):
@@ -49,31 +48,25 @@ def fit_logistic(columns: Mapping[str, Numbers], shares: Numbers, trials: Number
     Raises:
         InputError: if predictors separate 0 and 1, so that no coefficients have the largest likelihood.
     """
+    from statsmodels.genmod.families import Binomial
+    from statsmodels.genmod.generalized_linear_model import GLM
+
+    # Predictors have very different sizes, such as shares and numbers of words.
     design = np.column_stack(list(columns.values()))
     sizes = np.linalg.norm(design, axis=0)
     sizes[sizes == 0] = 1
-    basis, singular, directions = np.linalg.svd(design / sizes, full_matrices=False)
-    kept = singular > _SMALLEST_SHARE * singular[0]
-    basis = basis[:, kept]
-    to_coefficients = (directions[kept].T / singular[kept]) / sizes[:, None]
-    log_odds = np.zeros(len(shares))
-    likelihood = float(trials @ log_likelihoods(log_odds, shares))
-    for _ in range(MOST_STEPS):
-        probabilities = np.exp(-np.logaddexp(0, -log_odds))
-        information = (basis.T * (trials * probabilities * (1 - probabilities))) @ basis
-        try:
-            change = np.linalg.solve(information, basis.T @ (trials * (shares - probabilities)))
-        except np.linalg.LinAlgError:
-            break
-        step = basis @ change
-        while (after := float(trials @ log_likelihoods(log_odds + step, shares))) < likelihood * (1 + _ROUNDING):
-            step = step / 2
-        log_odds, likelihood = log_odds + step, after
-        if np.abs(step).max() < _CONVERGED:
-            coefficients = to_coefficients @ (basis.T @ log_odds)
-            return LogisticFit(coefficients, to_coefficients @ np.linalg.inv(information) @ to_coefficients.T)
-    # The predictor that changes the log odds most is the one whose coefficient grows without end.
-    effects = np.ptp(design, axis=0) * np.abs(to_coefficients @ (basis.T @ log_odds))
+    model = GLM(shares, design / sizes, family=Binomial(), freq_weights=trials)
+
+    # If predictors separate 0 and 1, coefficients grow without end. The deviance converges nevertheless.
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # also about separation, which is an error below
+        found = model.fit(maxiter=MOST_STEPS, tol=_CONVERGED, tol_criterion="params")
+    coefficients = found.params / sizes
+    if found.converged and np.isfinite(coefficients).all():
+        return LogisticFit(coefficients, found.cov_params() / np.outer(sizes, sizes))
+
+    # The predictor that changes the log odds most is the one whose coefficient grows.
+    effects = np.nan_to_num(np.ptp(design, axis=0) * np.abs(coefficients))
     cause = f": mainly {list(columns)[int(effects.argmax())]}" if effects.any() else ""
     raise InputError(
         f"the predictors separate the words with 0 from the words with 1{cause}. The logistic regression has no"

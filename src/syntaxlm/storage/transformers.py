@@ -141,7 +141,7 @@ def _masked(network: Any, tokenizer: Any, name: str) -> MaskedTransformer:
     with torch.no_grad():
         ids = torch.tensor([[tokenizer.mask_token_id]], device=network.device)
         logit_count = int(network(input_ids=ids).logits.shape[-1])
-    # Networks such as RoBERTa begin to count positions after that of padding.
+    # Networks such as RoBERTa count positions from the one after the position of padding.
     window = _window(network, tokenizer)
     for part, module in network.named_modules():
         if part.endswith("position_embeddings") and getattr(module, "padding_idx", None) is not None:
