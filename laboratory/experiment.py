@@ -302,14 +302,17 @@ def run_experiment(name: str, steps: list[Step], output: Path, store: Callable[.
         resumes = step.evaluation is None and step.words[1] == "train" and step.output.exists()
         resumption = ("syntaxlm", "train", "--resume", str(step.output), "--json")
         written = _output_of(resumption if resumes else step.with_report)
+        result = json.loads(written) if written else None  # some programs of the laboratory write a file instead
+        if resumes and result:  # whoever repeats the training starts it
+            result["run"]["command"] = shlex.join(step.with_report)
 
         facts: dict[str, Any] = {"run": step.run, "seed": step.seed, "factors": step.factors}
         if step.evaluation is not None:
             facts |= {"data": step.evaluation.data, "training": step.training}
         elif step.words[1] == "train":
             facts |= sizes_of_training(step.output)
-        if store is not None and written:  # some programs of the laboratory write a file instead
-            store(name, json.loads(written), **facts)
+        if store is not None and result:
+            store(name, result, **facts)
         report.write_text(written, encoding="utf-8")
 
 

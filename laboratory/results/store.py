@@ -74,7 +74,7 @@ class StoredRun(RunHead):
     @property
     def identity(self) -> tuple[object, ...]:
         """What distinguishes this run from all others of its experiment."""
-        names = ("what", "run", "seed", "data", "protocol", "max_words", "decoder", "reads", "folder")
+        names = ("what", "run", "seed", "data", "protocol", "max_words", "decoder", "reads")
         return (*(str(self.fact(name)) for name in names), *sorted(self.factors.items()))
 
 

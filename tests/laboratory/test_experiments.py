@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,15 @@ def test_a_small_experiment_runs_to_its_end_and_does_not_repeat_what_is_stored(t
     assert stored[0][1]["valid"]["perplexity"] > 1
     assert stored[2][1]["f1"] > 0
     assert stored[2][2]["training"][0].startswith("syntaxlm train prpn-toy -o")
+
+
+def test_a_training_that_was_stopped_is_resumed_and_stored_with_the_command_that_starts_it(toy, tmp_path):
+    places, stored = Places(tmp_path / "runs", {"toy": str(toy.folder)}), []
+    training = steps_of(read_experiment("toy"), places, only="lstm")[-1]
+    for _ in range(2):
+        run_experiment("toy", [training], places.output, lambda name, report, **facts: stored.append(report))
+        shutil.rmtree(places.output / "toy" / "reports")  # as if it was stopped before it could report
+    assert [report["run"]["command"] for report in stored] == [f"{training} --json"] * 2
 
 
 def test_runs_inherit_and_files_of_data_can_be_elsewhere(tmp_path):

@@ -32,10 +32,10 @@ def test_a_report_is_added_with_its_head_and_found_by_its_facts(folder):
 
 def test_a_run_with_the_facts_of_another_replaces_it_only_if_asked_to(folder):
     for value in (1, 2):
-        add("some", with_head({"perplexity": value}), what="perplexity", run=f"model-{value}")
+        add("some", with_head({"perplexity": value, "folder": "runs"}), what="perplexity", run=f"model-{value}")
     with pytest.raises(ValueError, match="a run with the same facts is stored"):
         add("some", with_head({"perplexity": 3}), what="perplexity", run="model-1")
-    add("some", with_head({"perplexity": 3}), what="perplexity", run="model-1", replace=True)
+    add("some", with_head({"perplexity": 3, "folder": "other"}), what="perplexity", run="model-1", replace=True)
     assert [run.report["perplexity"] for run in stored_runs("some")] == [2, 3]
 
 
