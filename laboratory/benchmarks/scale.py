@@ -1,26 +1,30 @@
-"""How cost grows with text, vocabulary, sentence length and model size.
+"""How time and memory grow with the text, the length of its sentences, the vocabulary and the size of the model.
 
-    python -m laboratory.benchmarks.scale [KIND ...] -o FILE
+    python -m laboratory.benchmarks.scale [KIND ...] -o FILE [--sizes N ...] [--repeats N] [--json]
 
-Every point is a command in a process of its own, on one thread, over text drawn at random: sentences of a given length,
-words by Zipf's law. Measured are wall-clock seconds, tokens per second (of training: after the first steps; of parsing
-and n-grams: of processor time), and the largest resident memory of the process.
-KIND: text (1 to 100 MB), vocabulary (10,000 to 200,000 words), length (10 to 400 words), size (of the model).
-FILE: JSON. Points that it has are not measured again, so a stopped run can be continued.
+KIND, and what is measured:
+- sentences: jobs of two workers on 10,000 to 10,000,000 sentences of the built-in corpus
+- length: parses, surprisals, beliefs and training of sentences of 10 to 1,000 words
+- symbols: parses, surprisals and training steps of grammars of 64 to 4,096 nonterminals
+- text, vocabulary, size: training on 1 to 100 MB, with 10,000 to 200,000 words, and of models of several sizes
+
+Every point is measured in a process of its own, with one thread for each worker, and repeated. Texts but those of jobs
+are drawn at random: sentences of a given length, words by Zipf's law. Models that are not trained have random weights,
+which take as long as others.
+FILE: JSON. What it has is not measured again, so a stopped run can be continued. At the end, the growth is printed: the
+slope of time and of memory on logarithmic axes, with its 95% interval.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
-import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from functools import cache, partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,60 +33,71 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
+from laboratory.benchmarks.growth import COLUMNS, GROWING, LETTERS, THROUGH_RAY, Key, Point, cells, lines, points_of
+from laboratory.benchmarks.processes import run
 from laboratory.results.store import with_head
+from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import to_json, write_text
+from syntaxlm.core.settings import read_settings
+from syntaxlm.data.toy import english_fragment
+from syntaxlm.models.abilities import NeedsTextCounts, TextCounts
+from syntaxlm.models.registry import build_model
+from syntaxlm.storage.folder import ModelBundle, ModelSettings, write_model
+from syntaxlm.text.vocabulary import Vocabulary
+from syntaxlm.training.recipe import read_recipe
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 SEED = 0
+REPEATS = 3
+ENOUGH = 600.0  # seconds: a point that has taken longer is not repeated
 MINUTES = 0.2  # training time of a point
 SLOW, LONG = 200_000, 400  # words of a vocabulary, and of a sentence, that need a minute for some steps
 TOKENS = 700  # of a batch; more for a longer sentence
-KINDS = ("text", "vocabulary", "length", "size")
 LENGTH, WORDS, VALID_WORDS = 20, 10_000, 2_000  # defaults: words per sentence, vocabulary, words of validation text
-LETTERS = 5.5  # characters per word of the text, with the space
+NONTERMINALS = 128  # of a grammar, as in the bundled ones
+
+JOBS = (10_000, 100_000, 1_000_000, 10_000_000)  # sentences
+SLOW_JOBS = JOBS[:3]  # of models that need hours for more
+WORKERS, LINES_PER_SHARD = 2, 5_000
+DISTINCT = 100_000  # sentences of the built-in corpus, which longer texts repeat
+RECIPES = {"PRPN": "prpn-toy", "LSTM": "lstm-toy"}  # of the models of jobs; the grammar is a bundled model
+BUNDLED = {"SN-PCFG": "en-fast"}
+LENGTHS = (10, 30, 100, 300, 1_000)
+SHORT_LENGTHS = LENGTHS[:4]  # of tasks that need an hour, or too much memory, for more
+SYMBOLS = (64, 128, 256, 512, 1_024, 2_048, 4_096)
 MEGABYTES = (1, 3, 10, 30, 100)
 VOCABULARIES = (10_000, 20_000, 50_000, 100_000, 200_000)
-LENGTHS = (10, 20, 40, 80, 160, 400)
-SIZES = {"PRPN": (100, 200, 400, 800), "ON-LSTM": (100, 200, 400, 800, 1200), "SN-PCFG": (128, 256, 512, 1024, 2048)}
-PARSED_WORDS = 100_000  # of the text that is parsed at each length
-MOST_PARSED = 10  # MB
+SIZES = {"PRPN": (100, 200, 400, 800), "ON-LSTM": (100, 200, 400, 800, 1200)}
+SENTENCES = 10  # that a model reads in one call
+CHART_WORDS = 300  # that a grammar reads in one call if its sentences are short; of longer ones, it reads one
 
 
-class Key(NamedTuple):
-    """What a point measures."""
+class Measured(NamedTuple):
+    """What a point is made of, see `Point`."""
 
-    kind: str
-    task: str
-    system: str
-    size: int
-
-
-# Measures in an empty folder. Returns wall-clock seconds, tokens per second and the largest resident memory in bytes.
-Measure = Callable[[Path], tuple[float, float, int]]
+    seconds: float
+    tokens_per_second: float
+    memory: int
+    job: Mapping[str, Any] | None = None
 
 
-@dataclass(frozen=True)
-class Point:
-    """One measurement. size: of what grows; tokens: read per second, in training after the first steps.
+class Series(NamedTuple):
+    """Points that differ in their size only.
 
-    seconds: wall-clock time of the whole command. memory: largest resident memory, in bytes.
+    Attributes:
+        sizes: that are measured.
+        measure: called with an empty folder and a size.
     """
 
     kind: str
     task: str
     system: str
-    size: int
-    seconds: float
-    tokens_per_second: float
-    memory: int
-
-    @property
-    def key(self) -> Key:
-        return Key(self.kind, self.task, self.system, self.size)
+    sizes: tuple[int, ...]
+    measure: Callable[[Path, int], Measured]
 
 
 def model(system: str, size: int | None = None) -> dict[str, Any]:
-    """Settings of a model of moderate or given size: neurons, or preterminals of a grammar."""
+    """Settings of a model of moderate or given size: neurons, or nonterminals of a grammar."""
     if system == "PRPN":
         size = size or 200
         return {"name": "prpn", "embedding_size": size // 2, "hidden_size": size}
@@ -93,9 +108,13 @@ def model(system: str, size: int | None = None) -> dict[str, Any]:
         size = size or 200
         return {"name": "on-lstm", "cell": "lstm", "embedding_size": size // 2, "layer_sizes": [size, size // 2]}
     if system == "SN-PCFG":
-        size = size or 512
-        return {"name": "simple-pcfg", "nonterminals": size // 2, "preterminals": size, "embedding_size": 128}
+        size = size or 256
+        return {"name": "simple-pcfg", "nonterminals": size, "preterminals": 2 * size, "embedding_size": 128}
     return {"name": "ngram", "order": 5}
+
+
+def word_names(vocabulary: int) -> list[str]:
+    return [f"w{number:x}" for number in range(vocabulary)]
 
 
 def write_sentences(path: Path, words: int, length: int, vocabulary: int, seed: int = SEED) -> None:
@@ -103,7 +122,7 @@ def write_sentences(path: Path, words: int, length: int, vocabulary: int, seed: 
     if `words` suffices."""
     generator = np.random.default_rng(seed)
     weights = 1 / (np.arange(vocabulary) + 2.7)
-    names = np.array([f"w{number:x}" for number in range(vocabulary)])
+    names = np.array(word_names(vocabulary))
     some = 1_000_000 // length * length
     with open(path, "w", encoding="utf-8") as file:
         all_once = generator.permutation(vocabulary) if words >= vocabulary else np.empty(0, int)
@@ -116,34 +135,80 @@ def write_sentences(path: Path, words: int, length: int, vocabulary: int, seed: 
             words -= len(drawn)
 
 
-class Used(NamedTuple):
-    """What a process used: wall-clock seconds, seconds of processor time, and largest resident memory in bytes."""
+def write_untrained(folder: Path, settings: Mapping[str, Any], words: Iterable[str]) -> None:
+    """Write a model with random weights. settings: of the model; words: of its vocabulary."""
+    chosen = read_settings(ModelSettings, {"model": dict(settings), "normaliser": {}}, "model")
+    vocabulary = Vocabulary(["<unk>", "<s>", "</s>", *words])
+    torch.manual_seed(SEED)
+    made = build_model(chosen.model, len(vocabulary)).eval()
+    if isinstance(made, NeedsTextCounts):
+        counts = torch.ones(len(vocabulary), dtype=torch.int64)
+        made.setup(TextCounts(counts, first_words=counts, final_words=counts, one_word_sentences=counts))
+    write_model(folder, ModelBundle(made, chosen, vocabulary))
 
-    seconds: float
-    processor: float
-    memory: int
+
+@cache
+def corpus() -> tuple[list[str], int]:
+    """Sentences of the built-in corpus, with their ends of lines, and the number of their words."""
+    drawn = english_fragment().sample(DISTINCT, SEED)
+    return [" ".join(sentence.words) + "\n" for sentence in drawn], sum(len(sentence.words) for sentence in drawn)
 
 
-def run(folder: Path, *arguments: str) -> Used:
-    """Runs a command on one thread.
+def job(folder: Path, size: int, task: str, system: str, engine: str = "processes") -> Measured:
+    """Parse or score a text in a job. size: number of its sentences; 0 for one of each worker, which is its start."""
+    texts, words = corpus()
+    count, shard = (size, LINES_PER_SHARD) if size else (WORKERS, 1)
+    with open(folder / "text.txt", "w", encoding="utf-8") as file:
+        for start in range(0, count, len(texts)):
+            file.writelines(texts[: count - start])
+    if system in BUNDLED:
+        name = BUNDLED[system]
+    else:
+        name = RECIPES[system]
+        settings = asdict(read_recipe(name).model)
+        write_untrained(folder / name, settings, sorted({word for text in texts for word in text.split()}))
+    command = "parse" if task == "parse" else "score"
+    options = ["--workers", str(WORKERS), "--lines-per-shard", str(shard), "--engine", engine, "--quiet", "-o", "rows"]
+    used = run(folder, ["-m", "syntaxlm", command, name, "text.txt", *options])
+    report = json.loads((folder / "rows" / "report.json").read_text(encoding="utf-8"))
+    rate = words / len(texts) * count / used.seconds
+    return Measured(used.seconds, rate, used.memory, {**report, "model": name})
 
-    Exits with the output of a command that fails.
-    """
-    started = time.perf_counter()
-    with open(folder / "output.txt", "wb") as output:
-        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-        command = [sys.executable, "-m", "syntaxlm", *arguments]
-        process = subprocess.Popen(command, cwd=folder, stdout=output, stderr=output, env=environment)
-        _, status, usage = os.wait4(process.pid, 0)
-    if status:
-        sys.exit(f"{' '.join(arguments)} failed:\n{(folder / 'output.txt').read_text(encoding='utf-8')[-2000:]}")
-    return Used(time.perf_counter() - started, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024)
+
+def alone(folder: Path, task: str, settings: Mapping[str, Any], length: int, count: int) -> Measured:
+    """Read sentences of one length in one call. count: how many."""
+    write_untrained(folder / "model", settings, word_names(WORDS))
+    write_sentences(folder / "text.txt", length * count, length, WORDS, SEED + 2)
+    return _alone(folder, task, "model", "text.txt")
+
+
+def step(folder: Path, size: int) -> Measured:
+    """A training step of a grammar. size: nonterminals."""
+    return _alone(folder, "step", str(size))
+
+
+def _alone(folder: Path, *arguments: str) -> Measured:
+    used = run(folder, ["-m", "laboratory.benchmarks.alone", *arguments])
+    report = json.loads(used.output)
+    return Measured(used.seconds, report["words"] / report["seconds"], report["memory"])
+
+
+def of_length(folder: Path, size: int, task: str, system: str) -> Measured:
+    """Read sentences of `size` words."""
+    is_grammar = system == "SN-PCFG"
+    settings = model(system, NONTERMINALS if is_grammar else None)
+    return alone(folder, task, settings, size, max(1, CHART_WORDS // size) if is_grammar else SENTENCES)
+
+
+def of_symbols(folder: Path, size: int, task: str) -> Measured:
+    """Read sentences with a grammar of `size` nonterminals."""
+    return alone(folder, task, model("SN-PCFG", size), LENGTH, SENTENCES)
 
 
 def train(
     folder: Path, settings: Mapping[str, Any], words: int, length: int = LENGTH, vocabulary: int = WORDS
-) -> tuple[float, float, int]:
-    """Trains on `words` words for `MINUTES`, with a large vocabulary or long sentences for longer.
+) -> Measured:
+    """Train on `words` words for `MINUTES`, with a large vocabulary or long sentences for longer.
 
     Models without gradients are trained until they have read the text.
     """
@@ -161,11 +226,11 @@ def train(
         recipe["batches"] = {"token_budget": max(TOKENS, length + 2), "maximum_words": length}
         recipe["text"]["vocabulary"]["maximum_size"] = None
     (folder / "recipe.yaml").write_text(json.dumps(recipe), encoding="utf-8")
-    used = run(folder, "train", "recipe.yaml", "-o", "run", "-q")
+    used = run(folder, ["-m", "syntaxlm", "train", "recipe.yaml", "-o", "run", "-q"])
     rate = words / used.processor
     if settings["name"] != "ngram":
         rate = _tokens_per_second(folder / "run" / "metrics.jsonl", words + words // length)
-    return used.seconds, rate, used.memory
+    return Measured(used.seconds, rate, used.memory)
 
 
 def _tokens_per_second(log: Path, tokens: int) -> float:
@@ -176,93 +241,136 @@ def _tokens_per_second(log: Path, tokens: int) -> float:
     return (last - first) * tokens / (ended - begun)
 
 
-def parse(
-    folder: Path, settings: Mapping[str, Any], length: int, words: int = PARSED_WORDS
-) -> tuple[float, float, int]:
-    """Parses text with a model that was trained for one step only, which takes as long as any other."""
-    write_sentences(folder / "train.txt", 4 * VALID_WORDS, LENGTH, WORDS)
-    write_sentences(folder / "valid.txt", VALID_WORDS, LENGTH, WORDS, SEED + 1)
-    write_sentences(folder / "text.txt", words, length, WORDS, SEED + 2)
-    (folder / "one.txt").write_text("w1 w2\n", encoding="utf-8")
-    recipe = {
-        "model": dict(settings),
-        "text": {"train": "train.txt", "valid": "valid.txt"},
-        "schedule": {"minutes": 0.01, "epochs": 1},
+def trained(folder: Path, size: int, kind: str, system: str) -> Measured:
+    """Train a model on text, sentences or a vocabulary of a size, or a model of this size."""
+    if kind == "text":
+        return train(folder, model(system), int(size * 1e6 / LETTERS))
+    if kind == "vocabulary":
+        return train(folder, model(system), 2_000_000, vocabulary=size)
+    if kind == "length":
+        return train(folder, model(system), 500_000, length=size)
+    return train(folder, model(system, size), 500_000)
+
+
+def all_series() -> Iterator[Series]:
+    """Everything that is measured. The size 0 of a job is its start."""
+    jobs: Sequence[tuple[str, str, tuple[int, ...]]] = (
+        ("parse", "PRPN", JOBS), ("parse", "SN-PCFG", SLOW_JOBS), ("surprisal", "LSTM", SLOW_JOBS),
+    )  # fmt: skip
+    for task, system, sizes in jobs:
+        yield Series("sentences", task, system, (0, *sizes), partial(job, task=task, system=system))
+    through_ray = partial(job, task="parse", system="PRPN", engine="ray")
+    yield Series("sentences", "parse", THROUGH_RAY, (0, *SLOW_JOBS), through_ray)
+    readings: Sequence[tuple[str, str, tuple[int, ...]]] = (
+        ("parse", "SN-PCFG", LENGTHS), ("parse", "PRPN", LENGTHS), ("parse", "ON-LSTM", LENGTHS),
+        ("surprisal", "SN-PCFG", LENGTHS), ("surprisal", "LSTM", LENGTHS), ("beliefs", "SN-PCFG", SHORT_LENGTHS),
+    )  # fmt: skip
+    for task, system, sizes in readings:
+        yield Series("length", task, system, sizes, partial(of_length, task=task, system=system))
+    for task in ("parse", "surprisal"):
+        yield Series("symbols", task, "SN-PCFG", SYMBOLS, partial(of_symbols, task=task))
+    yield Series("symbols", "train", "SN-PCFG", SYMBOLS, step)
+    trainings: Mapping[str, Mapping[str, tuple[int, ...]]] = {
+        "length": dict.fromkeys(("ON-LSTM", "PRPN", "SN-PCFG"), SHORT_LENGTHS),
+        "text": dict.fromkeys(("Kneser-Ney", "ON-LSTM", "SN-PCFG"), MEGABYTES),
+        "vocabulary": dict.fromkeys(("LSTM", "ON-LSTM", "PRPN", "SN-PCFG"), VOCABULARIES),
+        "size": SIZES,
     }
-    (folder / "recipe.yaml").write_text(json.dumps(recipe), encoding="utf-8")
-    run(folder, "train", "recipe.yaml", "-o", "run", "-q")
-    start = run(folder, "parse", "run", "one.txt", "-o", "one.mrg")
-    used = run(folder, "parse", "run", "text.txt", "-o", "text.mrg")
-    return used.seconds, words / (used.processor - start.processor), used.memory
+    for kind, sizes_of in trainings.items():
+        for system, sizes in sizes_of.items():
+            yield Series(kind, "train", system, sizes, partial(trained, kind=kind, system=system))
 
 
-def points() -> Iterator[tuple[Key, Measure]]:
-    """Everything that is measured, and how."""
-    for megabytes in MEGABYTES:
-        words = int(megabytes * 1e6 / LETTERS)
-        for system in ("Kneser-Ney", "ON-LSTM", "SN-PCFG"):
-            yield Key("text", "train", system, megabytes), partial(train, settings=model(system), words=words)
-        if megabytes <= MOST_PARSED:
-            parsed = partial(parse, settings=model("PRPN"), length=LENGTH, words=words)
-            yield Key("text", "parse", "PRPN", megabytes), parsed
-    for size in VOCABULARIES:
-        for system in ("LSTM", "ON-LSTM", "PRPN", "SN-PCFG"):
-            trained = partial(train, settings=model(system), words=2_000_000, vocabulary=size)
-            yield Key("vocabulary", "train", system, size), trained
-    for length in LENGTHS:
-        for system in ("ON-LSTM", "PRPN", "SN-PCFG"):
-            trained = partial(train, settings=model(system), words=500_000, length=length)
-            yield Key("length", "train", system, length), trained
-            words = PARSED_WORDS
-            if system == "SN-PCFG":  # cubic
-                words = max(2 * length, int(words * min(1.0, (LENGTH / length) ** 2)))
-            parsed = partial(parse, settings=model(system), length=length, words=words)
-            yield Key("length", "parse", system, length), parsed
-    for system, sizes in SIZES.items():
-        for size in sizes:
-            trained = partial(train, settings=model(system, size), words=500_000)
-            yield Key("size", "train", system, size), trained
+def measurable(series: Series) -> bool:
+    """Whether this environment has what a series needs; prints what it lacks."""
+    if series.system != THROUGH_RAY or find_spec("ray") is not None:
+        return True
+    print(f"{series.kind}, {series.system}: skipped, because Ray is not installed (pip install ray)", file=sys.stderr)
+    return False
 
 
-def measured(path: Path) -> list[Point]:
-    """The points of a file; none if it does not exist."""
-    if not path.exists():
-        return []
-    return [Point(**point) for point in json.loads(path.read_text(encoding="utf-8"))["points"]]
+def missing(
+    chosen: Iterable[Series], sizes: Sequence[int], repeats: int, found: Sequence[Point]
+) -> Iterator[tuple[Key, Series]]:
+    """What is not measured yet, the first repeat of everything before the second.
+
+    sizes: that replace those of the series, but for starts; none if they do not.
+    """
+    for repeat in range(repeats):
+        for series in chosen:
+            starts = [size for size in series.sizes if not size]
+            for size in (*starts, *sizes) if sizes else series.sizes:
+                key = Key(series.kind, series.task, series.system, size, repeat)
+                earlier = [one for one in found if one.key._replace(repeat=repeat) == key]
+                is_measured = any(one.repeat == repeat for one in earlier)
+                if not is_measured and sum(one.seconds for one in earlier) < ENOUGH:
+                    yield key, series
 
 
-def show(found: list[Point]) -> None:
-    table = Table("kind", "task", "system", "size", "seconds", "tokens/s", "memory, GiB")
-    for one in found:
-        figures = f"{one.size:,}", f"{one.seconds:.1f}", f"{one.tokens_per_second:,.0f}", f"{one.memory / 2**30:.2f}"
-        table.add_row(one.kind, one.task, one.system, *figures)
-    Console(width=110).print(table)
+def show(found: Sequence[Point]) -> None:
+    """Print the growth of everything that has been measured."""
+    table = Table(*COLUMNS)
+    for line in lines(found):
+        table.add_row(*cells(line))
+    Console(width=150).print(table)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("kinds", nargs="*", metavar="KIND", default=KINDS)
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m laboratory.benchmarks.scale",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("kinds", nargs="*", metavar="KIND", help="default: all")
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="FILE")
-    options = parser.parse_args()
+    parser.add_argument("--sizes", type=int, nargs="+", metavar="N", help="of one KIND; default: those of the page")
+    parser.add_argument(
+        "--repeats", type=int, default=REPEATS, metavar="N",
+        help=f"of points that take less than {ENOUGH:.0f} seconds together (default %(default)s)",
+    )  # fmt: skip
+    parser.add_argument("--json", action="store_true", help="print the content of FILE instead of a table")
+    options = parser.parse_args(arguments)
     for kind in options.kinds:
-        if kind not in KINDS:
-            parser.error(f"found {kind}; expected some of {', '.join(KINDS)}")
-    found = measured(options.output)
-    for key, measure in points():
-        if key.kind not in options.kinds or key in [one.key for one in found]:
+        if kind not in GROWING:
+            parser.error(f"found {kind}; expected some of {', '.join(GROWING)}")
+    if options.sizes and (len(options.kinds) != 1 or min(options.sizes) < 1):
+        parser.error("--sizes: expected one KIND, and numbers of at least 1")
+    if options.repeats < 1:
+        parser.error(f"--repeats: found {options.repeats}; expected at least 1")
+    written = json.loads(options.output.read_text(encoding="utf-8")) if options.output.exists() else {"points": []}
+    found = points_of(written)
+    chosen = [one for one in all_series() if one.kind in (options.kinds or GROWING) and measurable(one)]
+    failed: dict[Series, int] = {}
+    for key, series in missing(chosen, options.sizes or (), options.repeats, found):
+        if key.size >= failed.get(series, key.size + 1):
+            continue  # as a smaller size did
+        try:
+            with tempfile.TemporaryDirectory() as folder:
+                measured = series.measure(Path(folder), key.size)
+        except InputError as error:
+            failed[series] = key.size
+            print(f"{key}: {error}", file=sys.stderr)
             continue
-        with tempfile.TemporaryDirectory() as folder:
-            seconds, rate, memory = measure(Path(folder))
-        found.append(Point(*key, seconds, rate, memory))
+        found.append(Point(**key._asdict(), **measured._asdict()))
         report = {
             "schema_version": SCHEMA_VERSION,
             "torch": torch.__version__,
             "points": [asdict(one) for one in found],
         }
-        report = with_head(report)
-        write_text(to_json(report, indent=1) + "\n", options.output)
-        print(*key, f"{seconds:.1f} s", f"{rate:,.0f} tokens/s", f"{memory / 2**30:.2f} GiB", flush=True)
-    show(found)
+        written = with_head(report)
+        write_text(to_json(written, indent=1) + "\n", options.output)
+        print(
+            f"{key}: {measured.seconds:.1f} s, {measured.tokens_per_second:,.0f} tokens/s,"
+            f" {measured.memory / 2**30:.2f} GiB",
+            file=sys.stderr,
+            flush=True,
+        )
+    if not found:
+        sys.exit(f"error: nothing was measured, so {options.output} is not written")
+    if options.json:
+        print(json.dumps(written))
+    else:
+        show(found)
 
 
 if __name__ == "__main__":

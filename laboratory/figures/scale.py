@@ -1,55 +1,76 @@
-"""How cost grows: tokens per second and memory against the text, the vocabulary, the sentences or the model.
+"""How time and memory grow, in a pair of panels for everything that can grow.
 
-    python -m laboratory.figures.scale length -o docs/images/scale-length.svg
+    python -m laboratory.figures.scale -o docs/images/scale.svg
 
-The figures are those of the experiment `scale`, the output of `python -m laboratory.benchmarks.scale`. Training and
-parsing of a system are lines of their own.
+The points are the medians of the experiment `scale`, the output of `python -m laboratory.benchmarks.scale`. Colours and
+markers are those of models, dashes those of tasks.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
+from laboratory.benchmarks.growth import GROWING, THROUGH_RAY, Line, lines, stored_points
 from laboratory.figures import shared
-from laboratory.results.store import stored_report
-from syntaxlm.drawing.plots import Plot, Point, draw_lines, label_axes, new_plot, scale_by_factors
+from syntaxlm.drawing.plot import FAINT, INK, Plot
+from syntaxlm.drawing.plots import DASHES, label_axes, line_style, new_plot, scale_by_factors
 
-TITLES = {
-    "text": ("Cost by the size of the text", "MB of text"),
-    "vocabulary": ("Cost by the size of the vocabulary", "words of the vocabulary"),
-    "length": ("Cost by the length of the sentences", "words of a sentence"),
-    "size": ("Cost by the size of the model", "neurons; preterminals of a PCFG"),
-}
+TITLE = "How time and memory grow"
+SYSTEMS = ("SN-PCFG", "PRPN", "ON-LSTM", "LSTM", "Kneser-Ney", THROUGH_RAY)  # by colour and marker
+TASKS = {"parse": "parse", "surprisal": "surprisal", "beliefs": "beliefs", "train": "training"}  # by dashes
+COLUMNS = 3  # kinds in a row, whose memory is below their time
 
 
-def picture(points: Sequence[Mapping[str, Any]], kind: str) -> Plot:
-    """Two panels side by side, on logarithmic axes."""
-    title, x_label = TITLES[kind]
-    speed: dict[str, list[Point]] = {}
-    memory: dict[str, list[Point]] = {}
-    both = len({point["task"] for point in points}) > 1
-    for point in sorted(points, key=lambda one: float(one["size"])):
-        name = f"{point['system']}, {point['task']}" if both else str(point["system"])
-        speed.setdefault(name, []).append((point["size"], point["tokens_per_second"]))
-        memory.setdefault(name, []).append((point["size"], point["memory"] / 2**30))
-    plot = new_plot(title, panels=2, size=(10.5, 4.4))
-    for panel, series, y_label in zip(plot.axes, (speed, memory), ("tokens per second", "memory, GiB"), strict=True):
-        handles = draw_lines(panel, series)
-        scale_by_factors(panel, "x")
-        scale_by_factors(panel, "y")
-        label_axes(panel, x_label, y_label, title if series is speed else "")
-    plot.add_legend(handles)
+def picture(found: Sequence[Line]) -> Plot:
+    """Panels of time and memory on logarithmic axes. What has no lines has not been measured."""
+    rows = 2 * -(-len(GROWING) // COLUMNS)
+    plot = new_plot(TITLE, panels=rows * COLUMNS, rows=rows, size=(10.5, 2.6 * rows))
+    for place, (kind, growing) in enumerate(GROWING.items()):
+        row, column = divmod(place, COLUMNS)
+        time, memory = (plot.axes[(2 * row + lower) * COLUMNS + column] for lower in (0, 1))
+        of_kind = [line for line in found if line.kind == kind]
+        for line in of_kind:
+            style = line_style(SYSTEMS.index(line.system)) | {"linestyle": _dashes(line.task)}
+            sizes = [one.size for one in line.medians]
+            for panel, values in (
+                (time, [one.time for one in line.medians]),
+                (memory, [one.memory / 2**30 for one in line.medians]),
+            ):
+                panel.plot(sizes, values, linewidth=1.6, **style | {"markersize": 4})
+        for panel, y_label in ((time, f"seconds for {growing.unit}"), (memory, "memory, GiB")):
+            if of_kind:
+                scale_by_factors(panel, "x")
+                scale_by_factors(panel, "y")
+            else:
+                panel.set(xticks=(), yticks=())
+                panel.text(0.5, 0.5, "not measured yet", color=FAINT, fontsize=9, ha="center", va="center",
+                           transform=panel.transAxes)  # fmt: skip
+            label_axes(panel, growing.axis if panel is memory else "", y_label, growing.axis if panel is time else "")
+    plot.add_legend(_samples(found))
     return plot
 
 
+def _dashes(task: str) -> Any:
+    return DASHES[list(TASKS).index(task)]
+
+
+def _samples(found: Sequence[Line]) -> dict[str, Any]:
+    """The legend: a marker of each model, and a line of each task."""
+    from matplotlib.lines import Line2D
+
+    systems = [system for system in SYSTEMS if any(line.system == system for line in found)]
+    tasks = [task for task in TASKS if any(line.task == task for line in found)]
+    return {
+        **{system: Line2D([], [], **line_style(SYSTEMS.index(system)) | {"linestyle": ""}) for system in systems},
+        **{TASKS[task]: Line2D([], [], color=INK, linestyle=_dashes(task)) for task in tasks},
+    }
+
+
 def main() -> tuple[Plot, argparse.Namespace]:
-    parser = shared.options(__doc__)
-    parser.add_argument("kind", choices=list(TITLES))
-    chosen = parser.parse_args()
-    points = stored_report("scale", what="growth")["points"]
-    return picture([point for point in points if point["kind"] == chosen.kind], chosen.kind), chosen
+    chosen = shared.options(__doc__).parse_args()
+    return picture(lines(stored_points())), chosen
 
 
 if __name__ == "__main__":

@@ -41,6 +41,10 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "".join("| " + " | ".join(cell.replace("\n", " ") for cell in line) + " |\n" for line in lines)
 
 
+def joined(found: Sequence[str]) -> str:
+    return " and ".join(", ".join(found).rsplit(", ", 1))
+
+
 def as_markdown(docstring: str) -> str:
     """A Google docstring as Markdown: sections as lists, the example as code, and nothing in it read as markup."""
     text, *example = _EXAMPLE.split(docstring, maxsplit=1)

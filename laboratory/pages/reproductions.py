@@ -10,7 +10,7 @@ from math import isnan
 
 from laboratory.pages.claims import Decision, Result, Verdict, decisions, numbers_of_claim, verdict_on
 from laboratory.pages.experiments import Entry, Measured, measured
-from laboratory.pages.markdown import table
+from laboratory.pages.markdown import joined, table
 from laboratory.pages.papers import published
 from laboratory.pages.stored_results import short
 
@@ -126,7 +126,7 @@ def _summary(paper: str) -> str:
     shown = f" The page also shows {pictures} picture{'s' * (pictures > 1)}." if pictures else ""
     total, not_run = number.total(), number.pop(Verdict.NOT_RUN, 0)
     found = [f"*{verdict}* for {number[verdict]}" for verdict in Verdict if number[verdict]]
-    verdicts = f"the verdict is {_joined(found)}"
+    verdicts = f"the verdict is {joined(found)}"
     start = f"Of the {total} experiments with a testable result, "
     if not_run:
         return f"{start}{not_run} {_verb(Verdict.NOT_RUN, not_run)} not run. T{verdicts[1:]}.{shown}\n"
@@ -135,11 +135,7 @@ def _summary(paper: str) -> str:
 
 def _listed(number: Mapping[Verdict, int]) -> str:
     found = [f"{number[verdict]} {_verb(verdict, number[verdict])} {verdict}" for verdict in Verdict if number[verdict]]
-    return _joined(found)
-
-
-def _joined(found: Sequence[str]) -> str:
-    return " and ".join(", ".join(found).rsplit(", ", 1))
+    return joined(found)
 
 
 def _verb(verdict: Verdict, number: int) -> str:

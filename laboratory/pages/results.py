@@ -44,6 +44,7 @@ _TABLES: tuple[Callable[[], str], ...] = (
     seeds.loss_and_f1,
     evaluations.suites, bundled.ordinary_sentences, bundled.unknown_words, bundled.shipped_choice,
     bundled.shipped_pairs, bundled.shipped_pairs_by_paradigm, speed.command_speed, speed.job_speed,
+    speed.growth, speed.growth_slopes,
     leaderboard.leaderboard, papers.significance,
 )  # fmt: skip
 BLOCKS: dict[str, Callable[[], str]] = {

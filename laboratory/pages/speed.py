@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from laboratory.pages.markdown import table
+from laboratory.benchmarks.growth import COLUMNS, GROWING, Line, cells, lines, stored_points, stored_runs_of_growth
+from laboratory.benchmarks.scale import all_series
+from laboratory.pages.markdown import joined, table
 from laboratory.results.store import select, stored_report
 
 _PRECISIONS = {"32": "float32"}
 _MODELS_OF_COMMANDS = {"prpn-ptb-words-small": "PRPN of 400 neurons"}  # of no bundled recipe
+FEWEST_SENTENCES = 100_000  # of a very large job
 COMMANDS = {"epyc": "idle EPYC", "xeon": "shared Xeon"}  # runs of laboratory.benchmarks.commands; the machines
 
 
@@ -74,25 +77,102 @@ def command_speed() -> str:
 
 
 def job_speed() -> str:
-    """Every stored report of a very large job."""
-    rows = []
+    """Stored reports of very large jobs. Those that the benchmark of growth has measured again replace earlier ones."""
+    found: dict[tuple[object, ...], tuple[Mapping[str, Any], str, str]] = {}
     for run in select("scale", what="job"):
-        report = run.report["report"]
-        rows.append(
-            [
-                f"`{report['command']}`, `{run.report['model']}`",
-                report["engine"],
-                str(report["workers"]),
-                f"{report['lines_now']:,}",
-                f"{report['seconds']:,.0f}",
-                f"{report['lines_per_second']:,.0f}",
-                f"{report['lines_now'] / report['worker_seconds']:,.0f}",
-                f"{report['largest_worker_memory'] / 2**20:,.0f} MiB",
-            ]
-        )
+        _add_job(found, run.report["report"], run.report["model"], run.report["machine"])
+    for kind, run in stored_runs_of_growth().items():
+        machine = run.machine.processor if run.machine is not None else None
+        of_sizes: dict[tuple[object, ...], list[Mapping[str, Any]]] = {}
+        for point in stored_points():
+            if point.kind == kind and point.job is not None and point.size >= FEWEST_SENTENCES:
+                of_sizes.setdefault((point.task, point.system, point.size), []).append(point.job)
+        for jobs in of_sizes.values():
+            median = sorted(jobs, key=lambda job: float(job["seconds"]))[len(jobs) // 2]
+            _add_job(found, median, median["model"], machine or "")
+    rows = [
+        [
+            f"`{report['command']}`, `{model}`",
+            report["engine"],
+            str(report["workers"]),
+            f"{report['lines_now']:,}",
+            f"{report['seconds']:,.0f}",
+            f"{report['lines_per_second']:,.0f}",
+            f"{report['lines_now'] / report['worker_seconds']:,.0f}",
+            f"{report['largest_worker_memory'] / 2**20:,.0f} MiB",
+            machine,
+        ]
+        for report, model, machine in found.values()
+    ]
     heads = ["command, model", "engine", "workers", "sentences", "seconds", "sentences/s",
-             "per processor second of a worker", "memory of a worker"]  # fmt: skip
+             "per processor second of a worker", "memory of a worker", "machine"]  # fmt: skip
     return table(heads, rows)
+
+
+def _add_job(
+    found: dict[tuple[object, ...], tuple[Mapping[str, Any], str, str]],
+    report: Mapping[str, Any],
+    model: str,
+    machine: str,
+) -> None:
+    found[report["command"], model, report["engine"], report["workers"], report["lines_now"]] = report, model, machine
+
+
+_DOING = {"parse": "parsing", "surprisal": "surprisals", "beliefs": "beliefs", "train": "training"}
+
+
+def _measured_lines() -> tuple[list[Line], list[tuple[str, str, str]]]:
+    """The lines of what the benchmark of growth measures, and what of it is not measured yet: kind, task, model."""
+    by_series = {(line.kind, line.task, line.system): line for line in lines(stored_points())}
+    measured = [(one.kind, one.task, one.system) for one in all_series()]
+    return [by_series[one] for one in measured if one in by_series], [one for one in measured if one not in by_series]
+
+
+def growth() -> str:
+    """What ten times as much takes, from the fitted slopes, and what is not measured yet."""
+    found, missing = _measured_lines()
+    items = []
+    for kind, growing in GROWING.items():
+        items.append(f"- Ten times the **{growing.more}**, for {growing.unit}:")
+        for task in _DOING:
+            systems: dict[str, list[str]] = {}
+            for line in found:
+                if (line.kind, line.task) == (kind, task):
+                    systems.setdefault(_expected(line), []).append(line.system)
+            if lacking := [system for *series, system in missing if series == [kind, task]]:
+                systems["not measured yet"] = lacking
+            if systems:
+                parts = [f"{expected} ({joined(names)})" for expected, names in systems.items()]
+                items.append(f"    - {_DOING[task]}: {'; '.join(parts)}")
+    return "\n".join(items) + "\n"
+
+
+def _expected(line: Line) -> str:
+    """What ten times the size takes: about ten times the time and the same memory."""
+    time = "about ten" if 0.9 <= line.time_slope.value <= 1.1 else _factor(line.time_slope.value)
+    memory = _factor(line.memory_slope.value)
+    is_same = 0.9 < float(memory) < 1.1
+    return f"{time} times the time and {'the same memory' if is_same else f'{memory} times the memory'}"
+
+
+def _factor(slope: float) -> str:
+    """The factor of ten times the size, with two digits."""
+    return f"{float(f'{10**slope:.2g}'):g}"
+
+
+def growth_slopes() -> str:
+    """The slopes of everything that is measured, and where it was measured."""
+    found, missing = _measured_lines()
+    rows = [cells(line) for line in found]
+    rows += [[GROWING[kind].axis, task, system, "not measured yet", *[""] * 6] for kind, task, system in missing]
+    kinds: dict[str, list[str]] = {}
+    for kind, run in stored_runs_of_growth().items():
+        where = "with an earlier version on one core of an AMD EPYC"
+        if run.machine is not None and run.commit is not None:
+            where = f"with commit {run.commit[:8]} on {run.machine.processor}"
+        kinds.setdefault(where, []).append(GROWING[kind].axis)
+    measured = "; ".join(f"{joined(names)} {where}" for where, names in kinds.items())
+    return table(COLUMNS, rows) + (f"\nMeasured: {measured}.\n" if measured else "")
 
 
 def released() -> str:

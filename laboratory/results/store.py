@@ -205,6 +205,7 @@ _MEASURES: Mapping[str, What] = {
     "-m laboratory.measurements.belief_updates": "belief-updates",
     "-m laboratory.measurements.collapse": "collapse",
     "-m laboratory.benchmarks.released": "released-speed",
+    "-m laboratory.benchmarks.scale": "growth",
     **{
         f"evaluate {measure}": measure
         for measure in (

@@ -19,11 +19,10 @@ from laboratory.figures import (
     on_lstm_gates,
     palm_splits,
     prpn_characters,
-    scale,
     shared,
     stop_classifiers,
 )
-from laboratory.results.store import select, stored_report
+from laboratory.results.store import select
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.models.batches import TokenBatch
@@ -204,9 +203,3 @@ def test_the_pictures_of_the_page_are_small_and_follow_the_theme():
         assert len(document.encode()) < 100_000
         assert "prefers-color-scheme:dark" in document
         assert used_roles(document) <= styled_roles(document)  # of pictures that matplotlib has not drawn
-
-
-def test_the_cost_by_size_has_a_line_for_each_system_and_task():
-    points = [point for point in stored_report("scale", what="growth")["points"] if point["kind"] == "length"]
-    shown = set(texts(scale.picture(points, "length").svg("light")))
-    assert {"PRPN, train", "PRPN, parse", "words of a sentence", "memory, GiB"} <= shown
