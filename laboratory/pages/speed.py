@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from laboratory.benchmarks.growth import COLUMNS, GROWING, Line, cells, lines, stored_points, stored_runs_of_growth
+from laboratory.benchmarks.growth import (
+    COLUMNS,
+    GROWING,
+    Line,
+    cells,
+    lines,
+    points_of,
+    stored_points,
+    stored_runs_of_growth,
+)
 from laboratory.benchmarks.scale import all_series
 from laboratory.pages.markdown import joined, table
 from laboratory.results.store import select, stored_report
@@ -78,18 +87,9 @@ def command_speed() -> str:
 
 def job_speed() -> str:
     """Stored reports of very large jobs. Those that the benchmark of growth has measured again replace earlier ones."""
-    found: dict[tuple[object, ...], tuple[Mapping[str, Any], str, str]] = {}
-    for run in select("scale", what="job"):
-        _add_job(found, run.report["report"], run.report["model"], run.report["machine"])
-    for kind, run in stored_runs_of_growth().items():
-        machine = run.machine.processor if run.machine is not None else None
-        of_sizes: dict[tuple[object, ...], list[Mapping[str, Any]]] = {}
-        for point in stored_points():
-            if point.kind == kind and point.job is not None and point.size >= FEWEST_SENTENCES:
-                of_sizes.setdefault((point.task, point.system, point.size), []).append(point.job)
-        for jobs in of_sizes.values():
-            median = sorted(jobs, key=lambda job: float(job["seconds"]))[len(jobs) // 2]
-            _add_job(found, median, median["model"], machine or "")
+    jobs = [(run.report["report"], run.report["model"], run.report["machine"]) for run in select("scale", what="job")]
+    jobs += _jobs_of_growth()
+    distinct = {(model, *(job[name] for name in _SETTINGS)): (job, model, machine) for job, model, machine in jobs}
     rows = [
         [
             f"`{report['command']}`, `{model}`",
@@ -102,20 +102,28 @@ def job_speed() -> str:
             f"{report['largest_worker_memory'] / 2**20:,.0f} MiB",
             machine,
         ]
-        for report, model, machine in found.values()
+        for report, model, machine in distinct.values()
     ]
     heads = ["command, model", "engine", "workers", "sentences", "seconds", "sentences/s",
              "per processor second of a worker", "memory of a worker", "machine"]  # fmt: skip
     return table(heads, rows)
 
 
-def _add_job(
-    found: dict[tuple[object, ...], tuple[Mapping[str, Any], str, str]],
-    report: Mapping[str, Any],
-    model: str,
-    machine: str,
-) -> None:
-    found[report["command"], model, report["engine"], report["workers"], report["lines_now"]] = report, model, machine
+_SETTINGS = ("command", "engine", "workers", "lines_now")  # of jobs that are compared
+
+
+def _jobs_of_growth() -> list[tuple[Mapping[str, Any], str, str]]:
+    """The jobs of the benchmark of growth with many sentences, the median of their repeats: report, model, machine."""
+    run = stored_runs_of_growth().get("sentences")
+    if run is None:
+        return []
+    repeats: dict[tuple[str, str, int], list[Mapping[str, Any]]] = {}
+    for point in points_of(run.report):
+        if point.job is not None and point.size >= FEWEST_SENTENCES:
+            repeats.setdefault((point.task, point.system, point.size), []).append(point.job)
+    medians = [sorted(jobs, key=lambda job: float(job["seconds"]))[len(jobs) // 2] for jobs in repeats.values()]
+    machine = run.machine.processor if run.machine is not None else None
+    return [(job, job["model"], machine or "") for job in medians]
 
 
 _DOING = {"parse": "parsing", "surprisal": "surprisals", "beliefs": "beliefs", "train": "training"}
