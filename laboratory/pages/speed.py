@@ -175,7 +175,7 @@ def growth_slopes() -> str:
     rows += [[GROWING[kind].axis, task, system, "not measured yet", *[""] * 6] for kind, task, system in missing]
     kinds: dict[str, list[str]] = {}
     for kind, run in stored_runs_of_growth().items():
-        where = "with an earlier version on one core of an AMD EPYC"
+        where = "once with an earlier version on one core of an AMD EPYC"
         if run.machine is not None and run.commit is not None:
             where = f"with commit {run.commit[:8]} on {run.machine.processor}"
         kinds.setdefault(where, []).append(GROWING[kind].axis)
