@@ -184,3 +184,11 @@ print(full - kept, full - resident(), len(used))
     after_freeing, after_release, _ = map(int, run.stdout.split())
     assert after_freeing < 20 << 20
     assert after_release > 150 << 20
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not count the memory of the parent")
+def test_the_largest_memory_of_a_process_is_not_that_of_its_parent():
+    in_parent = b"x" * (400 << 20)
+    program = "from syntaxlm.core.systems import peak_memory; print(peak_memory())"
+    child = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert 0 < int(child.stdout) < len(in_parent) < systems.peak_memory()

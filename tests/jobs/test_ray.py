@@ -4,15 +4,25 @@ from __future__ import annotations
 
 import pytest
 
+from syntaxlm.core.errors import InputError
 from syntaxlm.jobs.job import run_job
 from syntaxlm.jobs.workers import Ray
 from tests.jobs.counting import counting
 
-pytestmark = pytest.mark.long
 pytest.importorskip("pyarrow")
-pytest.importorskip("ray")
+ray = pytest.importorskip("ray")
 
 
+def test_a_ray_that_does_not_start_in_time_is_an_error_without_a_traceback(monkeypatch):
+    def start(*args, **settings):
+        raise Exception("The current node timed out during startup")
+
+    monkeypatch.setattr(ray, "init", start)
+    with pytest.raises(InputError, match="--engine ray: cannot be started: The current node timed out"):
+        Ray(None, None, 1)
+
+
+@pytest.mark.long
 def test_actors_do_the_shards_and_are_replaced_when_they_are_killed(tmp_path):
     from pyarrow.parquet import read_table
 

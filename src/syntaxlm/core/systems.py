@@ -84,6 +84,11 @@ def memory_size() -> int:
 
 def peak_memory() -> int | None:
     """Return the largest memory that this process has had, in bytes; None on Windows."""
+    # On Linux, ru_maxrss also counts what the parent had when it started this process; VmHWM does not.
+    with suppress(OSError, ValueError, IndexError):
+        lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
+        (peak,) = (int(line.split()[1]) << 10 for line in lines if line.startswith("VmHWM:"))
+        return peak
     try:
         import resource
     except ImportError:

@@ -277,7 +277,7 @@ class Ray(Engine):
             settings |= {"num_cpus": cores, "include_dashboard": False, "object_store_memory": _OBJECT_STORE}
         try:
             ray.init(address or "local", **settings)
-        except (ConnectionError, RuntimeError, ValueError) as error:
+        except Exception as error:  # Ray raises this class itself if a node does not start in time
             raise InputError(f"--engine ray: cannot be started: {error}") from error
         self._make = ray.remote(num_cpus=1, num_gpus=int(with_gpu), max_restarts=0)(InWorker)
 
