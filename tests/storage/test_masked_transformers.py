@@ -186,10 +186,13 @@ def test_given_words_are_read_but_have_no_rows(name, models):
     assert [row.bits for row in part] == pytest.approx([row.bits for row in whole[2:]], rel=1e-9)
 
 
-def test_words_of_unknown_or_no_subtokens_are_not_in_the_vocabulary(models):
-    rows = models["bert"].word_scores("the \u0416 \ue000 cat")
-    assert [row.in_vocabulary for row in rows] == [True, False, False, True]
-    assert [row.bits is None for row in rows] == [False, False, True, False]
+def test_words_of_unknown_subtokens_are_not_in_the_vocabulary_and_words_of_none_are_not_read(models):
+    rows = models["bert"].word_scores("the \u0416 \ue000 \u200d \ufeff cat")
+    assert [row.word for row in rows] == ["the", "\u0416", "\ue000", "\u200d", "\ufeff", "cat"]
+    assert [row.in_vocabulary for row in rows] == [True, False, None, None, None, True]
+    assert [row.token for row in rows] == ["the", "\u0416", "", "", "", "cat"]
+    assert [row.bits is None for row in rows] == [False, False, True, True, True, False]
+    assert rows[-1].bits == pytest.approx(models["bert"].word_scores("the \u0416 cat")[-1].bits, rel=1e-9)
 
 
 def test_scores_of_a_table_keep_its_cells_and_name_their_column(models):
