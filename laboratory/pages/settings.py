@@ -76,12 +76,38 @@ def settings_table(settings: typing.Iterable[Setting]) -> str:
     return table(["setting", "values", "default", "meaning"], rows)
 
 
+def listed_settings() -> dict[str, list[Setting]]:
+    """The settings of each section of a recipe but the model, as the page lists them, by heading.
+
+    The settings of an inner section that several sections have, such as `normaliser`, are listed once. The other
+    sections have one row for them, which refers to the first.
+    """
+    listed: dict[type, str] = {}  # the first name of each inner section
+    return {heading: _listed(kind, _prefix(heading), listed) for heading, kind in sections().items()}
+
+
+def _listed(kind: type, prefix: str, listed: dict[type, str]) -> list[Setting]:
+    found = list(settings_of(kind, prefix))
+    for name, inner in typing.get_type_hints(kind).items():
+        if not (isinstance(inner, type) and dataclasses.is_dataclass(inner)):
+            continue
+        first = listed.setdefault(inner, f"{prefix}{name}")
+        if first != f"{prefix}{name}":
+            settings = [one.name for one in found if one.name.startswith(f"{prefix}{name}.")]
+            reference = f"as [`{first}`](#{first.partition('.')[0]})"
+            meaning = f"all settings of `{first}`, such as `{settings[0]}`"
+            row = Setting(f"{prefix}{name}", reference, "the same", meaning)
+            place = next(place for place, one in enumerate(found) if one.name == settings[0])
+            found[place : place + len(settings)] = [row]
+    return found
+
+
 def section_tables() -> str:
     """A heading and a table for each section of a recipe, the model's aside."""
     parts = []
-    for name, kind in sections().items():
-        settings = list(settings_of(kind, _prefix(name)))
-        parts.append(f"## `{name}`\n\n{plain(docstring_of(kind).summary)}\n\n{settings_table(settings)}")
+    for heading, settings in listed_settings().items():
+        summary = plain(docstring_of(sections()[heading]).summary)
+        parts.append(f"## `{heading}`\n\n{summary}\n\n{settings_table(settings)}")
     return "\n".join(parts)
 
 

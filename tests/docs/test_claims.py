@@ -20,12 +20,35 @@ def page(name):
     return " ".join((ROOT / "docs" / name).read_text(encoding="utf-8").split())
 
 
+def minutes_between(experiment, run=""):
+    minutes = [report["seconds"] / 60 for report in trained(experiment, run).reports.values()]
+    return f"{min(minutes):.0f} to {max(minutes):.0f}"
+
+
 @pytest.mark.parametrize("folder", ["prpn-ptb-parsing", "on-lstm-ptb-words-small"])
 def test_training_minutes_in_the_text_are_those_of_the_reports(folder):
-    minutes = [report["seconds"] / 60 for report in trained(folder).reports.values()]
-    between = f"{min(minutes):.0f} to {max(minutes):.0f}"
-    assert re.search(rf"`{folder}` in {between}\b", TEXT)
-    assert re.search(rf"\| `{folder}[^|]*\| {between} minutes \|", page("guides/choose-a-model.md"))
+    assert re.search(rf"`{folder}` in {minutes_between(folder)}\b", TEXT)
+
+
+@pytest.mark.parametrize(
+    ("row", "experiment", "run"),
+    [
+        ("`simple-pcfg-ptb` with 128 nonterminals and 8 epochs", "simple-pcfg-ptb-128", "single"),
+        ("`simple-pcfg-ptb`", "simple-pcfg-ptb", ""),
+        ("`on-lstm-ptb-words-small --schedule.epochs 5`", "on-lstm-ptb-words-small", ""),
+        ("`prpn-ptb-parsing`", "prpn-ptb-parsing", "resolution-0.1"),
+    ],
+)
+def test_minutes_of_the_guide_to_models_are_those_of_the_reports(row, experiment, run):
+    assert f"| {row} | {minutes_between(experiment, run)} minutes |" in page("guides/choose-a-model.md")
+
+
+def test_minutes_of_the_released_parsing_settings_are_those_of_the_reports():
+    between = minutes_between("prpn-ptb-parsing", "resolution-0.1")
+    assert f"trains the same model in {between} minutes on one shared core" in page("models/prpn.md")
+    recipe = (ROOT / "recipes" / "prpn-ptb-parsing.yaml").read_text(encoding="utf-8")
+    assert f"trained for {between} minutes on one shared core" in recipe
+    assert f'purpose: "PRPN; {between} minutes"' in recipe
 
 
 def test_layer_2_is_the_best_of_all_seeds_but_one():

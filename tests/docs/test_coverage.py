@@ -14,7 +14,7 @@ from laboratory.pages.parts import without_parts
 from laboratory.pages.recipes import all_recipes
 from laboratory.pages.reference import all_packages
 from laboratory.pages.scoring import preprocessing_table, protocol_table
-from laboratory.pages.settings import all_settings, model_settings, settings_table
+from laboratory.pages.settings import all_settings, listed_settings, model_settings, settings_table
 from laboratory.pages.tables import TABLES, format_table, table_at
 
 import syntaxlm
@@ -80,8 +80,18 @@ def test_the_settings_listed_are_those_a_recipe_has():
     listed = {one.name for one in all_settings()}
     for path in all_recipes():
         assert dotted(read_recipe(path).to_dict()) <= listed | {"model.name"}
+
+
+def test_settings_that_several_sections_have_are_listed_once_and_referred_to():
     page = text_of("reference/settings.md")
-    assert all(f"| `{name}` |" in page for name in listed if not name.startswith("model."))
+    rows = [one for settings in listed_settings().values() for one in settings]
+    assert all(f"| `{one.name}` | " in page for one in rows)
+    assert [name for name in ("text", "trees", "pairs") if f"| `{name}.normaliser.lower_case` |" in page] == ["text"]
+    row = "| `{0}` | as [`text.{1}`](#text) | the same | all settings of `text.{1}`, such as `{0}.{2}` |"
+    assert row.format("trees.normaliser", "normaliser", "units") in page
+    assert row.format("pairs.vocabulary", "vocabulary", "minimum_count") in page
+    unlisted = {one.name for one in all_settings() if not one.name.startswith("model.")} - {one.name for one in rows}
+    assert {name.rpartition(".")[0] for name in unlisted} == {one.name for one in rows if "](#" in one.takes}
 
 
 def dotted(data: dict, prefix: str = "") -> set[str]:

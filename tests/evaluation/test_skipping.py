@@ -11,7 +11,10 @@ import pandas as pd
 import pytest
 
 from syntaxlm.core.errors import InputError, InputWarning
+from syntaxlm.core.reading import collected
+from syntaxlm.data.displayed_words import displayed_words, join_times
 from syntaxlm.data.frequencies import Frequencies
+from syntaxlm.data.input_table import InputTable
 from syntaxlm.evaluation.options import RegressionSettings
 from syntaxlm.evaluation.reading_times import evaluate_reading_times
 from syntaxlm.scoring.word_table import word_table
@@ -170,6 +173,77 @@ def test_values_from_0_to_1_of_an_unknown_measure_are_warned_of(study):
     rates = times.groupby(["story", "zone"], as_index=False)["IA_SKIP"].mean().rename(columns={"IA_SKIP": "share"})
     with pytest.warns(InputWarning, match="all values of the column share are from 0 to 1 and are read as times"):
         evaluate((models, words, rates), "share")
+
+
+@pytest.mark.parametrize(("true", "false"), [("TRUE", "FALSE"), ("T", "F"), ("yes", "no"), (True, False)])
+def test_logical_values_are_read_as_1_and_0_and_announced(study, true, false):
+    words, times = displayed_words(InputTable.read(study[1]), group="story"), study[2]
+    expected = join_times(words, InputTable.read(times), "IA_SKIP")
+    logical = times.assign(IA_SKIP=times["IA_SKIP"].map({1: true, 0: false}))
+    with collected() as reports:
+        found = join_times(words, InputTable.read(logical), "IA_SKIP")
+    assert found.is_binary
+    assert found.values.tolist() == expected.values.tolist()
+    first, second = (true, false) if times["IA_SKIP"].iloc[0] else (false, true)
+    remark = f"3,600 logical values in column IA_SKIP, read as 1 and 0: '{first}', '{second}'"
+    assert remark in str(reports[-1])
+
+
+@pytest.mark.parametrize(
+    ("cells", "message"),
+    [
+        (["TRUE", "FALSE", "maybe"], "line 2: found 'TRUE' in column skip, and 'maybe' in another row; expected numbers"
+         " only, or TRUE and its opposite only. Replace them with 1 and 0"),
+        (["1", "0", "F"], "line 4: found 'F' in column skip, and '1' in another row; expected numbers only, or F and"),
+        (["TRUE", "NA", "TRUE"], "all 2 values of the column skip, whether a word was skipped, are 1; expected times,"
+         " or both 0 and 1, because a regression needs values that differ. Choose another column with time_column=..."),
+        (["0", "0", "0"], "all 3 values of the column skip, whether a word was skipped, are 0; expected times"),
+    ],
+)  # fmt: skip
+def test_columns_that_are_neither_times_nor_0_and_1_are_refused_with_a_reason(cells, message, tmp_path):
+    path = tmp_path / "words.csv"
+    path.write_text("word,skip\n" + "".join(f"cat,{cell}\n" for cell in cells))
+    words = displayed_words(InputTable.read(path))
+    with pytest.raises(InputError) as error:
+        join_times(words, None, "skip")
+    assert message in str(error.value)
+
+
+def test_logical_predictors_are_read_as_1_and_0_and_announced(tmp_path):
+    path = tmp_path / "words.csv"
+    path.write_text("word,bold\nthe,TRUE\ncat,FALSE\nsees,NA\n")
+    with collected() as reports:
+        found = InputTable.read(path).numbers("bold", "--predictor")
+    assert found[:2].tolist() == [1, 0]
+    assert np.isnan(found[2])
+    assert "2 logical values in column bold, read as 1 and 0: 'TRUE', 'FALSE'" in str(reports[-1])
+
+
+def test_the_script_beside_an_exported_table_is_of_its_measure(study, tmp_path):
+    models, words, times = study
+    reports = {name: evaluate((models, words, times), name, smooth=0) for name in ("FPRT", "skip")}
+    table, script = tmp_path / "rows.csv", tmp_path / "rows.R"
+
+    # A script of the same measure is kept.
+    reports["FPRT"].export(table)
+    edited = script.read_text() + "# mine\n"
+    script.write_text(edited)
+    with pytest.warns(InputWarning, match=r"rows\.R: is kept, because it differs"):
+        reports["FPRT"].export(table)
+    assert script.read_text() == edited
+
+    # A script of another measure is renamed, whichever of them is of 0 and 1.
+    message = r"rows\.R: is written anew, because the earlier script does not name the measure of this table, "
+    with pytest.warns(InputWarning, match=message + r"IA_SKIP \(0 or 1\)\. The earlier script is now .*rows\.R\.old$"):
+        reports["skip"].export(table)
+    assert "# Measure, in the column time: IA_SKIP (0 or 1)" in script.read_text().splitlines()
+    assert set(pd.read_csv(table)["time"]) == {0, 1}
+    assert (tmp_path / "rows.R.old").read_text() == edited
+    with pytest.warns(InputWarning, match=message + r"FPRT \(times\)\. .*rows\.R\.old2$"):
+        reports["FPRT"].export(table)
+    assert "# Measure, in the column time: FPRT (times)" in script.read_text().splitlines()
+    assert "glmer" in (tmp_path / "rows.R.old2").read_text()
+    assert (tmp_path / "rows.R.old").read_text() == edited
 
 
 def test_the_script_for_r_fits_logistic_mixed_models(study, tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 
@@ -21,6 +22,15 @@ def test_recipes_settings_and_options_of_every_command_are_valid(name):
             check(Example(name, step.with_report[1:], whole=True))
         else:
             assert (Path(*step.words[2].split(".")).with_suffix(".py")).exists()
+
+
+def test_prepared_data_is_outside_the_folders_that_patterns_of_files_read():
+    steps = [step for name in experiment_names() for step in steps_of(read_experiment(name), Places())]
+    patterns = {word for step in steps for word in step.words if re.fullmatch(r"data/.*[*?].*", word)}
+    read = {Path(pattern).parent for pattern in patterns} | {Path("data/wsj-sample")}
+    prepared = {step.output for step in steps if step.run is None}
+    assert len(prepared) > 10
+    assert not [path for path in prepared if path.parent in read]
 
 
 def test_a_small_experiment_runs_to_its_end_and_does_not_repeat_what_is_stored(toy, tmp_path):

@@ -186,10 +186,13 @@ def test_given_words_are_read_but_have_no_rows(name, models):
     assert [row.bits for row in part] == pytest.approx([row.bits for row in whole[2:]], rel=1e-9)
 
 
-def test_words_of_unknown_or_no_subtokens_are_not_in_the_vocabulary(models):
-    rows = models["bert"].word_scores("the \u0416 \ue000 cat")
-    assert [row.in_vocabulary for row in rows] == [True, False, False, True]
-    assert [row.bits is None for row in rows] == [False, False, True, False]
+def test_words_of_unknown_subtokens_are_not_in_the_vocabulary_and_words_of_none_are_not_read(models):
+    rows = models["bert"].word_scores("the \u0416 \ue000 \u200d \ufeff cat")
+    assert [row.word for row in rows] == ["the", "\u0416", "\ue000", "\u200d", "\ufeff", "cat"]
+    assert [row.in_vocabulary for row in rows] == [True, False, None, None, None, True]
+    assert [row.token for row in rows] == ["the", "\u0416", "", "", "", "cat"]
+    assert [row.bits is None for row in rows] == [False, False, True, True, True, False]
+    assert rows[-1].bits == pytest.approx(models["bert"].word_scores("the \u0416 cat")[-1].bits, rel=1e-9)
 
 
 def test_scores_of_a_table_keep_its_cells_and_name_their_column(models):
@@ -284,29 +287,17 @@ def test_minimal_pairs_compare_scores_that_are_named(folders, models, tmp_path, 
 @pytest.mark.parametrize(("name", "what"), [("bert", "is a masked model"), ("bart", "is a sequence-to-sequence model")])
 def test_what_needs_probabilities_given_the_words_before_is_refused(name, what, models, tmp_path):
     nlp = models[name]
-    items = tmp_path / "items.tsv"
-    items.write_text("item\tcondition\tsentence\n1\ta\tthe cat|sees\n1\tb\tcats|see\n")
-    (tmp_path / "questions.txt").write_text("the cat sees a dog\nthe cat dog a sees\n")
-    (tmp_path / "answers.txt").write_text("the cat sees a dog\n")
-    (tmp_path / "text.txt").write_text("the cat sees a dog\n")
-    table = pandas.DataFrame({"word": ["the", "cat"], "time": [300.0, 310.0]})
-    regions = [{"region_number": 1, "content": "the cat"}, {"region_number": 2, "content": "sees"}]
-    suite = {
-        "meta": {"name": "number", "metric": "sum"},
-        "region_meta": {"1": "subject", "2": "verb"},
-        "predictions": [{"type": "formula", "formula": "(2;%a%) < (2;%b%)"}],
-        "items": [{"item_number": 1, "conditions": [{"condition_name": one, "regions": regions} for one in "ab"]}],
-    }
-    (tmp_path / "suite.json").write_text(json.dumps(suite))
+    missing = str(tmp_path / "missing.csv")  # the model is refused before files are read
     for use in (
         lambda: nlp.surprisal("the cat"),
+        lambda: nlp.surprisal(missing, column="text"),
         lambda: nlp.log_prob("the cat"),
         lambda: nlp.perplexity(["the cat"]),
-        lambda: nlp.evaluate_items(items),
-        lambda: nlp.word_table(table),
-        lambda: nlp.evaluate_suites(tmp_path / "suite.json"),
-        lambda: nlp.evaluate_completion(tmp_path / "questions.txt", tmp_path / "answers.txt"),
-        lambda: syntaxlm.evaluate_reading_times(nlp, table, frequencies="en"),
+        lambda: nlp.evaluate_items(missing),
+        lambda: nlp.word_table(missing, frequencies=missing),
+        lambda: nlp.evaluate_suites(missing),
+        lambda: nlp.evaluate_completion(missing, missing),
+        lambda: syntaxlm.evaluate_reading_times(nlp, missing, frequencies=missing),
     ):
         with pytest.raises(InputError, match=f"this transformers model {what}.*cannot use it"):
             use()
@@ -317,9 +308,82 @@ def test_what_needs_probabilities_given_the_words_before_is_refused(name, what, 
         nlp.save_pretrained(tmp_path / "saved")
 
 
+def test_commands_refuse_a_model_before_they_read_tables(folders, tmp_path, capsys):
+    table = tmp_path / "table.csv"
+    table.write_bytes(b"\xff\xff")  # cannot be read
+    for command in (
+        ["items", "MODEL", table],
+        ["score", "MODEL", "--words", table, "--frequencies", table],
+        ["evaluate", "reading-times", "MODEL", "--words", table, "--frequencies", table],
+    ):
+        words = [f"hf:{folders['bert']}" if word == "MODEL" else str(word) for word in command]
+        assert cli.main(words) == 2
+        assert_matches("this transformers model is a masked model", capsys.readouterr().err)
+
+
+def test_measures_that_a_model_lacks_are_refused_before_a_table_is_read(models, tmp_path):
+    missing = str(tmp_path / "missing.csv")
+    for measure, message in {
+        "depth": "does not parse, so measures of trees cannot use it",
+        "belief_update": "gives no probabilities of constituents after each word, so the measure belief_update",
+    }.items():
+        with pytest.raises(InputError, match=message):
+            syntaxlm.evaluate_items(models["gpt2"], missing, measures=[measure])
+        settings = syntaxlm.RegressionSettings(measures=["surprisal", measure])
+        with pytest.raises(InputError, match=message):
+            syntaxlm.evaluate_reading_times(models["gpt2"], missing, frequencies=missing, settings=settings)
+    with pytest.raises(InputError, match="gives no probabilities of constituents"):
+        syntaxlm.word_table(models["gpt2"], missing, measures=["belief_update"])
+
+
 def test_models_that_give_surprisals_have_no_other_scores(models):
     with pytest.raises(InputError, match="this transformers model gives surprisals, so word_scores cannot use it"):
         models["gpt2"].word_scores("the cat")
+
+
+@pytest.mark.parametrize(
+    ("written", "message"),
+    [
+        ("ElectraForPreTraining", "found ElectraForPreTraining in config.json, a discriminator, .*Use another model;"
+         " for ELECTRA, the generator that was trained with it, such as hf:google/electra-small-generator$"),
+        ("BertForSequenceClassification", "found BertForSequenceClassification in config.json, which was trained for"
+         " another task and predicts no words; .*Use the language model from which it was trained$"),
+        ("GPT2ForSequenceClassification", "found GPT2ForSequenceClassification in config.json, which was trained for"),
+        ("BertModel", r"the weights of BertModel have no language-model head, because cls.* is missing;"),
+        ("ElectraModel", "the weights of ElectraModel have no language-model head, because generator_"),
+        ("DebertaV2Model", "the weights of DebertaV2Model have no language-model head, because cls.*is missing;"),
+        ("T5EncoderModel", "found T5EncoderModel in config.json, which is not a language model of text"),
+        ("ViTForImageClassification", "found ViTForImageClassification in config.json, which is not a language model"),
+        ("CLIPModel", "found CLIPModel in config.json, which is not a language model of text; expected a language"
+         " model, whose config.json names an architecture that ends in ForCausalLM, LMHeadModel, ForMaskedLM or For"),
+    ],
+)  # fmt: skip
+def test_networks_that_are_not_language_models_are_refused_by_name(written, message, folders, tmp_path):
+    folder = shutil.copytree(folders["t5" if written.startswith("T5") else "bert"], tmp_path / "other")
+    network = getattr(transformers, written)
+    if written in ("CLIPModel", "ViTForImageClassification"):
+        config = network.config_class(architectures=[written])
+        config.save_pretrained(folder)
+    else:
+        sizes = dict.fromkeys(("hidden_size", "embedding_size", "intermediate_size", "n_embd", "d_model", "d_ff"), 16)
+        sizes |= dict.fromkeys(("num_hidden_layers", "num_attention_heads", "n_layer", "n_head", "num_layers"), 1)
+        network(network.config_class(vocab_size=60, pad_token_id=0, **sizes)).save_pretrained(folder)
+    with pytest.raises(InputError, match=f"^hf:{folder}: {message}"):
+        syntaxlm.load(f"hf:{folder}")
+
+
+def test_networks_without_a_named_architecture_are_masked_if_the_library_has_only_masked_ones(folders, tmp_path):
+    folder = shutil.copytree(folders["bert"], tmp_path / "unnamed")
+    config = transformers.DebertaV2Config(
+        hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16, vocab_size=60, pad_token_id=0
+    )
+    transformers.DebertaV2ForMaskedLM(config).save_pretrained(folder)
+    saved = json.loads((folder / "config.json").read_text())
+    del saved["architectures"]
+    (folder / "config.json").write_text(json.dumps(saved))
+    nlp = syntaxlm.load(f"hf:{folder}")
+    assert type(nlp.model.network) is transformers.DebertaV2ForMaskedLM
+    assert nlp.model.score_type.word == "pseudo_surprisal"
 
 
 def test_tokenizers_without_a_mask_are_refused(folders, tmp_path):

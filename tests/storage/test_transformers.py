@@ -369,6 +369,29 @@ def test_commands_take_transformers_models(folders, models, tmp_path, capsys):
     assert "a model of the library transformers only scores text" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_words_that_the_tokenizer_drops_have_rows_without_surprisal(name, folders, models, tmp_path, capsys):
+    folder = shutil.copytree(folders[name], tmp_path / "dropping")
+    content = json.loads((folder / "tokenizer.json").read_text())
+    dropped = {"type": "Replace", "pattern": {"Regex": " ?[\u200c\u200d]+"}, "content": ""}
+    (folder / "tokenizer.json").write_text(json.dumps(content | {"normalizer": dropped}))
+    dropping = syntaxlm.load(f"hf:{folder}")
+    dropping.model.double()
+    text = "\u200d the \u200c\u200d old cat \u200d"
+    rows = dropping.surprisal(text, measures=["rank", "entropy"])
+    assert [row.word for row in rows] == text.split()
+    read = models[name].surprisal("the old cat", measures=["rank", "entropy"])
+    assert [row.surprisal for row in rows if row.tokens] == pytest.approx([row.surprisal for row in read], rel=1e-9)
+    assert [(row.rank, row.tokens) for row in rows if row.tokens] == [(row.rank, row.tokens) for row in read]
+    for row in rows[0], rows[2], rows[5]:
+        assert (row.token, row.in_vocabulary, row.surprisal, row.tokens, row.rank) == ("", None, None, 0, None)
+    (tmp_path / "text.txt").write_text(f"{text}\nthe \u200b cat\n", encoding="utf-8")
+    assert cli.main(["score", f"hf:{folder}", str(tmp_path / "text.txt")]) == 0
+    notes = capsys.readouterr().err
+    assert "1 word of zero-width spaces only (U+200B), read as white space (line 2)" in notes
+    assert "5 words, 0 unknown (0.0%), 3 not read (\u200d \u200c\u200d)" in notes
+
+
 @pytest.fixture
 def copied(folders, tmp_path):
     return shutil.copytree(folders["bytes"], tmp_path / "copy")

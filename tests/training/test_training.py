@@ -260,6 +260,24 @@ def test_a_duration_that_is_known_only_at_the_last_step_is_reported(toy, tmp_pat
     assert plan == {"steps": 0, "count": 0, "minutes": 0.0}
 
 
+def test_a_step_that_passes_the_end_of_the_time_is_reported_as_the_last(toy, tmp_path, monkeypatch):
+    step, events, out = loop.GradientLoop._step, [], StringIO()
+
+    def slowly(self, batch):
+        time.sleep(0.3)
+        step(self, batch)
+
+    monkeypatch.setattr(loop.GradientLoop, "_step", slowly)
+    monkeypatch.setattr(loop, "_ESTIMATE_AFTER", 0.0)
+    recipe = toy.recipe("lstm", schedule={"epochs": 100, "minutes": 0.2 / 60 / TRAINING_SHARE})
+    with ProgressDisplay(recipe, Console(file=out)) as display:
+        result = train(recipe, tmp_path / "run", lambda event: events.append(event) or display(event))
+    (plan,) = [event.values for event in events if event.kind == "plan"]
+    assert (result.steps, plan) == (1, {"steps": 0, "count": 0, "minutes": 0.0})
+    assert "no more steps: the schedule ends here\n" in out.getvalue()
+    assert "about" not in out.getvalue()
+
+
 def test_the_expected_number_of_tokens_is_right_after_the_first_epoch(toy, tmp_path, monkeypatch):
     events = []
 

@@ -49,7 +49,7 @@ from syntaxlm.generation.sentences import (
 )
 from syntaxlm.generation.stops import read_stops
 from syntaxlm.generation.trees import GeneratedTree, generate_trees
-from syntaxlm.models.abilities import ScoresWords
+from syntaxlm.models.abilities import ScoresTokens, ScoresWords
 from syntaxlm.parsing.analysis import beliefs_of
 from syntaxlm.parsing.options import ParseKeywords, ParseOptions
 from syntaxlm.parsing.processes import parse_stream
@@ -261,6 +261,7 @@ class LanguageModel(StoredModel):
             </s> 4.8
         """
         self._check_reads_text("surprisal", "syntaxlm.scoring.surprisal.tree_surprisals")
+        self.require(ScoresTokens, "scoring of tokens")
         chosen = ScoreOptions(**options)
         others: Iterator[dict[str, Any]] = cycle([{}])
         columns = word_columns(chosen)

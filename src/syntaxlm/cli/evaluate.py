@@ -362,8 +362,9 @@ class ReadingTimesOutput:
         details: Write a table with one row per displayed word, its time, predictors and surprisals, to this file. It is
             tab-separated, unless the extension is `.csv` or `.jsonl`.
         export: Write a table for mixed models to this file, with one row per subject and analysed word and with scaled
-            predictors. A script that fits the models in R with lme4 is written beside it (`FILE.R`). With several
-            `--time-column`, each reading measure is written to a separate file (`FILE-go_past.csv`).
+            predictors. A script that fits the models in R with lme4 is written beside it (`FILE.R`). An earlier script
+            is kept if it names the same measure, and otherwise renamed to `FILE.R.old`. With several `--time-column`,
+            each reading measure is written to a separate file (`FILE-go_past.csv`).
         subject: Read the subjects for `--export` from this column of the table of times. Default: `subject` or
             `participant`.
         picture: Draw mean reading time by surprisal for each model into this `.svg`, `.pdf`, `.png` or `.html` file.
@@ -447,14 +448,16 @@ def reading_times(
         syntaxlm evaluate reading-times MODEL --words words.tsv --times times.tsv --frequencies train.txt
     """
     from syntaxlm.data.reading_measures import measure_names
-    from syntaxlm.evaluation.reading_times import evaluate_reading_times
+    from syntaxlm.evaluation.reading_times import check_models, evaluate_reading_times
     from syntaxlm.statistics.regression import require_statsmodels
 
     require_statsmodels()  # before the slow part
     written.check(measure_names(times.time_column))
     columns_of_times = times.time_column[0] if len(times.time_column) == 1 else times.time_column
+    bundles = models.load()
+    check_models(bundles, settings)
     report = evaluate_reading_times(
-        models.load(), words, times.times, frequencies=frequencies.read(), time_column=columns_of_times,
+        bundles, words, times.times, frequencies=frequencies.read(), time_column=columns_of_times,
         word_column=columns.word_column, sentence=columns.sentence_column, group=columns.group, order=columns.order,
         key=times.key or None, context=context, minimum=times.min_time, maximum=times.max_time,
         allow_unmatched=times.allow_unmatched, settings=settings, **vars(style),

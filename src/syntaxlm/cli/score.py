@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from syntaxlm.data.corpora import GivenText
-    from syntaxlm.data.frequencies import Frequencies
     from syntaxlm.data.tables import Row as TableRow
     from syntaxlm.reports.tables import Columns, Row
     from syntaxlm.reports.writers import RowFormat
@@ -118,8 +117,7 @@ def score(
             "--words, --group, --sentence-column, --order and --frequencies: found with --also, --picture,"
             " --next-words or --given, which do not apply to rows of displayed words; omit them"
         )
-    listed = frequencies.read_if_given()
-    _write_displayed_words(model, text, options, displayed, listed, column, words, output, format or "tsv")
+    _write_displayed_words(model, text, options, displayed, frequencies, column, words, output, format or "tsv")
     return 0
 
 
@@ -149,7 +147,7 @@ def _write_displayed_words(
     text: TextSource,
     options: ScoreOptions,
     displayed: DisplayedWordColumns,
-    frequencies: Frequencies | None,
+    frequencies: OptionalFrequencies,
     column: str | None,
     words: str | None,
     output: Path | None,
@@ -157,16 +155,18 @@ def _write_displayed_words(
 ) -> None:
     """Write a row for each displayed word. Raises InputError for a sentence."""
     from syntaxlm.reports.writers import write_rows
-    from syntaxlm.scoring.word_table import word_table
+    from syntaxlm.scoring.word_table import check_scores_words, word_table
 
     source = words or text.read()
     if not isinstance(source, str):
         raise InputError("--column: found a sentence as TEXT; expected a table file")
+    bundle = model.load()
+    check_scores_words(bundle, options.measures)  # before the files are read
     table = word_table(
-        model.load(), source, displayed.word_column if words else str(column), group=displayed.group,
-        sentence=displayed.sentence_column, order=displayed.order, is_text=words is None, frequencies=frequencies,
-        spillover=displayed.spillover, context=options.context, measures=options.measures,
-        punctuation=options.punctuation, contractions=options.contractions,
+        bundle, source, displayed.word_column if words else str(column), group=displayed.group,
+        sentence=displayed.sentence_column, order=displayed.order, is_text=words is None,
+        frequencies=frequencies.read_if_given(), spillover=displayed.spillover, context=options.context,
+        measures=options.measures, punctuation=options.punctuation, contractions=options.contractions,
     )  # fmt: skip
     write_rows(table.rows(), table.columns, output, format)
     print_note(table.summary)
@@ -497,6 +497,7 @@ def items(
     """
     from syntaxlm.evaluation.item_plot import check_plotted_conditions, check_plotted_regions
     from syntaxlm.evaluation.items import evaluate_items
+    from syntaxlm.scoring.word_table import check_scores_words
 
     drawn.check()
     of_rows = {"table": table_written != "regions", "spillover": spillover, "frequencies": frequencies.frequencies}
@@ -505,13 +506,16 @@ def items(
         raise InputError(
             f"{', '.join(found)}: found --format {output.format}; expected tsv, csv or parquet, which have rows"
         )
+    bundles = models.load_all()
+    for bundle in bundles.values():
+        check_scores_words(bundle, measures)  # before the table is read
     stimuli = columns.read(table)
     check_plotted_regions(picture_regions, stimuli.region_names)
     if drawn.picture is not None and picture_kind == "points":
         count = len(picture_regions or stimuli.region_names)
         check_plotted_conditions(list(stimuli.levels_by_condition.values()), count)
     report = evaluate_items(
-        models.load_all(), stimuli, critical=critical, contrast=contrast, measures=measures,
+        bundles, stimuli, critical=critical, contrast=contrast, measures=measures,
         frequencies=frequencies.read_if_given(), spillover=spillover, **vars(style),
     )  # fmt: skip
     drawn.write(lambda: report.plot(kind=picture_kind, regions=picture_regions))  # first, because it may be refused

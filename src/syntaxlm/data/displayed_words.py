@@ -290,8 +290,8 @@ def join_times(
 
     Raises:
         InputError: for missing columns, for a key that several words share, for different words with the same key, if
-            more than MOST_UNMATCHED of the rows match no word, for a time that is negative or, with `log`, 0, and for
-            rates of skipping.
+            more than MOST_UNMATCHED of the rows match no word, for a time that is negative or, with `log`, 0, for
+            rates of skipping, and for a column of 0 or 1 alone.
     """
     source = words.table if times is None else times
     read, inside, is_binary = _read_times(source, column, log, minimum, maximum)
@@ -341,7 +341,8 @@ def _read_times(
     A column of 0 and 1 has no limits. Times of 0 are announced.
 
     Raises:
-        InputError: for a time that is negative or, with `log`, 0, and for rates of skipping.
+        InputError: for a time that is negative or, with `log`, 0, for rates of skipping, and for a column of 0 or 1
+            alone.
     """
     remarks = Remarks()
     times = table.numbers(column, "--time-column", remarks)
@@ -356,6 +357,13 @@ def _read_times(
         raise InputError(
             f"{table.place(row)}: found {times[row]:g} in column {column}, whether a word was skipped; expected 0 or 1,"
             " in a row per reader and word. A rate does not say of how many readers it is"
+        )
+    if len(found) == 1 and found[0] in (0, 1) and is_time.sum() > 1:
+        what = ", whether a word was skipped," if reading_measure(column) == "skip" else ""
+        raise InputError(
+            f"{table.source}: all {int(is_time.sum()):,} values of the column {column}{what} are {found[0]:g}; expected"
+            " times, or both 0 and 1, because a regression needs values that differ. Choose another column with"
+            f" {option_name('--time-column')}"
         )
     if len(found) and found[0] >= 0 and found[-1] <= 1:
         warn_caller(

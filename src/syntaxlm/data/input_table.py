@@ -17,6 +17,7 @@ from syntaxlm.data.table_form import MISSING, NA_ADVICE, SPREADSHEET_ERRORS, Mis
 from syntaxlm.data.tables import check_unique, find_column, has_decimal_commas, open_table
 from syntaxlm.reports.report import HasRows
 
+LOGICALS = (("true", "false"), ("t", "f"), ("yes", "no"))  # without case; R and data frames write them for 1 and 0
 LARGEST = 1e9  # number in a table: far above any time in milliseconds, and safe in sums of squares
 
 Numbers = npt.NDArray[np.float64]
@@ -151,11 +152,16 @@ class InputTable:
     def numbers(self, name: str, option: str, remarks: Remarks | None = None) -> Numbers:
         """Return the numbers of a column, NaN for missing cells. Raises InputError, with the row, for anything else.
 
+        A column of TRUE and FALSE only, T and F, or yes and no, has the numbers 1 and 0.
+
         Args:
-            remarks: where missing numbers, and numbers with decimal commas, are counted.
+            remarks: where missing numbers, numbers with decimal commas and logical values are counted; None: only
+                logical values are announced.
         """
-        remarks = Remarks() if remarks is None else remarks
         cells = self._cells(name, option)
+        if (logical := self._logical_numbers(name, cells, remarks)) is not None:
+            return logical
+        remarks = Remarks() if remarks is None else remarks
         numbers = np.full(len(cells), np.nan)
         is_comma = has_decimal_commas(cells, self.separator)
         for row, cell in enumerate(cells):
@@ -168,6 +174,7 @@ class InputTable:
             except ValueError:
                 numbers[row] = np.inf
             if not abs(numbers[row]) <= LARGEST:
+                self._refuse_mixed(name, cells, row)
                 limit = f" up to {LARGEST:,.0f}" if math.isfinite(numbers[row]) else ""
                 commas = ", with either decimal points or decimal commas, and without separators of thousands"
                 raise InputError(
@@ -177,6 +184,37 @@ class InputTable:
             if is_comma and "," in cell:
                 remarks.add(f"numbers with decimal commas in column {name}", line, cell)
         return numbers
+
+    def _logical_numbers(self, name: str, cells: Sequence[str], remarks: Remarks | None) -> Numbers | None:
+        """Return 1 and 0 for the cells of a column of logical values, NaN for missing ones; None for other columns."""
+        written = [cell.strip() for cell in cells]
+        given = {cell for cell in written if cell not in MISSING}
+        pair = next((pair for pair in LOGICALS if given and {cell.casefold() for cell in given} <= set(pair)), None)
+        if pair is None:
+            return None
+        what = f"logical values in column {name}, read as 1 and 0"
+        found = Remarks() if remarks is None else remarks
+        for row, cell in enumerate(written):
+            if cell in MISSING:
+                line = self.row_numbers[row] if self.unit == "line" else None
+                found.add(f"rows without a number in column {name}", line)
+            else:
+                found.add(what, example=cell)
+        if remarks is None:
+            announce(ReadingReport(self.source, "table", remarks=found.all()))
+        return np.array([np.nan if cell in MISSING else float(cell.casefold() == pair[0]) for cell in written])
+
+    def _refuse_mixed(self, name: str, cells: Sequence[str], row: int) -> None:
+        """Raise InputError for a logical value in a row of a column that has others, too."""
+        pair = next((pair for pair in LOGICALS if cells[row].strip().casefold() in pair), None)
+        if pair is None:
+            return
+        others = (cell.strip() for cell in cells)
+        other = next(cell for cell in others if cell not in MISSING and cell.casefold() not in pair)
+        raise InputError(
+            f"{self.place(row)}: found {cells[row]!r} in column {name}, and {other!r} in another row; expected numbers"
+            f" only, or {cells[row].strip()} and its opposite only. Replace them with 1 and 0"
+        )
 
 
 def is_frame(value: object) -> bool:

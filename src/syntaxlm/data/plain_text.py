@@ -14,6 +14,7 @@ from typing import Literal
 
 from syntaxlm.core.errors import InputError, shortened, warn_caller
 from syntaxlm.core.reading import ReadingReport, Remarks, announce
+from syntaxlm.text.normaliser import ZERO_WIDTH_SPACE
 
 _LINES_COMPARED = 1_000  # at the start of a text, from which its form is decided
 _MIN_MARKED_SHARE = (
@@ -35,6 +36,7 @@ _HTML = re.compile(
     r"|</?(?:p|br|div|span|a|b|i|em|strong|table|t[rdh]|ul|ol|li|h[1-6]|img|font|sup|sub)(?:\s[^<>]*)?/?>",
     re.IGNORECASE,
 )
+_ZERO_WIDTH = re.compile(rf"(?<!\S){ZERO_WIDTH_SPACE}+(?!\S)")  # between white space
 # Scripts that are written without spaces: Thai to Tibetan, Burmese, Khmer, kana, and Han characters.
 _WITHOUT_SPACES = re.compile(r"[\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]{10}")
 
@@ -93,6 +95,8 @@ def examined(
             if marks:
                 line = _MARKS_AT_ENDS.sub("", line).strip()
                 numbered = numbered[0], line
+        if ZERO_WIDTH_SPACE in line and (found := _ZERO_WIDTH.findall(line)):
+            remarks.add("words of zero-width spaces only (U+200B), read as white space", numbered[0], count=len(found))
         if not line or line.isspace():
             blank += 1
         else:

@@ -26,6 +26,7 @@ from syntaxlm.core.reading import keeps_readings
 from syntaxlm.data.arguments import file_of, models_by_name, suggests_parameters
 from syntaxlm.data.completion import CompletionQuestion, read_questions
 from syntaxlm.evaluation.significance import Accuracy, Credits, compare_credits
+from syntaxlm.models.abilities import ScoresSentences
 from syntaxlm.reports.report import HasReport, Report
 from syntaxlm.reports.tables import PERCENT, RIGHT, Column, Columns, ReportTable, format_value
 from syntaxlm.scoring.engine import LogProbs, Scorer
@@ -396,6 +397,8 @@ def evaluate_completion(
         raise InputError(
             f"{parses}: found no model that reads parses; expected a dependency-tree model, or no file of parses"
         )
+    for bundle in named.values():
+        bundle.require(ScoresSentences, "scoring of sentences")  # before the files are read
     asked = read_questions(questions, answers, parses)
     if len(named) > 1 and shares is None and len(asked) < 2:
         raise InputError(f"{questions}: found one question; expected two or more, to choose weights on the first half")

@@ -45,6 +45,7 @@ from syntaxlm.scoring.surprisal import MEASURES
 from syntaxlm.scoring.word_table import (
     LineScorer,
     WordScores,
+    check_scores_words,
     previous_name,
     score_words,
     with_previous,
@@ -367,6 +368,8 @@ def evaluate_items(
     check_number("spillover", spillover, 0, MOST_SPILLOVER)
     named = models_by_name(models)
     style = TextOptions(punctuation=punctuation, contractions=contractions)
+    for bundle in named.values():
+        check_scores_words(bundle, measures)
     stimuli = table
     if not isinstance(stimuli, Stimuli):
         stimuli = _read_stimuli(table, column, item, condition, regions, separator, region_rows, baseline)

@@ -23,7 +23,7 @@ from syntaxlm.data.arguments import files_of, models_by_name, suggests_parameter
 from syntaxlm.data.pairs import MinimalPair, read_pairs
 from syntaxlm.evaluation.completion import FEW_KNOWN, candidate_tokens, differing_words
 from syntaxlm.evaluation.significance import Accuracy, compare_credits
-from syntaxlm.models.abilities import ScoresWords
+from syntaxlm.models.abilities import ScoresSentences, ScoresWords
 from syntaxlm.reports.report import HasReport, Report
 from syntaxlm.reports.tables import PERCENT, RIGHT, Column, Columns, ReportTable, format_value
 from syntaxlm.scoring.engine import LogProbs, Scorer
@@ -414,6 +414,9 @@ def evaluate_pairs(
     named = with_masking(models_by_name(models), masking, "minimal pairs")
     paths = files_of(files, "files")
     style = TextOptions(punctuation=punctuation, contractions=contractions)
+    for bundle in named.values():
+        if not isinstance(bundle.model, ScoresWords):
+            bundle.require(ScoresSentences, "scoring of sentences")  # before the files are read
     pairs = read_pairs(paths)
     scores = [score_pairs(bundle, pairs, style, name) for name, bundle in named.items()]
     return PairsReport(tuple(pairs), tuple(scores), tuple(map(str, paths)), style)

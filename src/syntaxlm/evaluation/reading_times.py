@@ -46,6 +46,7 @@ from syntaxlm.scoring.surprisal import surprisals_of
 from syntaxlm.scoring.word_table import (
     LineScorer,
     WordScores,
+    check_scores_words,
     default_context,
     score_words_with_measures,
 )
@@ -171,12 +172,24 @@ def evaluate_reading_times(
     settings = settings or RegressionSettings()
     style = TextOptions(punctuation=punctuation, contractions=contractions)
     require_statsmodels()
+    check_models(named, settings)
     displayed, joined_times = _timed_words(
         words, times, time_column, word_column, sentence, group, order, key, settings.log, minimum, maximum,
         allow_unmatched,
     )  # fmt: skip
     report = _reporter(named, displayed, Frequencies.read(frequencies), context, settings, style)
     return report(*joined_times.values()) if isinstance(time_column, str) else _of_measures(joined_times, report)
+
+
+def check_models(models: Mapping[str, ModelBundle], settings: RegressionSettings) -> None:
+    """Raise InputError for a model without the measures of the regressions, before tables are read."""
+    for bundle in models.values():
+        check_scores_words(bundle, _further_measures(settings))
+
+
+def _further_measures(settings: RegressionSettings) -> list[Measure]:
+    """Return the measures of the regressions that are not parts of the surprisal."""
+    return [cast(Measure, measure) for measure in settings.measures if measure not in PARTS]
 
 
 def _reporter(
@@ -276,7 +289,7 @@ def _scored(
     runs: Sequence[_Run], words: DisplayedWords, settings: RegressionSettings, style: TextOptions
 ) -> list[WordScores]:
     """Return the scores of the words in each run, with the measures of the settings."""
-    measures = [cast(Measure, measure) for measure in settings.measures if measure not in PARTS]
+    measures = _further_measures(settings)
     return [
         score_words_with_measures(bundle, words, style, context, measures, name, rows_of=_rows_of)
         for name, bundle, context in progress_bar(runs, "scoring, models")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,9 @@ import numpy as np
 
 from syntaxlm.core.arrays import Flags, Numbers
 from syntaxlm.core.errors import InputError, listed, warn_caller
-from syntaxlm.core.files import write_text
+from syntaxlm.core.files import system_error, write_text
 from syntaxlm.core.option_names import option_name
+from syntaxlm.core.reading import Remarks
 from syntaxlm.data.displayed_words import DisplayedWords, Times
 from syntaxlm.data.tables import names_beside
 from syntaxlm.evaluation.options import RegressionSettings
@@ -25,6 +27,7 @@ from syntaxlm.reports.writers import RowFormat, write_rows
 from syntaxlm.scoring.word_table import WordScores, WordTable, score_columns, with_previous
 
 SUBJECT_NAMES = ("subject", "participant", "WorkerId", "subj")
+_MEASURE = "# Measure, in the column time: "  # at the start of a line of a script
 _READERS: Mapping[RowFormat, str] = {"csv": "read.csv", "tsv": "read.delim"}
 
 
@@ -52,6 +55,8 @@ class Exported:
 def export(data: Exported, path: str | Path, subject: str | None = None) -> Path:
     """Write a row per subject and analysed word, and beside the table a script for R, whose path is returned.
 
+    A script that exists is kept, because it may have been edited. A script of another measure is renamed instead.
+
     Args:
         data: what is exported.
         path: a file that ends in .csv, or otherwise has cells separated by tabs.
@@ -67,14 +72,36 @@ def export(data: Exported, path: str | Path, subject: str | None = None) -> Path
     table = WordTable(columns)
     write_rows(table.rows(), table.columns, path, format)
     text = _script(data, path.name, _READERS[format], predictors)
-    if script.exists() and script.read_text(encoding="utf-8", errors="replace") != text:
+    earlier = script.read_text(encoding="utf-8", errors="replace") if script.exists() else text
+    if earlier != text and _measure(data.times) in earlier.splitlines():
         warn_caller(
             f"{script}: is kept, because it differs from the script for this table. Delete it to have the script"
             " written"
         )
-    else:
-        write_text(text, script)
+        return script
+    if earlier != text:
+        kept = _set_aside(script)
+        warn_caller(
+            f"{script}: is written anew, because the earlier script does not name the measure of this table,"
+            f" {_measure(data.times).removeprefix(_MEASURE)}. The earlier script is now {kept}"
+        )
+    write_text(text, script)
     return script
+
+
+def _measure(times: Times) -> str:
+    """Return the line of a script that names its measure."""
+    return f"{_MEASURE}{' '.join(times.column.split())} ({'0 or 1' if times.is_binary else 'times'})"
+
+
+def _set_aside(path: Path) -> Path:
+    """Rename a file to the first of FILE.old, FILE.old2, ... that does not exist, which is returned."""
+    names = (path.with_name(f"{path.name}.old{number if number > 1 else ''}") for number in count(1))
+    free = next(name for name in names if not name.exists())
+    try:
+        return path.rename(free)
+    except OSError as error:
+        raise system_error(path, "renamed", error) from error
 
 
 def exported_files(path: Path, measures: Sequence[str] = ()) -> list[Path]:
@@ -117,7 +144,7 @@ def _columns(data: Exported, subject: str | None) -> tuple[dict[str, Sequence[An
         "subject": [subjects[row] for row in rows.tolist()],
         "word_id": (places + 1).tolist(),
         "word": [words.words[place] for place in places.tolist()],
-        "time": table.numbers(times.column, "--time-column")[rows].tolist(),
+        "time": table.numbers(times.column, "--time-column", Remarks())[rows].tolist(),
     }
 
     # The predictors of the baseline and of each model.
@@ -162,12 +189,13 @@ def _script(data: Exported, table: str, reader: str, predictors: Mapping[str, Se
     """Return the script for R."""
     if data.times.is_binary:
         response, function = "time", "glmer"
-        fitted, what = "family = binomial", f"Logistic mixed models of {data.times.column} (0 or 1, in the column time)"
+        fitted, what = "family = binomial", "Logistic mixed models"
     else:
         response, function = "log(time)" if data.settings.log else "time", "lmer"
         fitted, what = "REML = FALSE", "Mixed models of reading times"
     lines = [
         f"# {what} with lme4. Run with: Rscript FILE.R",
+        _measure(data.times),
         "library(lme4)",
         "",
         "# The table is in the folder of this script.",

@@ -22,6 +22,7 @@ from syntaxlm.data.arguments import files_of, models_by_name, names_of, suggests
 from syntaxlm.data.suites import Condition, Region, Suite, Values, read_suites
 from syntaxlm.evaluation.completion import FEW_KNOWN
 from syntaxlm.evaluation.significance import Accuracy, compare_credits
+from syntaxlm.models.abilities import ScoresTokens
 from syntaxlm.reports.report import HasReport, Report
 from syntaxlm.reports.tables import PERCENT, RIGHT, Column, Columns, ReportTable, format_value
 from syntaxlm.scoring.options import ScoreOptions
@@ -396,6 +397,8 @@ def evaluate_suites(
     named, paths = models_by_name(models), files_of(files, "files")
     options = TextOptions(punctuation=punctuation, contractions=contractions)
     columns = names_of(condition, "condition"), names_of(regions, "regions")
+    for bundle in named.values():
+        bundle.require(ScoresTokens, "scoring of tokens")  # before the files are read
     suites = read_suites(paths, names_of(predictions, "predictions"), *columns)
     scores = [score_suites(bundle, suites, options, name) for name, bundle in named.items()]
     return SuitesReport(tuple(suites), tuple(scores), tuple(map(str, paths)), options)

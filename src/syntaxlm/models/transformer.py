@@ -276,7 +276,10 @@ class CausalTransformer(Model, PredictsSubtokens):
             is_first = ids == [self.tokenizer.start]
             is_end = number == self.vocabulary.end_id
             if not is_end:
-                ids += self.tokenizer.subtokens(self.vocabulary.tokens[number], is_first)
+                subtokens = self.tokenizer.subtokens(self.vocabulary.tokens[number], is_first)
+                if not subtokens:  # such as a word of zero-width characters, which many tokenizers remove
+                    continue
+                ids += subtokens
             elif is_stream:
                 continue
             elif self.tokenizer.end is None:

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from syntaxlm.core.errors import shortened
+from syntaxlm.core.errors import amount, shortened
 from syntaxlm.core.iteration import batched
 from syntaxlm.core.option_names import option_name
 from syntaxlm.core.text_files import LINES_TOGETHER
@@ -53,17 +53,17 @@ SURPRISALS = Columns(
         "word": Column("text", "the word as written; empty for the end of the sentence"),
         "begin": Column("integer", "start of the word in the line, in code points"),
         "end": Column("integer", "end of the word in the line, in code points"),
-        "token": Column("text", "the tokens of the word, joined by spaces; empty if the normaliser dropped the word"),
-        "in_vocabulary": Column(
-            "boolean", "whether the vocabulary contains all its tokens; missing if the word was dropped"
+        "token": Column(
+            "text", "the tokens of the word, joined by spaces; empty if the model reads nothing of the word"
         ),
-        "surprisal": Column("number", "surprisal in bits; missing if the word was dropped", ".2f"),
+        "in_vocabulary": Column(
+            "boolean", "whether the vocabulary contains all its tokens; missing if nothing is read"
+        ),
+        "surprisal": Column("number", "surprisal in bits; missing if nothing is read", ".2f"),
         "surprisal_word": Column(
             "number", "surprisal without punctuation marks; missing if the model reads only marks of the word", ".2f"
         ),
-        "surprisal_marks": Column(
-            "number", "surprisal of its punctuation marks; missing if the word was dropped", ".2f"
-        ),
+        "surprisal_marks": Column("number", "surprisal of its punctuation marks; missing if nothing is read", ".2f"),
         "tokens": Column("integer", "number of its tokens, or of its sub-tokens if the model splits tokens further"),
     },
 )
@@ -126,11 +126,12 @@ class WordSurprisal(NamedTuple):
         word: the word as written, line[begin:end]; "" for the end of the sentence.
         begin: start of the word in the line, in code points.
         end: end of the word in the line, in code points.
-        token: the tokens of the word, joined by spaces; "" if the normaliser dropped the word.
-        in_vocabulary: whether all its tokens are in the model's vocabulary; None if it was dropped.
-        surprisal: surprisal in bits; None if the word was dropped.
+        token: the tokens of the word, joined by spaces; "" if the model reads nothing of the word, because its
+            normaliser or its tokenizer drops it.
+        in_vocabulary: whether all its tokens are in the model's vocabulary; None if nothing is read.
+        surprisal: surprisal in bits; None if nothing is read.
         surprisal_word: the part that is not of punctuation marks; None if only marks are read, and for an end.
-        surprisal_marks: the part of punctuation marks, 0 without marks; None if the word was dropped, and for an end.
+        surprisal_marks: the part of punctuation marks, 0 without marks; None if nothing is read, and for an end.
         tokens: number of its tokens; if the model splits its tokens into sub-tokens, of these.
         measures: further measures by name, see `MEASURES`; None where a word has none. They are attributes, too.
     """
@@ -320,32 +321,35 @@ class _RowMaker:
         return self.vocabulary.tokens[token]
 
     def _describe(self, ids: tuple[int, ...], is_first: bool) -> tuple[str, bool | None, int]:
-        """Return the tokens of a word as text, whether all are known, and their number.
+        """Return the tokens of a word as text, whether all are known, and their number. Without any: "", None, 0.
 
         Args:
-            is_first: whether the word is the first of its text.
+            is_first: whether the word is the first that is read of its text.
         """
         tokens = [self.vocabulary.tokens[token] for token in ids]
-        counts = [self.model.subtoken_count(token, is_first and not place) for place, token in enumerate(tokens)]
-        return " ".join(tokens), self._unknown.isdisjoint(ids) if ids else None, sum(counts)
+        count = sum(self.model.subtoken_count(token, is_first and not place) for place, token in enumerate(tokens))
+        return (" ".join(tokens), self._unknown.isdisjoint(ids), count) if count else ("", None, 0)
 
     def rows(self, number: int, line: str, words: Iterable[WrittenWord], tokens: _LineTokens) -> list[WordSurprisal]:
         """Return the rows of a line with these words."""
         rows = []
         first = 0  # token of the word
+        is_first = tokens.starts_text
         for position, (start, end, ids, marks) in enumerate(words, 1):
-            token, known, count = self._described(ids, tokens.starts_text and position == 1)
+            token, known, count = self._described(ids, is_first)
+            is_first = is_first and not count
             after = first + len(ids)
-            bits = tokens.bits[first:after]
+            bits = tokens.bits[first:after] if count else []
+            marks = marks if count else ()
             of_marks = sum(compress(bits, marks), 0.0)
             of_words = sum((value for value, mark in zip(bits, marks, strict=True) if not mark), 0.0)
-            measures = self._measures(tokens, first, after) if self.columns else NO_MEASURES
+            measures = self._measures(tokens, first, first + len(bits)) if self.columns else NO_MEASURES
             rows.append(
                 WordSurprisal(
                     number, position, line[start:end], start, end, token, known,
-                    sum(bits) if ids else None,
+                    sum(bits) if count else None,
                     None if all(marks) else of_words,
-                    of_marks if ids else None,
+                    of_marks if count else None,
                     count,
                     measures,
                 )
@@ -406,7 +410,7 @@ class ReadingSummary:
         self._auto = TextReader.of(bundle.normaliser, bundle.vocabulary, TextOptions())
         self._not_read_of = lru_cache(REMEMBERED_WORDS)(self._find_not_read)
         self.words = 0  # words that the model read, without ends of sentences
-        self.not_read: Counter[str] = Counter()  # words and punctuation marks that the normaliser dropped
+        self.not_read: Counter[str] = Counter()  # dropped words and punctuation marks
         self.alike: list[tuple[int, int]] = []  # sentences that differ as written, but not as read
         self._sentences: dict[tuple[str, ...], tuple[int, list[str]]] = {}  # by tokens: number and words
         self.unknown: Counter[str] = Counter()
@@ -424,7 +428,9 @@ class ReadingSummary:
                 self.alike.append((number, rows[0].sentence))
         for row in rows:
             if not row.word.isalnum():
-                self.not_read.update(self._not_read_of(row.word))
+                by_normaliser = self._not_read_of(row.word)
+                is_dropped = not row.token and row.word.strip()  # the tokenizer of the model may drop words, too
+                self.not_read.update(by_normaliser or ([row.word] if is_dropped else []))
             if row.word and row.in_vocabulary is not None:
                 self.words += 1
                 self.impossible += row.surprisal == math.inf
@@ -450,7 +456,7 @@ class ReadingSummary:
             text += f", {self.not_read.total():,} not read ({examples})"
         if self.alike:
             first, second = self.alike[0]
-            further = f" and {len(self.alike) - 1:,} others" if len(self.alike) > 1 else ""
+            further = f" and {amount(len(self.alike) - 1, 'other')}" if len(self.alike) > 1 else ""
             text += f". Sentence {second}{further} cannot be distinguished from another one, such as sentence {first}"
         return f"{text}. {self._advice()}" if share > MANY_UNKNOWN else text
 

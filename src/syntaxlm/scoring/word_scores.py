@@ -35,7 +35,7 @@ class WordScore(NamedTuple):
         begin: start of the word in the line, in code points.
         end: end of the word in the line, in code points.
         token: what the model reads of the word.
-        in_vocabulary: whether the model knows all sub-tokens of the word.
+        in_vocabulary: whether the model knows all sub-tokens of the word; None if it reads nothing of the word.
         bits: the negative score in bits; None if the model reads nothing of the word.
         tokens: number of its sub-tokens.
         name: what the score is: "pseudo_surprisal" or "decoder_surprisal".
@@ -130,6 +130,6 @@ def scored_lines(
 
 
 def _described(word: WordSurprisal, is_known: bool) -> WordSurprisal:
-    """Return a word without parts of its score, and without a score if the model reads nothing of it."""
-    score = word.surprisal if word.tokens else None
-    return word._replace(in_vocabulary=is_known, surprisal=score, surprisal_word=None, surprisal_marks=None)
+    """Return a word without parts of its score."""
+    known = is_known if word.tokens else None
+    return word._replace(in_vocabulary=known, surprisal_word=None, surprisal_marks=None)

@@ -22,9 +22,11 @@ from syntaxlm.data.displayed_words import DisplayedWords, displayed_words
 from syntaxlm.data.frequencies import Frequencies, FrequencySource
 from syntaxlm.data.input_table import InputTable
 from syntaxlm.data.tables import names_beside, type_of
-from syntaxlm.models.abilities import ScoresTokens
+from syntaxlm.models.abilities import ParsesSentences, ScoresTokens
 from syntaxlm.reports.report import HasRows
 from syntaxlm.reports.tables import Column, Columns
+from syntaxlm.scoring.beliefs import BeliefReader
+from syntaxlm.scoring.engine import require_predictions
 from syntaxlm.scoring.options import BELIEF_MEASURES, MOST_SPILLOVER, TREE_MEASURES, Context, Measure, ScoreOptions
 from syntaxlm.scoring.regions import combined
 from syntaxlm.scoring.surprisal import MEASURES, WordSurprisal, surprisals_of
@@ -95,6 +97,24 @@ def default_context(bundle: ModelBundle, words: DisplayedWords) -> Context:
     return "carry" if carries and words.group_column is not None else "reset"
 
 
+def check_scores_words(bundle: ModelBundle, measures: Sequence[Measure] = ()) -> None:
+    """Raise InputError for a model that does not score displayed words, before a table is read.
+
+    Args:
+        measures: further measures, which the model needs to have, too.
+    """
+    bundle.require(ScoresTokens, "scoring of tokens")
+    if bundle.model.reads == "trees":
+        raise InputError(f"displayed words: a {bundle.name} model reads dependency trees; expected a model of text")
+    options = ScoreOptions(measures=measures)
+    if options.predictions is not None:
+        require_predictions(bundle.model, bundle.name)
+    if options.beliefs:
+        BeliefReader(bundle.model, bundle.vocabulary, bundle.name, f"the measure {options.beliefs[0]}")
+    if not TREE_MEASURES.isdisjoint(measures):
+        bundle.require(ParsesSentences, "measures of trees")
+
+
 def score_words(
     bundle: ModelBundle,
     words: DisplayedWords,
@@ -115,9 +135,7 @@ def score_words(
     Raises:
         InputError: for models without token probabilities and for dependency-tree models.
     """
-    bundle.require(ScoresTokens, "scoring of tokens")
-    if bundle.model.reads == "trees":
-        raise InputError(f"displayed words: a {bundle.name} model reads dependency trees; expected a model of text")
+    check_scores_words(bundle, options.measures)
 
     # The lines that the model reads: sentences, or parts of long ones; and where each word begins in its line.
     longest = LONGEST if bundle.model.reads == "sentences" else len(words)
@@ -411,6 +429,7 @@ def word_table(
             f"measure: found {min(found)!r}, which belongs to the tree of a sentence; expected a measure that displayed"
             " words have"
         )
+    check_scores_words(bundle, chosen)
     listed = None if frequencies is None else Frequencies.read(frequencies)
     words = displayed_words(InputTable.unannounced(table), column, groups, sentence, is_text, order)
     used = context or default_context(bundle, words)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -40,6 +41,12 @@ _END_OF_WORD = "</w>"
 _LONGEST_REASON = 300  # characters of an error of the library
 _DIFFERENCE = 1e-3  # of logits that should be equal
 _MASKED = ("ForMaskedLM", "ForPreTraining")  # at the end of the name of a network
+_DISCRIMINATORS = ("ElectraForPreTraining", "FunnelForPreTraining")
+_OTHER_TASK = re.compile(r"\w+For(?!\w*LM$|PreTraining$|\w*Generation$|TextToText$)[A-Z]\w*")  # classifiers and others
+_EXPECTED = (
+    "expected a language model, whose config.json names an architecture that ends in ForCausalLM, LMHeadModel,"
+    " ForMaskedLM or ForConditionalGeneration"
+)
 
 _NetworkType = Literal["causal", "masked", "sequence-to-sequence"]
 _CLASSES: dict[_NetworkType, str] = {
@@ -79,20 +86,22 @@ def read_transformers(
     options: dict[str, Any] = {"revision": revision or "main", "token": token, "trust_remote_code": False}
     try:
         with torch_globals, _quiet(transformers), status(f"loading {PREFIX}{name}"):
+            config = transformers.AutoConfig.from_pretrained(place, **options)
+            network_type = _network_type(transformers, config, name)
             tokenizer = transformers.AutoTokenizer.from_pretrained(place, **options)
-            network, network_type = _network(transformers, place, name, options)
-            network = network.to(device).eval()
+            loader = getattr(transformers, _CLASSES[network_type])
+            network = _network(loader, config, place, name, options).to(device).eval()
         model = _BUILDERS[network_type](network, tokenizer, name)
     except InputError:
         raise
     except Exception as error:  # damaged files raise errors of any type in the library
         reason = " ".join(str(error).split())[:_LONGEST_REASON] or type(error).__name__
         raise InputError(f"{PREFIX}{name}: the library transformers cannot load this model: {reason}") from error
-    config = TransformersConfig(source=name, architecture=type(network).__name__, window=model.window)
+    own = TransformersConfig(source=name, architecture=type(network).__name__, window=model.window)
     model = model.to(device).eval()
     normaliser = NormaliserSettings(unicode_form="keep")
     # Not in the registry, because it is neither built nor trained here.
-    settings = ModelSettings(cast(ModelConfig, config), normaliser, carry_state=False, predict_eos=False)
+    settings = ModelSettings(cast(ModelConfig, own), normaliser, carry_state=False, predict_eos=False)
     return ModelBundle(model, settings, model.vocabulary)
 
 
@@ -196,21 +205,57 @@ def sentence_encoder(tokenizer: Any) -> Callable[[Sequence[str]], MaskedSentence
     return encode
 
 
-def _network_type(config: Any) -> _NetworkType:
-    """Return the type of a network by its settings. What is neither masked nor sequence-to-sequence may be causal."""
+def _network_type(transformers: Any, config: Any, name: str) -> _NetworkType:
+    """Return the type of a network by its settings. What is neither masked nor sequence-to-sequence may be causal.
+
+    Raises:
+        InputError: for a network that is not a language model.
+    """
+    named = _architectures(config)
+    found = f"{PREFIX}{name}: found {named[0] if named else config.model_type} in config.json"
+    no_text = f"{found}, which is not a language model of text; {_EXPECTED}"
+    if not any(_has(transformers, one, config) for one in _CLASSES):
+        raise InputError(no_text)
+    if named and all(one in _DISCRIMINATORS or _OTHER_TASK.fullmatch(one) for one in named):
+        if named[0] in _DISCRIMINATORS:
+            raise InputError(
+                f"{found}, a discriminator, which only decides whether tokens were replaced; {_EXPECTED}. Use another"
+                " model; for ELECTRA, the generator that was trained with it, such as"
+                f" {PREFIX}google/electra-small-generator"
+            )
+        raise InputError(
+            f"{found}, which was trained for another task and predicts no words; {_EXPECTED}. Use the language model"
+            " from which it was trained"
+        )
+
+    network_type: _NetworkType = "causal"
     if getattr(config, "is_encoder_decoder", False):
-        return "sequence-to-sequence"
-    architectures = [str(one) for one in getattr(config, "architectures", None) or ()]
-    return "masked" if any(one.endswith(_MASKED) for one in architectures) else "causal"
+        network_type = "sequence-to-sequence"
+    elif any(one.endswith(_MASKED) for one in named) or not _has(transformers, "causal", config):
+        network_type = "masked"
+    if not _has(transformers, network_type, config):
+        raise InputError(no_text)
+    return network_type
 
 
-def _network(transformers: Any, place: str, name: str, options: dict[str, Any]) -> tuple[Any, _NetworkType]:
-    """Return the model with its weights, in float32, and its type. Raises InputError, and errors of the library."""
+def _architectures(config: Any) -> list[str]:
+    """Return the names of classes of networks in the settings."""
+    return list(map(str, getattr(config, "architectures", None) or ()))
+
+
+def _has(transformers: Any, network_type: _NetworkType, config: Any) -> bool:
+    """Return whether the library has a language model of this type with such settings."""
+    return type(config) in getattr(transformers, _CLASSES[network_type])._model_mapping
+
+
+def _network(loader: Any, config: Any, place: str, name: str, options: dict[str, Any]) -> Any:
+    """Return the model with its weights, in float32. Raises InputError, and errors of the library.
+
+    Args:
+        loader: the class of the library that loads this type of network.
+    """
     # While the library builds a model, its precision is that of new tensors in all threads.
     precision = {"dtype": torch.float32}
-    config = transformers.AutoConfig.from_pretrained(place, **options)
-    network_type = _network_type(config)
-    loader = getattr(transformers, _CLASSES[network_type])
     try:
         shapes_of(lambda: loader.from_config(config, trust_remote_code=False, **precision))
     except InputError as error:
@@ -219,12 +264,28 @@ def _network(transformers: Any, place: str, name: str, options: dict[str, Any]) 
         place, use_safetensors=True, output_loading_info=True, **precision, **options
     )
     if missing := sorted(loaded["missing_keys"]):
-        raise InputError(
-            f"{PREFIX}{name}: the weights are incomplete, because {missing[0]} is missing. Download the model again"
-        )
+        raise InputError(f"{PREFIX}{name}: {_incompleteness(network, _architectures(config), missing)}")
     network = network.float()
     refuse(f"{PREFIX}{name}", "the weights are unusable", value_faults(network, dict(network.named_parameters())))
-    return network, network_type
+    return network
+
+
+def _incompleteness(network: Any, named: Sequence[str], missing: Sequence[str]) -> str:
+    """Return why weights are missing: those of a head were never there if the settings name a network without one.
+
+    Args:
+        named: the architectures in the settings.
+        missing: the names of the weights.
+    """
+    lacks_head = not any(key.startswith(f"{network.base_model_prefix}.") for key in missing)
+    is_complete_network = any(one == type(network).__name__ or one.endswith(_MASKED) for one in named)
+    if is_complete_network or not (named or lacks_head):
+        return f"the weights are incomplete, because {missing[0]} is missing. Download the model again"
+    of = f" of {named[0]}" if named else ""
+    return (
+        f"the weights{of} have no language-model head, because {missing[0]} is missing; {_EXPECTED}. Use a model with"
+        " such a head"
+    )
 
 
 def word_tokenizer(tokenizer: Any, name: str) -> WordTokenizer:

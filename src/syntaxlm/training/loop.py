@@ -407,7 +407,8 @@ class GradientLoop(Loop):
         steps = sum(self.batches.count(epoch) for epoch in range(trainer.epoch, self.schedule.epochs)) - trainer.batch
         minutes = steps * (trainer.seconds - self._seconds_before) / done / 60
         if self.schedule.minutes is not None:
-            minutes_left = self.schedule.minutes * TRAINING_SHARE * (1 - self._time_used())
+            # A slow step may pass the end of the time, after which no step follows.
+            minutes_left = max(0.0, self.schedule.minutes * TRAINING_SHARE * (1 - self._time_used()))
             steps = round(steps * min(1.0, minutes_left / minutes)) if minutes else 0
             minutes = min(minutes, minutes_left)
         self.log.report(

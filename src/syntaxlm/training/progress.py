@@ -147,6 +147,8 @@ class ProgressDisplay(ExitStack):
         if event.kind == "plan":
             left = event.values
             text = f"about {left['steps']:,} more steps, {left['count']:,} {self.unit}, {left['minutes']:,.1f} minutes"
+            if not left["steps"]:
+                text = "no more steps: the schedule ends here"
             self.console.print(text, soft_wrap=True, markup=False)
         if event.kind in ("valid", "round"):
             self.console.print(validation_line(event), soft_wrap=True)
