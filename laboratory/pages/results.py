@@ -30,7 +30,7 @@ _NAMES = (
     *(f"papers/{name}.md" for name in reproductions.PAGES.values()),
     "figures.md", "guides/bundled-models.md",
     "guides/ordinary-sentences.md", "models/ccm.md", "models/tree-rnn.md",
-    "models/dmv.md", "models/prpn.md", "reference/speed.md",
+    "models/dmv.md", "models/pcfg.md", "models/prpn.md", "reference/speed.md",
     "guides/very-large-jobs.md", "explanation/trees-as-signal.md",
     "explanation/belief-updates.md",
 )  # fmt: skip

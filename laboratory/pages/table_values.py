@@ -79,7 +79,7 @@ def report_of(facts: Facts) -> Facts:
     if "report" in facts:
         report: Facts = facts["report"]
         return report
-    stored = {"run": facts["run"]} if "run" in facts else {}
+    stored = {name: facts[name] for name in ("run", "seed") if name in facts}
     return stored_report(facts["experiment"], **stored, **facts.get("facts", {}), **facts.get("factors", {}))
 
 

@@ -43,7 +43,7 @@ def test_noun_phrases_and_one_other_group_are_replaced_at_little_cost():
 
 def test_numbers_in_the_text_are_in_the_pictures_or_compared_with_stored_results():
     """The remaining numbers are compared below; 0.9 to 1.0 is an interval."""
-    compared = {"60.5", "46.8", "74.4", "68.6", "52.6", "66.5", "51.8", "0.9", "1.0"}
+    compared = {"59.9", "44.7", "74.4", "68.6", "52.6", "66.5", "51.8", "0.9", "1.0"}
     shown = " ".join(words_of(path.read_text(encoding="utf-8")) for path in IMAGES.glob("induction-*.svg"))
     assert set(re.findall(r"(?<![-\w.])\d+\.\d+(?!\d|\.\d)", TEXT)) <= {*re.findall(r"\d+\.\d+", shown), *compared}
 

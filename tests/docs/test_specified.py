@@ -61,6 +61,14 @@ def test_each_seed_has_a_line_and_other_lines_are_means_baselines_and_texts(resu
     ]
 
 
+def test_the_report_of_a_line_is_that_of_its_seed(results):
+    for seed in (1, 2):
+        results("parser", "collapse", "", seed, "wsj", rule_divergence=seed / 10)
+    column = {"heading": "", "value": "report", "key": "rule_divergence", "facts": {"what": "collapse"}}
+    table = {"experiment": "parser", "columns": [{"heading": "seed"}, column], "lines": [{"each_seed": True}]}
+    assert cells(render(table))[2:] == [["1", "0.1"], ["2", "0.2"]]
+
+
 def test_what_is_not_stored_is_an_error_unless_it_is_optional(results):
     facts = {"averaged_models": 2, "protocol": "wsj-test"}
     results("parser", "trees", "averaged", None, "wsj", f1_by_decoder={"biased": 0.6}, **facts)
