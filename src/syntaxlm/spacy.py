@@ -361,10 +361,12 @@ def _scored_tokens(model: "LanguageModel", lines: Sequence[str]) -> Iterator[lis
         marks = iter(read.are_marks())
         for parts in read.aligned():
             tokens = [part for part in parts if part.token is not None]
-            yield [
-                ScoredToken(part.start, next(bits), next(marks), subtoken_count(str(part.token), is_first=not place))
-                for place, part in enumerate(tokens)
-            ]
+            of_sentence: list[ScoredToken] = []
+            for part in tokens:
+                values = next(bits), next(marks)
+                if count := subtoken_count(str(part.token), is_first=not of_sentence):  # otherwise it is not read
+                    of_sentence.append(ScoredToken(part.start, *values, count))
+            yield of_sentence
             if tokens and predict_eos:
                 next(bits)
 

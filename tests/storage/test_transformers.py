@@ -369,13 +369,18 @@ def test_commands_take_transformers_models(folders, models, tmp_path, capsys):
     assert "a model of the library transformers only scores text" in capsys.readouterr().err
 
 
+def with_tokenizer_that_drops_joiners(folder, target):
+    shutil.copytree(folder, target)
+    content = json.loads((target / "tokenizer.json").read_text())
+    dropped = {"type": "Replace", "pattern": {"Regex": " ?[\u200c\u200d]+"}, "content": ""}
+    (target / "tokenizer.json").write_text(json.dumps(content | {"normalizer": dropped}))
+    return f"hf:{target}"
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_words_that_the_tokenizer_drops_have_rows_without_surprisal(name, folders, models, tmp_path, capsys):
-    folder = shutil.copytree(folders[name], tmp_path / "dropping")
-    content = json.loads((folder / "tokenizer.json").read_text())
-    dropped = {"type": "Replace", "pattern": {"Regex": " ?[\u200c\u200d]+"}, "content": ""}
-    (folder / "tokenizer.json").write_text(json.dumps(content | {"normalizer": dropped}))
-    dropping = syntaxlm.load(f"hf:{folder}")
+    dropping_name = with_tokenizer_that_drops_joiners(folders[name], tmp_path / "dropping")
+    dropping = syntaxlm.load(dropping_name)
     dropping.model.double()
     text = "\u200d the \u200c\u200d old cat \u200d"
     rows = dropping.surprisal(text, measures=["rank", "entropy"])
@@ -386,7 +391,7 @@ def test_words_that_the_tokenizer_drops_have_rows_without_surprisal(name, folder
     for row in rows[0], rows[2], rows[5]:
         assert (row.token, row.in_vocabulary, row.surprisal, row.tokens, row.rank) == ("", None, None, 0, None)
     (tmp_path / "text.txt").write_text(f"{text}\nthe \u200b cat\n", encoding="utf-8")
-    assert cli.main(["score", f"hf:{folder}", str(tmp_path / "text.txt")]) == 0
+    assert cli.main(["score", dropping_name, str(tmp_path / "text.txt")]) == 0
     notes = capsys.readouterr().err
     assert "1 word of zero-width spaces only (U+200B), read as white space (line 2)" in notes
     assert "5 words, 0 unknown (0.0%), 3 not read (\u200d \u200c\u200d)" in notes
@@ -559,6 +564,19 @@ def test_the_spacy_component_takes_transformers_models(folders, models):
     assert (doc[4]._.surprisal, next(doc.sents)._.parse_string) == (None, None)  # "sees." is one word
     with pytest.raises(InputError, match="a transformers model cannot be saved as a model folder"):
         nlp.to_bytes()
+
+
+def test_tokens_of_spacy_that_the_tokenizer_drops_have_no_surprisal(folders, models, tmp_path):
+    spacy = pytest.importorskip("spacy", reason="spaCy is not installed")
+    pytest.importorskip("syntaxlm.spacy")
+    nlp = spacy.blank("en")
+    nlp.add_pipe("sentencizer")
+    model = with_tokenizer_that_drops_joiners(folders["bytes"], tmp_path / "dropping")
+    nlp.add_pipe("syntaxlm", config={"model": model})
+    values = [token._.surprisal for token in nlp("\u200d the old \u200c cat")]
+    assert [values[0], values[3]] == [None, None]
+    expected = [row.surprisal for row in models["bytes"].surprisal("the old cat")]
+    assert [value for value in values if value is not None] == pytest.approx(expected, rel=1e-4)
 
 
 def test_threads_get_the_values_that_one_thread_gets(folders, models):
