@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from syntaxlm.core.arrays import Integers
 from syntaxlm.core.errors import InputError
 from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.trees.spans import SpanSets, item_indices
-
-Integers = npt.NDArray[np.int64]
 
 
 def words_at(corpus: EncodedCorpus, places: Integers) -> Integers:

@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from syntaxlm.core import text_files
+from syntaxlm.core.arrays import Flags, Integers
 from syntaxlm.core.errors import InputError, warn_caller
 from syntaxlm.core.files import system_error
 from syntaxlm.core.progress import progress_bar
@@ -233,13 +234,13 @@ class EncodedCorpus:
     def __init__(
         self,
         ids: npt.NDArray[Any],
-        offsets: npt.NDArray[np.int64],
-        line_numbers: npt.NDArray[np.int64],
+        offsets: Integers,
+        line_numbers: Integers,
         unknown_count: int = 0,
-        character_counts: npt.NDArray[np.int64] | None = None,
+        character_counts: Integers | None = None,
         source: str = "",
         temporary: Path | None = None,
-        marks: npt.NDArray[np.bool_] | None = None,
+        marks: Flags | None = None,
     ) -> None:
         if len(offsets) < 2:
             raise no_sentence(source or "the corpus")
@@ -455,7 +456,7 @@ class EncodedCorpus:
         return 0 if self.character_counts is None else int(self.character_counts.sum())
 
     @property
-    def lengths(self) -> npt.NDArray[np.int64]:
+    def lengths(self) -> Integers:
         """(S,) int64, the number of words in each sentence."""
         return np.diff(self.offsets)
 

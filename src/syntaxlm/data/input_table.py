@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
+from syntaxlm.core.arrays import Numbers
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.option_names import option_name
 from syntaxlm.core.reading import ReadingReport, Remarks, announce, collected
@@ -19,8 +19,6 @@ from syntaxlm.reports.report import HasRows
 
 LOGICALS = (("true", "false"), ("t", "f"), ("yes", "no"))  # without case; R and data frames write them for 1 and 0
 LARGEST = 1e9  # number in a table: far above any time in milliseconds, and safe in sums of squares
-
-Numbers = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

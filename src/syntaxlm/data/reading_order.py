@@ -13,8 +13,8 @@ from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
+from syntaxlm.core.arrays import Flags, Integers
 from syntaxlm.core.errors import InputError, listed, warn_caller
 from syntaxlm.core.option_names import option_name
 
@@ -65,7 +65,7 @@ def sorted_rows(table: InputTable, order: str, groups: Sequence[str]) -> InputTa
     )
 
 
-def check_order(table: InputTable, starts: npt.NDArray[np.bool_], words: str, groups: Sequence[str]) -> None:
+def check_order(table: InputTable, starts: Flags, words: str, groups: Sequence[str]) -> None:
     """Raise InputError if a column shows that the rows are not in the order of reading.
 
     Args:
@@ -202,9 +202,7 @@ def ungrouped(table: InputTable) -> str:
     return ""
 
 
-def check_groups_together(
-    table: InputTable, cells: Sequence[str], starts: npt.NDArray[np.bool_], groups: Sequence[str]
-) -> None:
+def check_groups_together(table: InputTable, cells: Sequence[str], starts: Flags, groups: Sequence[str]) -> None:
     """Raise InputError if a group continues after the rows of another one.
 
     Args:
@@ -224,7 +222,7 @@ def check_groups_together(
 
 
 def check_sentences_together(
-    table: InputTable, cells: Sequence[str], starts: npt.NDArray[np.bool_], groups: npt.NDArray[np.int64], column: str
+    table: InputTable, cells: Sequence[str], starts: Flags, groups: Integers, column: str
 ) -> None:
     """Raise InputError if most sentences continue after another sentence of the same group.
 

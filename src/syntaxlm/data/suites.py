@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from pydantic import BaseModel, BeforeValidator, ValidationError, model_validator
 
+from syntaxlm.core.arrays import Flags, Numbers
 from syntaxlm.core.declarations import Bounds
 from syntaxlm.core.errors import InputError, closest_match, shortened
 from syntaxlm.core.files import parse_json
@@ -30,9 +30,6 @@ from syntaxlm.core.text_files import check_encodable, content_suffix, read_whole
 from syntaxlm.data.stimuli import BETWEEN, CONDITION
 from syntaxlm.data.table_form import NA_ADVICE, Missing, text_of, warn_of_missing
 from syntaxlm.data.tables import find_column, open_table
-
-Values = npt.NDArray[np.float64]
-Flags = npt.NDArray[np.bool_]
 
 TABLES = (".csv", ".tsv")
 OTHER_CIRCUIT = "Other"
@@ -111,7 +108,7 @@ class Prediction:
         """The distinct regions of the formula."""
         return list(dict.fromkeys(step for step in self.steps if isinstance(step, Region)))
 
-    def holds(self, surprisal: Callable[[Region], Values]) -> Flags:
+    def holds(self, surprisal: Callable[[Region], Numbers]) -> Flags:
         """Return for which items the prediction is true: (n,).
 
         `<` and `>` require a difference of more than `ROUNDING`; `=` allows 0.001 bits and a share of 0.00001.

@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
+from syntaxlm.core.arrays import Integers, Numbers
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.reading import keeps_readings
 from syntaxlm.data.arguments import suggests_parameters
@@ -24,12 +24,11 @@ from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.trees.conllu import check_heads
 from syntaxlm.trees.f1 import PROTOCOLS, Protocol
 from syntaxlm.trees.preprocessing import find_preprocessing
-from syntaxlm.trees.spans import AnyIntegers, Integers, offsets_of
+from syntaxlm.trees.spans import AnyIntegers, offsets_of
 from syntaxlm.trees.tree import DependencyTree
 
 SCHEMA_VERSION = 1  # of `AttachmentReport.to_dict`
 
-Fractions = npt.NDArray[np.float64]
 
 DEPENDENCY_SCORES = Columns(
     "attachment scores",
@@ -228,13 +227,13 @@ def evaluate_attachment(
     return AttachmentReport(model, next_word, previous_word, random, scored, protocol, read.source, rule.name)
 
 
-def _scored_heads(sentence: TreebankSentence, predicted: Integers, gold: Integers, correct: Fractions) -> ScoredHeads:
+def _scored_heads(sentence: TreebankSentence, predicted: Integers, gold: Integers, correct: Numbers) -> ScoredHeads:
     """Return the heads of a sentence with the number of correct ones, see `attached`."""
     heads = (tuple(predicted.tolist()), tuple(gold.tolist()))
     return ScoredHeads(sentence.number, sentence.words, *heads, *map(int, correct.sum(1)))
 
 
-def attached(predicted: Integers, gold: Integers) -> Fractions:
+def attached(predicted: Integers, gold: Integers) -> Numbers:
     """Return whether each word is attached correctly, directed and undirected: (2, words), 0 or 1.
 
     Args:
@@ -246,13 +245,13 @@ def attached(predicted: Integers, gold: Integers) -> Fractions:
     return np.array([directed, undirected], np.float64)
 
 
-def _random(gold: AnyIntegers, lengths: Integers) -> Fractions:
+def _random(gold: AnyIntegers, lengths: Integers) -> Numbers:
     """Return probabilities that words are attached correctly by a random projective tree: (2, words).
 
     Args:
         gold: (words,) heads from 1, 0 for the root, sentence after sentence.
     """
-    charts: dict[int, Fractions] = {}  # (n + 1, n) the share of trees of n words that have each arc; row 0 is the root
+    charts: dict[int, Numbers] = {}  # (n + 1, n) the share of trees of n words that have each arc; row 0 is the root
     for length in np.unique(lengths).tolist():
         sizes = [(1, length), (1, length, length), (1, length, 2, 2), (1, length, 2, 2)]
         uniform = TreeDecisions(*(torch.zeros(size, dtype=torch.float64) for size in sizes))

@@ -23,6 +23,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from syntaxlm.core.arrays import Flags
 from syntaxlm.core.errors import InputError
 from syntaxlm.data.corpora import EncodedCorpus, read_lines
 from syntaxlm.parsing.structure import distances_of
@@ -35,7 +36,6 @@ TUNING_SHARE = 0.1  # first part of the text, on which the threshold is chosen i
 LONGEST_WORD = 20  # characters; longest words of the baseline with words of equal length
 
 Reading = Literal["character", "space"]
-Flags = npt.NDArray[np.bool_]
 Distances = npt.NDArray[np.float32]
 Gaps = npt.NDArray[np.void]  # of the type GAP
 

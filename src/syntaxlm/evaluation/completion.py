@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from syntaxlm.core.arrays import Flags, Integers
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.reading import keeps_readings
 from syntaxlm.data.arguments import file_of, models_by_name, suggests_parameters
@@ -36,7 +37,6 @@ from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.normaliser import UntaggedTokenError
 from syntaxlm.text.options import Contractions, Punctuation, TextOptions
 from syntaxlm.text.reader import AS_TOKENISED, TextReader
-from syntaxlm.trees.spans import Flags
 
 INTERPOLATED = "interpolated"
 FEW_KNOWN = 0.01  # share of items with only known words, below which the text has another style than the model's
@@ -91,8 +91,8 @@ class CompletionScores:
 
     name: str
     log_probs: LogProbs
-    sizes: npt.NDArray[np.int64]
-    correct: npt.NDArray[np.int64]
+    sizes: Integers
+    correct: Integers
     differing_known: Flags
     all_known: Flags
     given_trees: bool = False

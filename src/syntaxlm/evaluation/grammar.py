@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from syntaxlm.core.arrays import Integers
 from syntaxlm.core.errors import InputError, amount
 from syntaxlm.core.iteration import batched
 from syntaxlm.core.progress import progress_bar
@@ -67,7 +67,7 @@ class SymbolUse:
         classes: tokens that stand for many words, see `class_tokens`.
     """
 
-    counts: npt.NDArray[np.int64]
+    counts: Integers
     nonterminal_count: int
     sentences: int
     skipped: int

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from syntaxlm.core.arrays import Flags, Integers
 from syntaxlm.core.declarations import Masking
 from syntaxlm.core.errors import amount, shortened
 from syntaxlm.core.reading import keeps_readings
@@ -33,7 +34,6 @@ from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.doubts import warn_of_doubts
 from syntaxlm.text.options import Contractions, Punctuation, TextOptions
 from syntaxlm.text.reader import AS_TOKENISED, TextReader
-from syntaxlm.trees.spans import Flags, Integers
 
 IDENTICAL_NAMED = 3  # identical pairs that a warning names
 MANY_UNDECIDED = 0.1  # share of pairs that differ in an unknown word, from which a warning names them

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, NonNegativeInt
 
+from syntaxlm.core.arrays import Flags, Numbers
 from syntaxlm.core.declarations import Bounds
 from syntaxlm.core.errors import InputError, shortened
 from syntaxlm.core.files import parse_json
@@ -28,8 +29,8 @@ from syntaxlm.reports.tables import PERCENT, Column, Columns, ReportTable, forma
 from syntaxlm.statistics.bootstrap import BootstrapResult, RunScores, compare_runs
 from syntaxlm.trees.baselines import SeedScores, run_scores
 from syntaxlm.trees.bounds import right
-from syntaxlm.trees.f1 import PROTOCOLS, Fractions, score
-from syntaxlm.trees.spans import Flags, SpanSets
+from syntaxlm.trees.f1 import PROTOCOLS, score
+from syntaxlm.trees.spans import SpanSets
 from syntaxlm.trees.tree import parse_brackets
 
 BOOTSTRAP_SAMPLES = 10_000
@@ -153,7 +154,7 @@ class DetailedScores:
     names: tuple[str, ...]
     items: tuple[tuple[Any, ...], ...]
     scores: RunScores
-    known: Fractions | None = None
+    known: Numbers | None = None
     trees: Mapping[str, TreeDetails] = field(default_factory=dict)
 
 

@@ -16,10 +16,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from syntaxlm.core.arrays import Flags, Numbers
 from syntaxlm.core.errors import shortened
 from syntaxlm.core.reading import keeps_readings
 from syntaxlm.data.arguments import files_of, models_by_name, names_of, suggests_parameters
-from syntaxlm.data.suites import Condition, Region, Suite, Values, read_suites
+from syntaxlm.data.suites import Condition, Region, Suite, read_suites
 from syntaxlm.evaluation.completion import FEW_KNOWN
 from syntaxlm.evaluation.significance import Accuracy, compare_credits
 from syntaxlm.models.abilities import ScoresTokens
@@ -32,7 +33,6 @@ from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.doubts import warn_of_doubts
 from syntaxlm.text.options import Contractions, Punctuation, TextOptions
 from syntaxlm.text.reader import TextReader
-from syntaxlm.trees.spans import Flags
 
 SUITE_ACCURACIES = Columns(
     "test suites",
@@ -97,7 +97,7 @@ class SuiteScores:
                 numbered = item[region.condition]
                 yield list(numbered.values()) if region.number is None else [numbered[region.number]]
 
-        def surprisal(region: Region) -> Values:
+        def surprisal(region: Region) -> Numbers:
             return np.array([sum(part.bits for part in parts) for parts in of_items(region)])
 
         def is_known(region: Region) -> Flags:

@@ -11,8 +11,8 @@ from itertools import chain, compress, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
-import numpy.typing as npt
 
+from syntaxlm.core.arrays import Numbers
 from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.data.tables import INPUT_COLUMN, type_of
 from syntaxlm.models.structures import CorpusStructure
@@ -427,7 +427,7 @@ def _alternative(tree: Tree, ranked: RankedTree) -> Alternative:
     return Alternative(Tree(tree.words, tree.tags, constituents), ranked.confidence, ranked.probability)
 
 
-def _confidence(spans: SpanSets, marginals: Scores) -> npt.NDArray[np.float64]:
+def _confidence(spans: SpanSets, marginals: Scores) -> Numbers:
     """Return the `Parse.confidence` of the sentence of each span, from the probabilities of the spans."""
     widths = spans.ends - spans.starts
     sentences = spans.sentences()

@@ -19,9 +19,9 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
+from syntaxlm.core.arrays import Numbers
 from syntaxlm.core.errors import amount, shortened
 from syntaxlm.core.iteration import batched
 from syntaxlm.core.option_names import option_name
@@ -481,15 +481,13 @@ class ReadingSummary:
 
 # Log-probabilities of words and sentences given their dependency trees, P(S | T).
 
-Values = npt.NDArray[np.float64]
 
-
-def tree_log_probs(bundle: ModelBundle, corpus: DependencyCorpus) -> Values:
+def tree_log_probs(bundle: ModelBundle, corpus: DependencyCorpus) -> Numbers:
     """Return ln P(S | T) of each tree, in nats: (S,). Raises InputError like `Scorer.trees`."""
     return np.add.reduceat(Scorer.of(bundle).trees(corpus), corpus.text.offsets[:-1])
 
 
-def log_probs_of_trees(bundle: ModelBundle, trees: Sequence[DependencyTree], source: str = "") -> Values:
+def log_probs_of_trees(bundle: ModelBundle, trees: Sequence[DependencyTree], source: str = "") -> Numbers:
     """Return ln P(S | T) of trees in memory, in nats: (n,), in their order.
 
     Trees that the model cannot distinguish are scored once, so that rounding, which differs between batches, does not
