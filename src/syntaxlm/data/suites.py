@@ -29,9 +29,8 @@ from syntaxlm.core.reading import ReadingReport, announce
 from syntaxlm.core.text_files import check_encodable, content_suffix, read_whole_text, source_name, uncompressed_name
 from syntaxlm.data.stimuli import BETWEEN, CONDITION
 from syntaxlm.data.table_form import NA_ADVICE, Missing, text_of, warn_of_missing
-from syntaxlm.data.tables import find_column, open_table
+from syntaxlm.data.tables import TABLE_SUFFIXES, find_column, open_table
 
-TABLES = (".csv", ".tsv")
 OTHER_CIRCUIT = "Other"
 _CIRCUITS = {  # by the start of a suite's name; Hu et al. 2020, "A Systematic Assessment of Syntactic Generalization"
     "number": "Agreement",
@@ -308,7 +307,7 @@ def _announce(suite: Suite, file: str | Path) -> None:
 
 
 def _is_table(path: str | Path) -> bool:
-    return content_suffix(path) in (".csv", ".tsv")
+    return content_suffix(path) in TABLE_SUFFIXES
 
 
 def _files(path: str | Path) -> list[str | Path]:

@@ -43,6 +43,7 @@ from syntaxlm.data.table_form import (
 from syntaxlm.reports.tables import Column, ColumnType
 from syntaxlm.trees.conllu import DEPENDENCY_FORMATS
 
+TABLE_SUFFIXES = (".csv", ".tsv")
 INPUT_COLUMN = "column of the input table"  # the meaning of a column that is copied into an output
 _ADVICE_UTF8 = "Save the table as UTF-8; spreadsheets name this format CSV UTF-8"
 _INVISIBLE = re.compile("[\u200b\u2060\ufeff]|^[\u200c\u200d]+|[\u200c\u200d]+$")  # characters in names of columns
@@ -380,7 +381,7 @@ def refuse_table(path: str | Path, advice: str) -> None:
         return
     suffixes = Path(path).suffixes
     lines = list(islice((line for _, line in read_lines(path) if line.strip()), _LINES_COMPARED))
-    is_named = any(suffix.lower() in (".csv", ".tsv") for suffix in suffixes[-2:])
+    is_named = any(suffix.lower() in TABLE_SUFFIXES for suffix in suffixes[-2:])
     lines = lines[1:] if lines and declared_separator(lines[0]) else lines
     if not lines:
         return

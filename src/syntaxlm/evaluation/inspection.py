@@ -30,7 +30,7 @@ from syntaxlm.data.parquet import is_parquet
 from syntaxlm.data.region_rows import RegionColumns, find_region_columns
 from syntaxlm.data.stimuli import Stimuli
 from syntaxlm.data.suites import read_suites
-from syntaxlm.data.tables import open_table, refuse_table
+from syntaxlm.data.tables import TABLE_SUFFIXES, open_table, refuse_table
 from syntaxlm.data.treebank_files import is_treebank
 from syntaxlm.data.treebanks import read_treebank
 from syntaxlm.reports.report import HasReport, Report
@@ -38,7 +38,6 @@ from syntaxlm.reports.tables import Column, Columns, ReportTable, Row
 from syntaxlm.storage.arpa import DATA, read_arpa
 from syntaxlm.text.normaliser import Normaliser
 
-_TABLE_SUFFIXES = (".csv", ".tsv")
 _GROUPS = ("item", "story", "text", "passage")  # usual names of the column with the passage of a displayed word
 _LINES_COMPARED = 50  # at the start of a file whose name does not say what it is
 _SAMPLE_CHARACTERS = 200  # of a sentence or row
@@ -215,7 +214,7 @@ def _readers(file: str | Path) -> Iterable[_Reader]:
         yield _ARPA
     elif suffix in (".json", ".jsonl") or (start and start[0].lstrip().startswith(("{", "["))):
         yield _SUITES if suffix != ".jsonl" and _is_suite(file) else _PAIRS
-    elif not (is_list := is_frequency_list(file)) and suffix not in _TABLE_SUFFIXES and is_treebank(file):
+    elif not (is_list := is_frequency_list(file)) and suffix not in TABLE_SUFFIXES and is_treebank(file):
         yield _TREEBANK
     else:
         is_a_table = _is_table(file)
@@ -243,7 +242,7 @@ def _is_table(file: str | Path) -> bool:
         refuse_table(file, "")
     except InputError:
         return True
-    return content_suffix(file) in _TABLE_SUFFIXES
+    return content_suffix(file) in TABLE_SUFFIXES
 
 
 def _table_readers(file: str | Path) -> Iterator[_Reader]:

@@ -84,9 +84,7 @@ class Accuracy:
         return f"{format_value(self.fraction, PERCENT)} {f'({self.items:,})':>9}"
 
 
-def compare_credits(
-    first: Credits, second: Credits, samples: int = BOOTSTRAP_SAMPLES, seed: int = 0
-) -> BootstrapResult:
+def compare_credits(first: Credits, second: Credits) -> BootstrapResult:
     """Compare the credits of two models on the same items with a paired bootstrap.
 
     This is `trees.compare_runs` of single runs for many items with few distinct differences: the number of times that
@@ -95,10 +93,9 @@ def compare_credits(
     Args:
         first: (n,), credits of the first model, from 0 to 1.
         second: (n,), credits of the second model, from 0 to 1.
-        samples: number of bootstrap samples.
     """
     values, counts = np.unique(first - second, return_counts=True)
-    drawn = np.random.default_rng(seed).multinomial(len(first), counts / len(first), samples)
+    drawn = np.random.default_rng(0).multinomial(len(first), counts / len(first), BOOTSTRAP_SAMPLES)
     return BootstrapResult.of(float(values @ counts) / len(first), drawn @ values / len(first), len(first), "accuracy")
 
 
@@ -242,7 +239,7 @@ class Significance(HasReport):
 
 
 def compare_details(
-    first: Sequence[str | Path], second: Sequence[str | Path], samples: int = BOOTSTRAP_SAMPLES, seed: int = 0
+    first: Sequence[str | Path], second: Sequence[str | Path], samples: int = BOOTSTRAP_SAMPLES
 ) -> Significance:
     """Compare two models by the details files of their seeds, with `trees.compare_runs`.
 
@@ -251,7 +248,6 @@ def compare_details(
             one per seed.
         second: files of the second model; or [RIGHT_BRANCHING] if the files of the first model are of trees.
         samples: number of bootstrap samples.
-        seed: seed of their random numbers.
 
     Raises:
         InputError: if files have different items or measures, if one model has a file twice or trees of several
@@ -289,7 +285,7 @@ def compare_details(
         runs = [
             RunScores(side.scores.parts[:, items], side.scores.wholes[:, items]) for side in (first_runs, second_runs)
         ]
-        return compare_runs(runs[0], runs[1], files[0].measure.split(",")[0], samples, seed)
+        return compare_runs(runs[0], runs[1], files[0].measure.split(",")[0], samples)
 
     # The items that count as known for all runs; all are for trees.
     known = np.logical_and.reduce([file.known.all(0) for file in (*files, *others) if file.known is not None])

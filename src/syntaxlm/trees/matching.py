@@ -432,9 +432,7 @@ class AttachmentScores:
         return float(self.counts[:, words, column].sum() / total) if total else None
 
 
-def compare_attachment(
-    first: AttachmentScores, second: AttachmentScores, samples: int = 10_000, seed: int = 0
-) -> BootstrapResult:
+def compare_attachment(first: AttachmentScores, second: AttachmentScores) -> BootstrapResult:
     """Compare two sets of trees by a paired bootstrap over sentences, for UAS without punctuation.
 
     Raises:
@@ -448,4 +446,4 @@ def compare_attachment(
         raise InputError("found only punctuation; expected other words to compare")
     first_run = RunScores(first.counts[None, :, NO_PUNCTUATION, HEADS], words[None])
     second_run = RunScores(second.counts[None, :, NO_PUNCTUATION, HEADS], words[None])
-    return compare_runs(first_run, second_run, "UAS", samples, seed)
+    return compare_runs(first_run, second_run, "UAS")
