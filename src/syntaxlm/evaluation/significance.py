@@ -99,6 +99,38 @@ def compare_credits(first: Credits, second: Credits) -> BootstrapResult:
     return BootstrapResult.of(float(values @ counts) / len(first), drawn @ values / len(first), len(first), "accuracy")
 
 
+def compare_accuracies(correct: Flags, first_correct: Flags, sets: Mapping[str, Flags]) -> dict[str, BootstrapResult]:
+    """Compare a model with the first one on sets of the same items, by `compare_credits`; empty sets are left out.
+
+    Args:
+        correct: (n,), the items on which the model is correct.
+        first_correct: (n,), the items on which the first model is correct.
+        sets: (n,), the items of each set, by its name.
+    """
+    return {
+        name: compare_credits(correct[members].astype(float), first_correct[members].astype(float))
+        for name, members in sets.items()
+        if members.any()
+    }
+
+
+def comparison_notes(
+    compared: Mapping[str, Mapping[str, BootstrapResult]], first: str, titles: Mapping[str, str]
+) -> list[str]:
+    """Return a line for each comparison with the first model.
+
+    Args:
+        compared: the results of `compare_accuracies`, by the name of the model.
+        first: the name of the first model.
+        titles: what is shown of each set of items, by its name.
+    """
+    return [
+        f"{name} compared with {first}, {titles[items]}: {result}"
+        for name, results in compared.items()
+        for items, result in results.items()
+    ]
+
+
 COMPARED_MODELS = Columns(
     "comparison of two models",
     "model (mean over seeds), or difference of the two models",
