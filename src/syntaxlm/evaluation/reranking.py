@@ -335,22 +335,30 @@ def evaluate_reranking(
     counts: dict[str, list[Numbers]] = defaultdict(list)  # of the candidates, only counts are kept
     is_labelled = False
     for reranked in progress_bar(rerank(bundle, read, share, str(candidates)), "reranking, sentences"):
-        sentences = sentences + 1
-        number = number + len(reranked.candidates)
-        others = others + (reranked.picked > 0)
+        sentences += 1
+        number += len(reranked.candidates)
+        others += reranked.picked > 0
         if reranked.candidates.gold is not None:
             is_labelled = is_labelled or any(reranked.candidates.gold.labels)
-            sentence_counts = _counts(reranked.candidates)
-            choices = {PICKED: sentence_counts[reranked.picked]}
-            if share < 1:
-                choices[MODEL] = sentence_counts[reranked.log_probs.argmax()]
-            if reranked.candidates.scores:
-                choices[PARSER] = sentence_counts[np.argmax(reranked.candidates.scores)]
-            choices |= {FIRST: sentence_counts[0], RANDOM: sentence_counts.mean(0), BEST: sentence_counts.max(0)}
-            for name, row in choices.items():
-                counts[name].append(row)
+            for name, choice in _choices(reranked, with_model=share < 1).items():
+                counts[name].append(choice)
         if write is not None:
             write(reranked.text())
     scores = {name: AttachmentScores(np.stack(rows), is_labelled) for name, rows in counts.items()}
     sources = str(candidates), "" if gold is None else str(gold)
     return RerankReport(sources, sentences, number, others, share, tuning, scores)
+
+
+def _choices(reranked: Reranked, with_model: bool) -> dict[str, Numbers]:
+    """Return the attachment counts of the candidate that each way of choosing picks, (2, 3) each.
+
+    Args:
+        with_model: include the choice of the model alone.
+    """
+    counts = _counts(reranked.candidates)
+    choices = {PICKED: counts[reranked.picked]}
+    if with_model:
+        choices[MODEL] = counts[reranked.log_probs.argmax()]
+    if reranked.candidates.scores:
+        choices[PARSER] = counts[np.argmax(reranked.candidates.scores)]
+    return choices | {FIRST: counts[0], RANDOM: counts.mean(0), BEST: counts.max(0)}
