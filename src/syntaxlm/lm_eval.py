@@ -77,7 +77,8 @@ class SyntaxLM(LM):
             disable_tqdm: ignored.
         """
         tokens = self._reader.tokens
-        read = [(tokens(context), tokens(continuation)) for context, continuation in (one.args for one in requests)]
+        arguments = (request.args for request in requests)
+        read = [(tokens(context), tokens(continuation)) for context, continuation in arguments]
         for request, (_, words) in zip(requests, read, strict=True):
             if not words:
                 raise InputError(f"continuation: {request.args[1]!r} has no words that the model reads")

@@ -131,8 +131,10 @@ def _numbered(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return settings with an entry for each of several parsers: parsers 1, parsers 2."""
     entries: dict[str, Any] = {}
     for name, value in settings.items():
-        is_several = isinstance(value, list | tuple) and any(isinstance(one, dict) for one in value)
-        entries |= {f"{name} {number}": one for number, one in enumerate(value, 1)} if is_several else {name: value}
+        if isinstance(value, list | tuple) and any(isinstance(parser, dict) for parser in value):
+            entries |= {f"{name} {number}": parser for number, parser in enumerate(value, 1)}
+        else:
+            entries[name] = value
     return entries
 
 

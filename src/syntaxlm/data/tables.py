@@ -301,10 +301,10 @@ class _RowReader:
         """Note the lines of the cells without a value, by column and by what the cells have instead: "" or NA."""
         for column, cell in enumerate(cells):
             if not cell or type(cell) is Missing:
-                found = self._missing.setdefault((column, str(cell)), [0])
-                found[0] += 1
-                if len(found) <= LINES_NAMED:
-                    found.append(number)
+                count_and_lines = self._missing.setdefault((column, str(cell)), [0])
+                count_and_lines[0] += 1
+                if len(count_and_lines) <= LINES_NAMED:
+                    count_and_lines.append(number)
 
     def _remark_missing(self) -> None:
         """Add a remark on the cells without a value in each of the first columns that have some."""
@@ -421,11 +421,11 @@ def input_columns(
 
 def type_of(values: Iterable[Any]) -> ColumnType:
     """Return the type of a column with these values, of which some may be None."""
-    found = {type(value) for value in values} - {type(None)}
-    if found == {bool}:
+    types = {type(value) for value in values} - {type(None)}
+    if types == {bool}:
         return "boolean"
-    if found and found <= {int, float}:
-        return "number" if float in found else "integer"
+    if types and types <= {int, float}:
+        return "number" if float in types else "integer"
     return "text"
 
 

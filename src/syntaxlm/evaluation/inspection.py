@@ -154,7 +154,7 @@ def inspect(*files: str | Path) -> InspectionReport:
     """
     if not files:
         raise InputError("inspect: found no file; expected at least one")
-    return InspectionReport(tuple(found for file in files for found in _inspections(file)))
+    return InspectionReport(tuple(chain.from_iterable(map(_inspections, files))))
 
 
 def _inspections(file: str | Path) -> list[Inspection]:
@@ -165,14 +165,14 @@ def _inspections(file: str | Path) -> list[Inspection]:
     if Path(file).is_dir() and holds_model(Path(file)):
         report = ReadingReport(name, "folder of a model or a training run")
         return [Inspection(name, report, (f"syntaxlm models info {name}",))]
-    found = []
+    inspections = []
     with collected(isolated=True):
         try:
             for read, commands in _readers(file):
-                found.append(_inspected(name, partial(read, file), commands))
+                inspections.append(_inspected(name, partial(read, file), commands))
         except InputError as error:
-            found.append(Inspection(name, None, problem=str(error)))
-    return found
+            inspections.append(Inspection(name, None, problem=str(error)))
+    return inspections
 
 
 def _inspected(name: str, read: Callable[[], object], commands: Sequence[str]) -> Inspection:
@@ -180,12 +180,12 @@ def _inspected(name: str, read: Callable[[], object], commands: Sequence[str]) -
     with collected() as reports, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", InputWarning)
         counts = read()
-    messages = tuple(str(each.message) for each in caught if issubclass(each.category, InputWarning))
+    messages = tuple(str(warning.message) for warning in caught if issubclass(warning.category, InputWarning))
 
     # The last report is that of the whole file; an earlier one may be of its line ends.
     *earlier, report = reports or [ReadingReport(name, "")]
-    line_ends = [Remark(each.form, each.counts["lines"]) for each in earlier if "lines" in each.counts]
-    remarks = chain(line_ends, *(each.remarks for each in (*earlier, report)))
+    line_ends = [Remark(first.form, first.counts["lines"]) for first in earlier if "lines" in first.counts]
+    remarks = chain(line_ends, *(reading.remarks for reading in (*earlier, report)))
     report = replace(report, remarks=tuple(remarks))
     if isinstance(counts, dict):
         report = replace(report, counts={**report.counts, **counts})

@@ -80,8 +80,8 @@ class WrittenLines:
         if not text.isascii():
             directed = np.flatnonzero(is_alone & np.isin(codes[starts], _DIRECTED_CODES))
             with_marks = np.unique(np.searchsorted(offsets, directed, side="right") - 1).tolist()
-            found = [line_starts[line] + place for line in with_marks for place in opening_marks(lines[line])]
-            opens[directed] = np.isin(starts[directed], found)
+            opening = [line_starts[line] + place for line in with_marks for place in opening_marks(lines[line])]
+            opens[directed] = np.isin(starts[directed], opening)
         return WrittenLines(lines, text.split(), offsets, starts - before, opens)
 
 
