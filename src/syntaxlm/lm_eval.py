@@ -22,13 +22,13 @@ from lm_eval.api.model import LM
 from lm_eval.api.registry import register_model
 
 from syntaxlm.api.model import load
+from syntaxlm.core.arrays import Integers
 from syntaxlm.core.errors import InputError, InputWarning
 from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.models.abilities import PredictsNextToken
 from syntaxlm.scoring.engine import LogProbs, Scorer
 from syntaxlm.text.options import Contractions, Punctuation, TextOptions
 from syntaxlm.text.reader import TextReader
-from syntaxlm.trees.spans import Integers
 
 _DEFAULT_DEVICE = "cuda:0"  # of the harness, on every machine
 
@@ -77,7 +77,8 @@ class SyntaxLM(LM):
             disable_tqdm: ignored.
         """
         tokens = self._reader.tokens
-        read = [(tokens(context), tokens(continuation)) for context, continuation in (one.args for one in requests)]
+        arguments = (request.args for request in requests)
+        read = [(tokens(context), tokens(continuation)) for context, continuation in arguments]
         for request, (_, words) in zip(requests, read, strict=True):
             if not words:
                 raise InputError(f"continuation: {request.args[1]!r} has no words that the model reads")

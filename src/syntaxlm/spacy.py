@@ -47,9 +47,10 @@ def constituents(span: Span) -> tuple[Span, ...]:
     Those of a sentence start with the sentence. Empty for text that the component has not parsed.
     """
     group = span.doc.spans.get(SPANS, ())
-    first = bisect_left(group, span.start, key=lambda one: one.start)
-    end = bisect_left(group, span.end, key=lambda one: one.start)
-    return tuple(one for one in (group[place] for place in range(first, end)) if one.end <= span.end)
+    first = bisect_left(group, span.start, key=lambda part: part.start)
+    end = bisect_left(group, span.end, key=lambda part: part.start)
+    parts = (group[place] for place in range(first, end))
+    return tuple(part for part in parts if part.end <= span.end)
 
 
 def parse_string(span: Span) -> str | None:

@@ -25,17 +25,15 @@ from tests.shared_data import DATA
     st.integers(1, 100),
     st.booleans(),
     st.booleans(),
-    st.sampled_from([None, 1, 3]),
     st.sampled_from([VOCABULARY, ONE_MARK]),
 )
-def test_every_sentence_is_read_once_within_the_budget(lengths, budget, shuffle, closed, most, vocabulary):
+def test_every_sentence_is_read_once_within_the_budget(lengths, budget, shuffle, closed, vocabulary):
     corpus = corpus_of(lengths)
-    batches = SentenceBatches(corpus, vocabulary, budget, shuffle, 0, maximum_sentences=most, closed=closed)
+    batches = SentenceBatches(corpus, vocabulary, budget, shuffle, 0, closed=closed)
     seen = Counter()
     for batch in batches.iterate(5):
         steps, columns = batch.tokens.shape
         assert columns == 1 or steps * columns <= budget
-        assert most is None or columns <= most
         assert not batch.carries
         assert int(batch.lengths.max()) == steps
         assert batch.lengths.tolist() == sorted(batch.lengths.tolist(), reverse=True)
@@ -96,13 +94,12 @@ def test_mixed_batches_have_every_sentence_once_and_mostly_fill_the_budget():
     assert all((np.diff(corpus.lengths[batch]) <= 0).all() for batch in first)
 
 
-def test_mixed_batches_keep_their_limits():
+def test_mixed_batches_keep_their_budget():
     corpus = EncodedCorpus.from_sentences([[3] * n for n in (1, 2, 3, 50, 2, 2, 1, 9)])
     vocabulary = Vocabulary(["<unk>", "<s>", "</s>", "w"])
-    batches = SentenceBatches(corpus, vocabulary, 8, shuffle=True, seed=1, mixed=True, maximum_sentences=2)
+    batches = SentenceBatches(corpus, vocabulary, 8, shuffle=True, seed=1, mixed=True)
     every = batches.epoch(0)
     assert sorted(np.concatenate(every).tolist()) == list(range(8))
-    assert all(len(batch) <= 2 for batch in every)
     assert all(len(batch) == 1 or (corpus.lengths[batch] + 1).sum() <= 8 for batch in every)
 
 

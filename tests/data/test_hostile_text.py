@@ -16,7 +16,7 @@ from syntaxlm.data.treebanks import read_treebank
 from syntaxlm.drawing.tree import tree_picture
 from syntaxlm.text.treebank_style import TreebankStyle
 from syntaxlm.trees.conllu import read_conllu
-from syntaxlm.trees.preprocessing import PREPROCESSINGS, clean_all
+from syntaxlm.trees.preprocessing import PREPROCESSINGS, preprocess
 from syntaxlm.trees.tree import from_nltk, parse_brackets, read_brackets
 
 READERS = [lambda path: list(read_lines(path)), read_whole_text, read_brackets, read_conllu, read_treebank]
@@ -119,7 +119,7 @@ def test_deeply_nested_trees_are_read_preprocessed_and_written(depth):
     (tree,) = trees = parse_brackets(nested(depth))
     assert len(tree.constituents) == depth
     assert parse_brackets(str(tree)) == trees
-    assert clean_all(trees, PREPROCESSINGS["none"], "")[0] == trees
+    assert preprocess(trees, PREPROCESSINGS["none"], "").trees == trees
     with pytest.raises(InputError, match="too large for a picture; expected at most 20,000"):
         tree_picture(tree).svg()
     if depth == 20_000:

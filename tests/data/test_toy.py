@@ -24,7 +24,7 @@ from syntaxlm.data.toy import (
     write_corpus,
 )
 from syntaxlm.trees.conllu import read_conllu
-from syntaxlm.trees.preprocessing import clean_all, find_preprocessing
+from syntaxlm.trees.preprocessing import find_preprocessing, preprocess
 from syntaxlm.trees.tree import DependencyTree, format_brackets, parse_brackets, read_brackets
 from tests.trees.faults import dependency_faults
 
@@ -503,8 +503,8 @@ def test_punctuation_adds_marks_to_the_same_words_and_trees(tmp_path: Path) -> N
     assert 60 < sum("," in line for line in lines[1]) < 120
     trees = read_brackets(tmp_path / "marks" / "train.mrg")
     assert [" ".join(tree.words) for tree in trees] == lines[1]
-    cleaned, _ = clean_all(trees, find_preprocessing("ptb-keep"), "train.mrg")
-    assert cleaned == read_brackets(tmp_path / "plain" / "train.mrg")
+    preprocessed = preprocess(trees, find_preprocessing("ptb-keep"), "train.mrg")
+    assert preprocessed.trees == read_brackets(tmp_path / "plain" / "train.mrg")
     assert (tmp_path / "marks" / "train.conllu").read_bytes() == (tmp_path / "plain" / "train.conllu").read_bytes()
 
 

@@ -38,7 +38,7 @@ from syntaxlm.training.recipe_files import bundled_recipes
 from syntaxlm.trees.bounds import right
 from syntaxlm.trees.conllu import NO_HEAD, iterate_dependencies, read_conllu, write_conllu
 from syntaxlm.trees.f1 import PROTOCOLS, score
-from syntaxlm.trees.preprocessing import PREPROCESSINGS, clean_all, find_preprocessing, plain_label
+from syntaxlm.trees.preprocessing import PREPROCESSINGS, find_preprocessing, plain_label, preprocess
 from syntaxlm.trees.spans import SpanSets
 from syntaxlm.trees.tree import format_brackets, from_nltk, parse_brackets, read_brackets
 from tests.fuzz.mutation import mutated, near_valid
@@ -162,7 +162,7 @@ def brackets(path: Path) -> None:
         assert from_nltk(tree.to_nltk()).words == tree.words
     for rule in PREPROCESSINGS.values():
         with refusal(path):
-            spans = SpanSets.of(clean_all(trees, rule, str(path))[0])
+            spans = SpanSets.of(preprocess(trees, rule, str(path)).trees)
             if max(spans.lengths) > 1:
                 assert 0 <= score(right(spans.lengths), spans, PROTOCOLS["wsj-test"]).f1 <= 1
     treebank = read_treebank(path, "letters")

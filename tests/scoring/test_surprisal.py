@@ -18,7 +18,8 @@ from syntaxlm.core.errors import InputError, InputWarning
 from syntaxlm.evaluation.perplexity import evaluate_text
 from syntaxlm.scoring import engine, surprisal
 from syntaxlm.scoring.options import ScoreOptions
-from syntaxlm.scoring.surprisal import ReadingSummary, surprisals
+from syntaxlm.scoring.reading_summary import ReadingSummary
+from syntaxlm.scoring.surprisal import surprisals
 from syntaxlm.scoring.word_table import word_table
 from syntaxlm.text.doubts import warn_of_doubts
 from syntaxlm.text.normaliser_settings import NormaliserSettings

@@ -7,7 +7,7 @@ import pytest
 from syntaxlm.trees.baselines import BaselineScores, baseline_scores
 from syntaxlm.trees.conllu import read_conllu
 from syntaxlm.trees.f1 import PROTOCOLS, Protocol
-from syntaxlm.trees.preprocessing import clean_all, find_preprocessing
+from syntaxlm.trees.preprocessing import find_preprocessing, preprocess
 from syntaxlm.trees.spans import SpanSets
 from syntaxlm.trees.tree import Tree, read_brackets
 from tests.shared_data import DATA
@@ -24,7 +24,7 @@ def trees_of(name: str) -> list[Tree]:
 
 @cache
 def gold(name: str, preprocessing: str, count: int | None = None) -> SpanSets:
-    return SpanSets.of(clean_all(trees_of(name)[:count], find_preprocessing(preprocessing), name)[0])
+    return SpanSets.of(preprocess(trees_of(name)[:count], find_preprocessing(preprocessing), name).trees)
 
 
 def baselines(spans: SpanSets, max_words: int | None, biased_bound: bool = False) -> BaselineScores:

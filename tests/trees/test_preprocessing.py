@@ -7,7 +7,6 @@ from syntaxlm.trees.preprocessing import (
     PREPROCESSINGS,
     GoldPreprocessing,
     clean,
-    clean_all,
     find_preprocessing,
     plain_label,
     preprocess,
@@ -88,9 +87,9 @@ def test_wrappers_are_removed_and_unary_chains_kept(text, expected):
 def test_a_sentence_without_words_left_is_none_and_its_index_is_missing():
     trees = parse_brackets("(S (NN a) (NN b)) (S (. .) (, ,)) (S (NN c) (. .))")
     assert clean(trees[1], PREPROCESSINGS["ptb-keep"]) is None
-    cleaned, indices = clean_all(trees, PREPROCESSINGS["ptb-keep"], "gold.mrg")
-    assert [tree.words for tree in cleaned] == [("a", "b"), ("c",)]
-    assert indices == [0, 2]
+    preprocessed = preprocess(trees, PREPROCESSINGS["ptb-keep"], "gold.mrg")
+    assert [tree.words for tree in preprocessed.trees] == [("a", "b"), ("c",)]
+    assert preprocessed.indices == [0, 2]
 
 
 @pytest.mark.parametrize(
@@ -107,7 +106,7 @@ def test_a_sentence_without_words_left_is_none_and_its_index_is_missing():
 )
 def test_an_unknown_tag_set_raises_an_error_that_lists_the_tags(text, name, message):
     with pytest.raises(InputError) as caught:
-        clean_all(parse_brackets(text), PREPROCESSINGS[name], "gold.mrg")
+        preprocess(parse_brackets(text), PREPROCESSINGS[name], "gold.mrg")
     assert message in str(caught.value)
     assert str(caught.value).startswith("gold.mrg: ")
     assert "found tags:" in str(caught.value)
@@ -139,7 +138,7 @@ def test_a_file_may_keep_tags_and_name_itself(rules):
     (tree,) = parse_brackets("(S (A a) (B b) (A .))")
     assert clean(tree, rule).words == ("a", ".")
     with pytest.raises(InputError, match=r"2 of 3 words have tags that preprocessing mine does not support"):
-        clean_all(parse_brackets("(S (A a) (C b) (D c))"), rule, "gold.mrg")
+        preprocess(parse_brackets("(S (A a) (C b) (D c))"), rule, "gold.mrg")
 
 
 def test_a_name_takes_precedence_over_a_file_and_empty_rules_raise_an_error():

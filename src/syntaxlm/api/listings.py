@@ -140,14 +140,7 @@ def describe(folder: str | Path, full: bool = False) -> dict[str, Any]:
     facts: dict[str, Any] = {"folder": str(folder)}
     card = _card_facts(folder)
     if (folder / CLASSIFIER).exists():
-        classifier = read_config(PairClassifierSettings, folder / CLASSIFIER, CLASSIFIER_FORMAT)
-        abilities = ["logical inference" if classifier.task == "logic" else "pair classification"]
-        if isinstance(shapes_of(lambda: classifier.build(1)).encoder, ParsesSentences):
-            abilities.append("parsing")
-        facts |= {"model_type": classifier.model.name, "abilities": abilities, "parameters": None}
-        facts |= {"bytes": _weight_bytes(folder), "trained_on": _stated_text(card)}
-        facts |= {"licence": card.pop("licence", None)}
-        return facts | (card | {"settings": _plain(classifier.model)} if full else {})
+        return facts | _describe_classifier(folder, card, full)
     check_folder(folder)
     fitness = card.pop("psycholinguists", None)
     facts |= {"for_psycholinguists": fitness} if full and fitness else {}
@@ -174,14 +167,44 @@ def describe(folder: str | Path, full: bool = False) -> dict[str, Any]:
             "settings": _plain(settings.model),
             "normaliser": _plain(settings.normaliser),
         }
-        if (folder / RESULT).exists():
-            result = read_result(folder)
-            scores = {"valid": result.valid, "test": result.test}
-            if perplexity := {name: score.perplexity for name, score in scores.items() if score is not None}:
-                facts["perplexity"] = perplexity
-            if result.criterion is not None:
-                facts["criterion"] = str(result.criterion)
+        facts |= _training_figures(folder)
     return facts
+
+
+def _describe_classifier(folder: Path, card: dict[str, Any], full: bool) -> dict[str, Any]:
+    """Return what the folder of a pair classifier holds.
+
+    Args:
+        card: what its card states.
+        full: with settings and what the card states, see `describe`.
+    """
+    settings = read_config(PairClassifierSettings, folder / CLASSIFIER, CLASSIFIER_FORMAT)
+    abilities = ["logical inference" if settings.task == "logic" else "pair classification"]
+    if isinstance(shapes_of(lambda: settings.build(1)).encoder, ParsesSentences):
+        abilities.append("parsing")
+    facts = {
+        "model_type": settings.model.name,
+        "abilities": abilities,
+        "parameters": None,
+        "bytes": _weight_bytes(folder),
+        "trained_on": _stated_text(card),
+        "licence": card.pop("licence", None),
+    }
+    return facts | card | {"settings": _plain(settings.model)} if full else facts
+
+
+def _training_figures(folder: Path) -> dict[str, Any]:
+    """Return the perplexities of training and the criterion, if the folder is that of a finished run."""
+    if not (folder / RESULT).exists():
+        return {}
+    result = read_result(folder)
+    scores = {"valid": result.valid, "test": result.test}
+    figures: dict[str, Any] = {}
+    if perplexity := {name: score.perplexity for name, score in scores.items() if score is not None}:
+        figures["perplexity"] = perplexity
+    if result.criterion is not None:
+        figures["criterion"] = str(result.criterion)
+    return figures
 
 
 def _card_facts(folder: Path) -> dict[str, Any]:

@@ -416,7 +416,7 @@ class LanguageModel(StoredModel):
         reader = TextReader.of(self.normaliser, self.vocabulary, chosen)
         sentences = list(each_line(reader.tokens, texts))
         if given is not None:
-            log_probs = [-one.bits * math.log(2) for one in self.surprisal(texts, given=given, **options)]
+            log_probs = [-sentence.bits * math.log(2) for sentence in self.surprisal(texts, given=given, **options)]
         else:
             warn_of_doubts(reader, texts, Path(model_names([self])[0]).name)
             scorer = Scorer.of(self, ReadingOptions(context="reset").mode(self.mode))

@@ -131,8 +131,10 @@ def _numbered(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return settings with an entry for each of several parsers: parsers 1, parsers 2."""
     entries: dict[str, Any] = {}
     for name, value in settings.items():
-        is_several = isinstance(value, list | tuple) and any(isinstance(one, dict) for one in value)
-        entries |= {f"{name} {number}": one for number, one in enumerate(value, 1)} if is_several else {name: value}
+        if isinstance(value, list | tuple) and any(isinstance(parser, dict) for parser in value):
+            entries |= {f"{name} {number}": parser for number, parser in enumerate(value, 1)}
+        else:
+            entries[name] = value
     return entries
 
 
@@ -362,9 +364,7 @@ def _bar_plot(names: Sequence[str], series: Mapping[str, Sequence[float]], title
     return plot
 
 
-def best_and_worst(
-    parsing: ParsingReport, sentences: Sequence[ScoredSentence], count: int = DRAWN
-) -> tuple[list[int], list[int], str]:
+def best_and_worst(parsing: ParsingReport, sentences: Sequence[ScoredSentence]) -> tuple[list[int], list[int], str]:
     """Return indices of the sentences with the highest and lowest F1, without overlap, and a note on how they were
     chosen.
 
@@ -377,13 +377,13 @@ def best_and_worst(
     scorable = [place for place, number in enumerate(spans) if number > 0]
     places = [place for place in scorable if sentences[place].length in DRAWN_WORDS]
     rule = f"Chosen by F1 among the {len(places):,} sentences of {DRAWN_WORDS[0]} to {DRAWN_WORDS[-1]} words"
-    if len(places) < 2 * count < len(scorable) or not places:
+    if len(places) < 2 * DRAWN < len(scorable) or not places:
         places = scorable
         rule = f"Chosen by F1 among all {len(places):,} sentences"
     rule += " whose gold trees have scored spans; of equal F1, those with more such spans first."
-    best = sorted(places, key=lambda place: (-sentences[place].f1, -spans[place]))[:count]
+    best = sorted(places, key=lambda place: (-sentences[place].f1, -spans[place]))[:DRAWN]
     rest = set(places) - set(best)
-    worst = sorted(rest, key=lambda place: (sentences[place].f1, -spans[place], place))[:count]
+    worst = sorted(rest, key=lambda place: (sentences[place].f1, -spans[place], place))[:DRAWN]
     return best, worst, rule
 
 

@@ -46,21 +46,21 @@ class Results(list[T], HasRows):
 
     def __getitem__(self, place: Any) -> Any:
         """Return one result, or the results of a slice, which can be printed and written like all."""
-        found = super().__getitem__(place)
+        chosen = super().__getitem__(place)
         if not isinstance(place, slice):
-            return found
+            return chosen
         part = copy(self)
-        part[:] = found
+        part[:] = chosen
         return part
 
     def to_dict(self) -> list[Any]:
         """Return each result as JSON values."""
-        return [one.to_dict() for one in self]  # type: ignore[attr-defined]
+        return [result.to_dict() for result in self]  # type: ignore[attr-defined]
 
     def rows(self) -> Iterator[Row]:
         """Yield the rows of all results: one per word, per constituent of a parse, or per generated sentence."""
-        for one in self:
-            yield from one.rows()  # type: ignore[attr-defined]
+        for result in self:
+            yield from result.rows()  # type: ignore[attr-defined]
 
     def __str__(self) -> str:
         """Return one result per line; of a long list, the first three results."""
@@ -73,7 +73,7 @@ class Results(list[T], HasRows):
         """Return the results for notebooks, as pictures or a table; of a long list, the first three results."""
         if self and hasattr(self[0], "_repr_svg_") and not isinstance(self[0], Results):
             few, more = self._few(_MOST_PICTURES)
-            pictures = [one._repr_svg_() or "" for one in few]  # type: ignore[attr-defined]
+            pictures = [result._repr_svg_() or "" for result in few]  # type: ignore[attr-defined]
             content = "".join(f"<div>{picture}</div>" for picture in pictures)
         else:
             table, more = self._first_rows()

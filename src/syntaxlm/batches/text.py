@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from syntaxlm.core.arrays import Integers
 from syntaxlm.core.errors import InputError
 from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.trees.spans import SpanSets, item_indices
-
-Integers = npt.NDArray[np.int64]
 
 
 def words_at(corpus: EncodedCorpus, places: Integers) -> Integers:
@@ -70,7 +68,6 @@ class SentenceBatches:
         mixed: for training, whether each batch mixes sentences of all lengths, for models that normalise the tokens of
             a batch together; the budget then counts real tokens. Otherwise batches have similar lengths, which needs
             the least padding.
-        maximum_sentences: per batch; None for no limit.
         maximum_words: longer sentences are excluded and counted in `skipped`; None for no limit. For training only.
         closed: whether EOS is also an input, as needed for parsing: BOS w w w EOS. The target of this EOS is another
             EOS and not a prediction of the corpus.
@@ -98,7 +95,6 @@ class SentenceBatches:
         shuffle: bool,
         seed: int,
         mixed: bool = False,
-        maximum_sentences: int | None = None,
         maximum_words: int | None = None,
         closed: bool = False,
         rank: int = 0,
@@ -109,15 +105,13 @@ class SentenceBatches:
         final_spans: bool = False,
         span_interval: int = 1,
     ) -> None:
-        limits = {"maximum_sentences": maximum_sentences, "maximum_words": maximum_words}
-        check_arguments(seed, rank, ranks, token_budget=token_budget, **limits)
+        check_arguments(seed, rank, ranks, token_budget=token_budget, maximum_words=maximum_words)
         if spans is not None and not np.array_equal(spans.lengths, corpus.lengths):
             raise ValueError("the spans do not fit the sentences of the corpus")
         self.corpus = corpus
         self.vocabulary = vocabulary
         self.closed = closed
         self.token_budget = token_budget
-        self.maximum_sentences = maximum_sentences
         self.shuffle = shuffle
         self.seed = seed
         self.rank = rank
@@ -235,14 +229,13 @@ class SentenceBatches:
         for place, length in enumerate(lengths):
             by_length.setdefault(length, []).append(place)
         used = np.zeros(len(order), bool)
-        most = self.maximum_sentences or len(order)
         batches: list[Integers] = []
         place = 0
         while place < len(order):
             # Sentences in their random order, as long as they fit.
             batch: list[int] = []
             room = self.token_budget
-            while place < len(order) and len(batch) < most:
+            while place < len(order):
                 if not used[place]:
                     if lengths[place] > room and batch:
                         break
@@ -252,7 +245,7 @@ class SentenceBatches:
                 place += 1
 
             # A later sentence that fills the batch exactly.
-            if room > 0 and len(batch) < most:
+            if room > 0:
                 fitting = by_length.get(room, [])
                 while fitting and used[fitting[-1]]:
                     fitting.pop()
@@ -274,7 +267,7 @@ class SentenceBatches:
         batches: list[Integers] = []
         start, budget = 0, max(1, int(self.token_budget * first))
         while start < len(order):
-            size = min(max(1, budget // int(bounds[start])), self.maximum_sentences or len(order))
+            size = max(1, budget // int(bounds[start]))
             batches.append(order[start : start + size])
             start, budget = start + size, self.token_budget
         return batches

@@ -11,12 +11,11 @@ import torch
 from torch import Tensor
 
 from syntaxlm.batches.text import check_arguments, share
+from syntaxlm.core.arrays import Integers
 from syntaxlm.core.errors import InputError
 from syntaxlm.data.dependencies import DependencyCorpus
 from syntaxlm.models.batches import TreeBatch
 from syntaxlm.ops.tree_levels import EDGES, Levels
-
-Integers = npt.NDArray[np.int64]
 
 # Trees are sorted by depth + at most this, so that neighbours differ from epoch to epoch.
 DEPTH_NOISE = 2.0

@@ -368,7 +368,8 @@ def _scored(
     from syntaxlm.parsing.word_measures import word_measures
     from syntaxlm.reports.tables import Column
     from syntaxlm.scoring import word_scores
-    from syntaxlm.scoring.surprisal import ReadingSummary, tree_surprisals, word_columns
+    from syntaxlm.scoring.reading_summary import ReadingSummary
+    from syntaxlm.scoring.surprisal import tree_surprisals, word_columns
     from syntaxlm.text.doubts import checked
     from syntaxlm.text.reader import TextReader
 

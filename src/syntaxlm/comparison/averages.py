@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from syntaxlm.core.arrays import Numbers
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.reading import keeps_readings
 from syntaxlm.reports.report import HasReport, Report
@@ -16,7 +17,7 @@ from syntaxlm.trees.averaging import AgreementMatrix, agreement, average
 from syntaxlm.trees.charts import (
     TieBreaking,
 )
-from syntaxlm.trees.f1 import Fractions, Protocol, score
+from syntaxlm.trees.f1 import Protocol, score
 from syntaxlm.trees.matching import Side, match_files, without_empty_nodes
 from syntaxlm.trees.spans import SpanSets, format_spans
 from syntaxlm.trees.tree import Tree, read_brackets
@@ -55,7 +56,7 @@ class AveragedTrees(HasReport):
     sources: Sequence[str]
     weights: Sequence[float]
     agreement: AgreementMatrix
-    with_average: Fractions
+    with_average: Numbers
     ties: TieBreaking = "random"
 
     def brackets(self) -> list[str]:

@@ -251,12 +251,12 @@ class Comparison(HasReport):
         levels = {}
         if chosen == "f1":
             values = {row.name: [100 * score.f1 for score in row.tree_scores] for row in self.recipes}
-            levels = {f"{one.name} {100 * one.f1:.1f}": 100 * one.f1 for one in self.baselines}
+            levels = {f"{baseline.name} {100 * baseline.f1:.1f}": 100 * baseline.f1 for baseline in self.baselines}
             treebank = self.treebank or {"source": "", "protocol": {"name": ""}}
             label = f"unlabelled F1, {Path(treebank['source']).name}, {treebank['protocol']['name']}"
         else:
             text = "test" if all(row.scores("test") for row in self.recipes if row.scores("valid")) else "valid"
-            values = {row.name: [getattr(one, chosen) for one in row.scores(text)] for row in self.recipes}
+            values = {row.name: [getattr(score, chosen) for score in row.scores(text)] for row in self.recipes}
             label = f"{text} {chosen.replace('_', ' ')}"
         rows = [_seeds(name, of_seeds) for name, of_seeds in values.items() if of_seeds]
         if not rows:

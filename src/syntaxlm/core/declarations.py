@@ -311,7 +311,7 @@ class Options:
                 value = (value,)
                 object.__setattr__(self, name, value)
             values = value if option.is_list and isinstance(value, Iterable) else [value]
-            if wrong := [one for one in values if not option.accepts(one)]:
+            if wrong := [entry for entry in values if not option.accepts(entry)]:
                 expected = f"a list of: {option.expected}" if option.is_list else option.expected
                 similar = closest_match(wrong[0], option.choices) if option.choices else ""
                 raise InputError(

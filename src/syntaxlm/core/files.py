@@ -511,10 +511,15 @@ def make_and_lock(folder: Path, stack: ExitStack) -> list[Path]:
 def remove_unfinished(folder: Path) -> None:
     """Remove half-written files of a killed program from a folder. Raises InputError if it fails."""
     for path in [*folder.glob(f".*{UNFINISHED}"), *folder.glob(SAFETENSORS_UNFINISHED)]:
-        try:
-            path.unlink(missing_ok=True)
-        except OSError as error:
-            raise system_error(path, "removed", error) from error
+        remove_file(path)
+
+
+def remove_file(path: Path) -> None:
+    """Remove a file, if it exists. Raises InputError if it fails."""
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise system_error(path, "removed", error) from error
 
 
 def write_text(text: str, path: str | Path, stored: bool = False) -> None:

@@ -214,9 +214,9 @@ def read_settings(
         key, value = waiting.pop()
         inner = []
         if isinstance(value, Mapping):
-            inner = [(_dotted(key, str(name)), one) for name, one in value.items()]
+            inner = [(_dotted(key, str(name)), entry) for name, entry in value.items()]
         elif isinstance(value, list | tuple):
-            inner = [(key, one) for one in value]
+            inner = [(key, entry) for entry in value]
         elif not isinstance(value, _PLAIN):
             found = f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
             raise InputError(f"{source}: {key}: found an object of type {found}; expected text, a number or a list")

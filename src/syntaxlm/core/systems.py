@@ -118,8 +118,8 @@ def _processor_name() -> str:
     if sys.platform == "darwin":  # where `platform` knows only the family, such as "arm"
         with suppress(OSError, subprocess.SubprocessError):
             command = ["sysctl", "-n", "machdep.cpu.brand_string"]
-            found = subprocess.run(command, capture_output=True, check=True, timeout=10)
-            return found.stdout.decode("utf-8", "replace").strip()
+            result = subprocess.run(command, capture_output=True, check=True, timeout=10)
+            return result.stdout.decode("utf-8", "replace").strip()
     return platform.processor() or platform.machine()
 
 

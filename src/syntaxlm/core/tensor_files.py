@@ -119,5 +119,7 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], notes: dict[str, st
             safetensors.torch.save_file({name: t.contiguous() for name, t in tensors.items()}, temporary, notes)
             temporary.chmod(usual_mode)  # safetensors restricts it to the owner
         except safetensors.SafetensorError as error:  # raised if the disk is full
-            found = re.search(r"\(os error (\d+)\)", str(error))
-            raise OSError(*((int(found[1]), os.strerror(int(found[1]))) if found else (str(error),))) from error
+            code = re.search(r"\(os error (\d+)\)", str(error))
+            if code is None:
+                raise OSError(str(error)) from error
+            raise OSError(int(code[1]), os.strerror(int(code[1]))) from error

@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from syntaxlm.core import text_files
+from syntaxlm.core.arrays import Flags, Integers
 from syntaxlm.core.errors import InputError, warn_caller
 from syntaxlm.core.files import system_error
 from syntaxlm.core.progress import progress_bar
@@ -210,6 +211,52 @@ def count_tokens(path: str | Path, normaliser: Normaliser) -> Counter[str]:
     return counts
 
 
+class _GrowingArrays:
+    """The arrays of a corpus while its lines are encoded, in memory or in files of a temporary folder.
+
+    Args:
+        folder: the folder; None: the arrays stay in memory.
+        with_marks: whether there are `marks`.
+
+    Attributes:
+        unknown_count: number of unknown ids that were written out.
+    """
+
+    def __init__(self, vocabulary: Vocabulary, folder: Path | None, with_marks: bool) -> None:
+        self.ids = array("i")
+        self.offsets = array("q", [0])
+        self.line_numbers = array("q")
+        self.character_counts = array("q")
+        self.marks = array("b")
+        self.unknown_count = 0
+        self._vocabulary = vocabulary
+        id_type = np.uint16 if len(vocabulary) <= 2**16 and not vocabulary.is_open else np.int32
+        self._types: dict[str, Any] = {"ids": id_type}
+        self._types |= dict.fromkeys(("offsets", "line_numbers", "character_counts"), np.int64)
+        self._types |= {"marks": np.bool_} if with_marks else {}
+        self._files = [io.BytesIO() if folder is None else open(folder / name, "wb") for name in self._types]  # noqa: SIM115
+
+    def write_out(self) -> None:
+        """Move what was added so far to its final place."""
+        self.unknown_count += int(np.count_nonzero(self._vocabulary.is_unknown(np.array(self.ids, np.int32))))
+        for file, (name, dtype) in zip(self._files, self._types.items(), strict=True):
+            added = getattr(self, name)
+            file.write(np.array(added, dtype).tobytes())
+            del added[:]
+
+    def complete(self) -> list[npt.NDArray[Any]]:
+        """Return ids, offsets, line numbers, character counts and, if there are any, marks."""
+        self.write_out()
+        arrays: list[npt.NDArray[Any]] = []
+        for file, dtype in zip(self._files, self._types.values(), strict=True):
+            if isinstance(file, io.BytesIO):
+                arrays.append(np.frombuffer(file.getbuffer(), dtype))
+            else:
+                file.close()
+                arrays.append(np.memmap(file.name, dtype, "r"))
+        return arrays
+
+
 class EncodedCorpus:
     """The sentences of a text as token ids.
 
@@ -233,13 +280,13 @@ class EncodedCorpus:
     def __init__(
         self,
         ids: npt.NDArray[Any],
-        offsets: npt.NDArray[np.int64],
-        line_numbers: npt.NDArray[np.int64],
+        offsets: Integers,
+        line_numbers: Integers,
         unknown_count: int = 0,
-        character_counts: npt.NDArray[np.int64] | None = None,
+        character_counts: Integers | None = None,
         source: str = "",
         temporary: Path | None = None,
-        marks: npt.NDArray[np.bool_] | None = None,
+        marks: Flags | None = None,
     ) -> None:
         if len(offsets) < 2:
             raise no_sentence(source or "the corpus")
@@ -329,57 +376,27 @@ class EncodedCorpus:
         Args:
             folder: a temporary folder for the ids; None: they stay in memory.
         """
-        vocabulary = reader.vocabulary
-        word_type = np.uint16 if len(vocabulary) <= 2**16 and not vocabulary.is_open else np.int32
-        types: dict[str, Any] = {"ids": word_type}
-        types |= dict.fromkeys(("offsets", "line_numbers", "character_counts"), np.int64)
-        types |= {"marks": np.bool_} if marks else {}
-        files = [io.BytesIO() if folder is None else open(folder / name, "wb") for name in types]  # noqa: SIM115
-        words = array("i")
-        ends = array("q", [0])
-        lines = array("q")
-        characters = array("q")
-        before = array("b")
-        unknown_count = length = 0
-
-        def write_out() -> None:
-            nonlocal unknown_count
-            unknown_count += int(np.count_nonzero(vocabulary.is_unknown(np.array(words, np.int32))))
-            for file, dtype, values in zip(
-                files, types.values(), (words, ends, lines, characters, before), strict=False
-            ):
-                file.write(np.array(values, dtype).tobytes())
-                del values[:]
-
-        any_sentence = False
+        arrays = _GrowingArrays(reader.vocabulary, folder, marks)
+        length = 0
         for number, line in sentences:
             start = length
             if marks:
-                before.extend(reader.normaliser.marks(line))
+                arrays.marks.extend(reader.normaliser.marks(line))
             for tokens in reader.token_parts(line):
-                waiting = len(words)
-                words.extend(vocabulary.encode(tokens))
-                length += len(words) - waiting
-                if len(words) >= CHUNK:
-                    write_out()
+                added = reader.vocabulary.encode(tokens)
+                arrays.ids.extend(added)
+                length += len(added)
+                if len(arrays.ids) >= CHUNK:
+                    arrays.write_out()
             if length > start:
-                ends.append(length)
-                lines.append(number)
-                characters.append(reader.written_length(line) + 1)
-                any_sentence = True
-        write_out()
-        if not any_sentence:
+                arrays.offsets.append(length)
+                arrays.line_numbers.append(number)
+                arrays.character_counts.append(reader.written_length(line) + 1)
+        if not length:
             raise no_sentence(source)
-        arrays: list[npt.NDArray[Any]] = []
-        for file, dtype in zip(files, types.values(), strict=True):
-            if isinstance(file, io.BytesIO):
-                arrays.append(np.frombuffer(file.getbuffer(), dtype))
-            else:
-                file.close()
-                arrays.append(np.memmap(file.name, dtype, "r"))
-        ids, offsets, line_numbers, character_counts, *mark_arrays = arrays
-        own = mark_arrays[0] if marks else None
-        return cls(ids, offsets, line_numbers, unknown_count, character_counts, source, folder, own)
+        ids, offsets, line_numbers, character_counts, *mark_arrays = arrays.complete()
+        places = mark_arrays[0] if marks else None
+        return cls(ids, offsets, line_numbers, arrays.unknown_count, character_counts, source, folder, places)
 
     @classmethod
     def from_sentences(cls, sentences: Sequence[Sequence[int]], vocabulary: Vocabulary | None = None) -> EncodedCorpus:
@@ -409,7 +426,7 @@ class EncodedCorpus:
         chosen = np.flatnonzero(lengths <= (longest or lengths.max()))
         chosen = np.arange(len(self)) if not len(chosen) else chosen
         chosen = chosen[: max(1, int(np.searchsorted(np.cumsum(lengths[chosen]), words, "right")))]
-        ids = np.concatenate([self.ids[self.offsets[one] : self.offsets[one + 1]] for one in chosen])
+        ids = np.concatenate([self.ids[self.offsets[number] : self.offsets[number + 1]] for number in chosen])
         unknown = int(np.count_nonzero(vocabulary.is_unknown(ids.astype(np.int32))))
         up_to = f" of up to {longest} words" if longest else ""
         source = f"{self.source}{PART}{len(chosen):,} sentences{up_to}, of {len(self):,})"
@@ -455,7 +472,7 @@ class EncodedCorpus:
         return 0 if self.character_counts is None else int(self.character_counts.sum())
 
     @property
-    def lengths(self) -> npt.NDArray[np.int64]:
+    def lengths(self) -> Integers:
         """(S,) int64, the number of words in each sentence."""
         return np.diff(self.offsets)
 

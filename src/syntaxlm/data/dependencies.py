@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from syntaxlm.core.arrays import Integers
 from syntaxlm.core.errors import InputError
 from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.data.treebanks import Preprocessing, dependency_trees
@@ -19,8 +20,6 @@ from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.trees.dependencies import Paths, paths_of
 from syntaxlm.trees.tree import DependencyTree
-
-Integers = npt.NDArray[np.int64]
 
 ROOT = "<root>"  # the root node, in the vocabularies of words and of labels
 UNKNOWN = "<unk>"
@@ -160,7 +159,7 @@ class DependencyCorpus:
         return len(self.text)
 
     @property
-    def lengths(self) -> npt.NDArray[np.int64]:
+    def lengths(self) -> Integers:
         """(S,) words of each sentence."""
         return self.text.lengths
 

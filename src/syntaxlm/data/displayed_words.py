@@ -375,7 +375,7 @@ def _read_times(
     least = option_name("--min-time", 1)
     skipped = f"times of 0, which tables of eye movements have for skipped words ({least} omits them)"
     for row in np.flatnonzero(inside & (times == 0)).tolist():
-        remarks.add(skipped, table.row_numbers[row] if table.unit == "line" else None)
+        remarks.add(skipped, table.line(row))
 
     wrong = np.flatnonzero(inside & ((times <= 0) if log else (times < 0)))
     if len(wrong):

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
+from syntaxlm.core.arrays import Numbers
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.option_names import option_name
 from syntaxlm.core.reading import ReadingReport, Remarks, announce, collected
@@ -19,8 +19,6 @@ from syntaxlm.reports.report import HasRows
 
 LOGICALS = (("true", "false"), ("t", "f"), ("yes", "no"))  # without case; R and data frames write them for 1 and 0
 LARGEST = 1e9  # number in a table: far above any time in milliseconds, and safe in sums of squares
-
-Numbers = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -112,6 +110,10 @@ class InputTable:
             return f"{self.source}, line {number}"
         return f"{self.source}, row with index {self.index[number - 1] if self.index else number - 1!r}"
 
+    def line(self, row: int) -> int | None:
+        """Return the number of the line of a row (from 0), for remarks; None in a data frame, which has no lines."""
+        return self.row_numbers[row] if self.unit == "line" else None
+
     def column(self, name: str, option: str) -> list[str]:
         """Return the cells of a column of text, "" for NA without quotation marks, with an InputWarning if it may be a
         word.
@@ -165,9 +167,8 @@ class InputTable:
         numbers = np.full(len(cells), np.nan)
         is_comma = has_decimal_commas(cells, self.separator)
         for row, cell in enumerate(cells):
-            line = self.row_numbers[row] if self.unit == "line" else None
             if cell.strip() in MISSING:
-                remarks.add(f"rows without a number in column {name}", line)
+                remarks.add(f"rows without a number in column {name}", self.line(row))
                 continue
             try:
                 numbers[row] = float(cell.replace(",", ".") if is_comma else cell)
@@ -182,7 +183,7 @@ class InputTable:
                     f" missing{commas if ',' in cell or is_comma else ''}"
                 )
             if is_comma and "," in cell:
-                remarks.add(f"numbers with decimal commas in column {name}", line, cell)
+                remarks.add(f"numbers with decimal commas in column {name}", self.line(row), cell)
         return numbers
 
     def _logical_numbers(self, name: str, cells: Sequence[str], remarks: Remarks | None) -> Numbers | None:
@@ -248,7 +249,8 @@ def _category_orders(frame: Any) -> dict[str, tuple[str, ...]]:
     is_pandas = opened.implementation.is_pandas_like() or hasattr(frame, "iloc")  # others number them as they come
     ordered = ("Enum", "Categorical") if is_pandas else ("Enum",)
     names = [name for name, dtype in opened.schema.items() if type(dtype).__name__ in ordered]
-    return {str(name): tuple(_cell_of(_value_of(one)) for one in opened[name].cat.get_categories()) for name in names}
+    categories = {str(name): opened[name].cat.get_categories() for name in names}
+    return {name: tuple(_cell_of(_value_of(category)) for category in values) for name, values in categories.items()}
 
 
 def _value_of(value: Any) -> Any:

@@ -20,7 +20,7 @@ from syntaxlm.core.files import without_repetition
 from syntaxlm.core.reading import ReadingReport, Remarks, announce
 from syntaxlm.core.text_files import STANDARD_INPUT, content_suffix, read_lines, source_name, uncompressed_name
 from syntaxlm.data.table_form import text_of
-from syntaxlm.data.tables import open_table
+from syntaxlm.data.tables import TABLE_SUFFIXES, open_table
 
 _GROUPINGS = ("field", "linguistics_term", "group")  # entries that name the group of an item
 
@@ -69,7 +69,6 @@ _OPTIONAL = (
     "UID", "case", *_GROUPINGS, *(name for layout in _LAYOUTS for name in (*layout.case, *layout.groups.values()))
 )  # fmt: skip
 _BLANK = re.compile(r"\s*")
-_TABLES = (".tsv", ".csv")
 _SAMPLE_CHARACTERS = 300  # characters
 _ENTRY_CHARACTERS = 60  # characters of a faulty entry
 
@@ -163,7 +162,7 @@ def _files(path: str | Path) -> list[str | Path]:
 
 def _items(file: str | Path, source: str) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield the items of a file with their lines: the rows of a table, or JSON lines."""
-    if content_suffix(file) in _TABLES:
+    if content_suffix(file) in TABLE_SUFFIXES:
         table = open_table(file)
         _layout_of(table.names, f"{source}, line 1", "columns", _ENTRIES)
         for number, cells in table.rows:

@@ -13,8 +13,8 @@ from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
+from syntaxlm.core.arrays import Flags, Integers
 from syntaxlm.core.errors import InputError, listed, warn_caller
 from syntaxlm.core.option_names import option_name
 
@@ -65,7 +65,7 @@ def sorted_rows(table: InputTable, order: str, groups: Sequence[str]) -> InputTa
     )
 
 
-def check_order(table: InputTable, starts: npt.NDArray[np.bool_], words: str, groups: Sequence[str]) -> None:
+def check_order(table: InputTable, starts: Flags, words: str, groups: Sequence[str]) -> None:
     """Raise InputError if a column shows that the rows are not in the order of reading.
 
     Args:
@@ -84,13 +84,7 @@ def check_order(table: InputTable, starts: npt.NDArray[np.bool_], words: str, gr
         wrong = _disorders_of_pairs(column, numbered, words) | wrong
     if wrong:
         name, row = next(iter(wrong.items()))
-        repeated = [one for one in wrong if 2 * sum(map(str.__eq__, column[one], column[one][1:])) > len(table.rows)]
-        orders = [one for one in wrong if one not in repeated]
-        chosen = [*(("--order", order) for order in orders[-1:]), *(("--group", one) for one in repeated)]
-        advice = " and ".join(option_name(*one) for one in chosen)
-        if orders and not repeated and not groups:
-            advice += f", and {option_name('--group')} for the columns that name the text or item of a row"
-            advice += ", if there are several"
+        advice = _order_advice(column, list(wrong), has_groups=bool(groups))
         raise InputError(
             f"{table.place(row)}: found {name} {column[name][row]!r} after {column[name][row - 1]!r}; expected the rows"
             f" in the order of reading, but the numbers in {listed(wrong)} are in another order, such as the order of"
@@ -104,6 +98,26 @@ def check_order(table: InputTable, starts: npt.NDArray[np.bool_], words: str, gr
             f" column of numbers, and {option_name('--group')}"
         )
     _warn_of_gaps(table, {name: column[name] for name in numbered}, spans)
+
+
+def _order_advice(column: Mapping[str, Sequence[str]], wrong: Sequence[str], has_groups: bool) -> str:
+    """Return the options that order a table.
+
+    Args:
+        column: the cells of each column.
+        wrong: the columns of numbers that are not in order. One whose numbers mostly repeat names groups.
+        has_groups: whether columns of groups were chosen.
+    """
+    rows = len(column[wrong[0]])
+    repeated = [name for name in wrong if 2 * sum(map(str.__eq__, column[name], column[name][1:])) > rows]
+    orders = [name for name in wrong if name not in repeated]
+    options = [option_name("--order", name) for name in orders[-1:]]
+    options += [option_name("--group", name) for name in repeated]
+    advice = " and ".join(options)
+    if orders and not repeated and not has_groups:
+        advice += f", and {option_name('--group')} for the columns that name the text or item of a row"
+        advice += ", if there are several"
+    return advice
 
 
 def _warn_of_gaps(table: InputTable, column: Mapping[str, Sequence[str]], spans: Sequence[range]) -> None:
@@ -144,17 +158,17 @@ def _disorders_of_pairs(column: Mapping[str, Sequence[str]], numbered: Sequence[
         words: the column of words.
     """
     wrong: dict[str, int] = {}
-    fine: set[str] = set()
-    for other, values in column.items():
-        rows = [] if other == words else _rows_by_value(values)
+    in_order: set[str] = set()
+    for group, values in column.items():
+        rows = [] if group == words else _rows_by_value(values)
         for name in numbered:
-            if not rows or name == other or (row := _first_disorder(column[name], rows)) is None:
+            if not rows or name == group or (row := _first_disorder(column[name], rows)) is None:
                 continue
             if row == 0:
-                fine |= {name, other}
+                in_order |= {name, group}
             else:
                 wrong.setdefault(name, row)
-    return {name: row for name, row in wrong.items() if name not in fine}
+    return {name: row for name, row in wrong.items() if name not in in_order}
 
 
 def _rows_by_value(cells: Sequence[str]) -> list[list[int]]:
@@ -202,9 +216,7 @@ def ungrouped(table: InputTable) -> str:
     return ""
 
 
-def check_groups_together(
-    table: InputTable, cells: Sequence[str], starts: npt.NDArray[np.bool_], groups: Sequence[str]
-) -> None:
+def check_groups_together(table: InputTable, cells: Sequence[str], starts: Flags, groups: Sequence[str]) -> None:
     """Raise InputError if a group continues after the rows of another one.
 
     Args:
@@ -224,7 +236,7 @@ def check_groups_together(
 
 
 def check_sentences_together(
-    table: InputTable, cells: Sequence[str], starts: npt.NDArray[np.bool_], groups: npt.NDArray[np.int64], column: str
+    table: InputTable, cells: Sequence[str], starts: Flags, groups: Integers, column: str
 ) -> None:
     """Raise InputError if most sentences continue after another sentence of the same group.
 

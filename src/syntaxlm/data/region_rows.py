@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import combinations, pairwise
+from itertools import chain, combinations, pairwise
 from typing import NamedTuple
 
 from syntaxlm.core.errors import InputError, amount, listed, shortened, warn_caller
@@ -60,9 +60,12 @@ class RegionColumns(NamedTuple):
     def options(self) -> list[str]:
         """The options of the command items for this table, without those that have their default values."""
         factors = self.factors or ("NAME",)
-        chosen = [] if factors == ("condition",) else [one for name in factors for one in ("--condition", name)]
-        item = [] if self.item == "item" else ["--item", self.item]
-        return ["--region-rows", self.region, "--column", self.text, *item, *chosen]
+        options = ["--region-rows", self.region, "--column", self.text]
+        if self.item != "item":
+            options += ["--item", self.item]
+        if factors != ("condition",):
+            options += chain.from_iterable(("--condition", name) for name in factors)
+        return options
 
 
 def find_region_columns(table: InputTable) -> RegionColumns | None:
@@ -97,13 +100,13 @@ def _factors(columns: Mapping[str, Sequence[str]], item: str, region: str, names
         names: the columns among which factors are.
     """
     starts, seen = [], set[str]()
-    for row, (own, name) in enumerate(zip(columns[item], columns[region], strict=True)):
-        if not row or name in seen or own != columns[item][row - 1]:
+    for row, (item_name, name) in enumerate(zip(columns[item], columns[region], strict=True)):
+        if not row or name in seen or item_name != columns[item][row - 1]:
             starts.append(row)
             seen = set()
         seen.add(name)
 
-    found = []
+    factors = []
     ends = [*starts[1:], len(columns[item])]
     items = len(set(columns[item]))
     for name in names:
@@ -111,8 +114,8 @@ def _factors(columns: Mapping[str, Sequence[str]], item: str, region: str, names
         is_constant = all(len(set(cells[start:end])) == 1 for start, end in zip(starts, ends, strict=True))
         pairs = set(zip(columns[item], cells, strict=True))
         if is_constant and 1 < len(set(cells)) <= _MOST_LEVELS and 2 * len(pairs) >= 3 * items:
-            found.append(name)
-    return found
+            factors.append(name)
+    return factors
 
 
 def regions_of_rows(
@@ -148,14 +151,14 @@ def regions_of_rows(
                 " table has the rows of several participants, keep the rows of one participant"
             )
         sentences.setdefault((item, condition), []).append(WrittenRegion(name, text, row))
-    found = list(sentences.values())
-    if all(len(regions) == 1 for regions in found):
+    if all(len(regions) == 1 for regions in sentences.values()):
         raise InputError(
-            f"{table.source}: found one row for each of {amount(len(found), 'sentence')}; expected a row for each"
+            f"{table.source}: found one row for each of {amount(len(sentences), 'sentence')}; expected a row for each"
             f" region ({option_name('--region-rows', column)}). Omit this option if the rows are sentences"
         )
-    _check_order(table, column, found)
-    return found
+    written = list(sentences.values())
+    _check_order(table, column, written)
+    return written
 
 
 def _check_order(table: InputTable, column: str, sentences: Sequence[Sequence[WrittenRegion]]) -> None:
@@ -181,10 +184,9 @@ def _check_order(table: InputTable, column: str, sentences: Sequence[Sequence[Wr
 
 def _numbers(names: Sequence[str]) -> list[int]:
     """Return the numbers of regions such as 1, 2 or r1, r2; none if names differ in more than a number."""
-    matches = list(map(_NUMBERED.fullmatch, names))
-    found = [match for match in matches if match is not None]
-    alike = len(found) == len(names) and len({(match[1], match[3]) for match in found}) == 1
-    return [int(match[2]) for match in found] if alike else []
+    matches = [match for match in map(_NUMBERED.fullmatch, names) if match is not None]
+    are_alike = len(matches) == len(names) and len({(match[1], match[3]) for match in matches}) == 1
+    return [int(match[2]) for match in matches] if are_alike else []
 
 
 def check_whole_sentences(table: InputTable, sentences: Sequence[Sequence[WrittenRegion]], used: Sequence[str]) -> bool:
@@ -367,18 +369,18 @@ def warn_of_lost_rows(
         items: the item of each row.
         conditions: the condition of each row.
     """
-    of_condition = Counter(conditions[regions[0].row] for regions in sentences)
+    condition_counts = Counter(conditions[regions[0].row] for regions in sentences)
     texts = {regions[0].row: [region.text for region in regions if region.text.strip()] for regions in sentences}
     is_final = {row: bool(own) and ends_like_sentence(own[-1]) for row, own in texts.items()}
     most_are_final = 2 * sum(is_final.values()) > len(is_final)
-    found = [
+    lost = [
         (row, name)
         for row, name in lacking
-        if of_condition[conditions[row]] == 1 or (most_are_final and not is_final[row])
+        if condition_counts[conditions[row]] == 1 or (most_are_final and not is_final[row])
     ]
-    if found:
-        row, name = found[0]
-        others = f" (and {len(found) - 1:,} more)" if len(found) > 1 else ""
+    if lost:
+        row, name = lost[0]
+        others = f" (and {len(lost) - 1:,} more)" if len(lost) > 1 else ""
         warn_caller(
             f"{table.place(row)}: found no row of region {name} in item {items[row]}, condition {conditions[row]}"
             f"{others}; it is read as {shortened(' | '.join(texts[row]), _WIDTH)!r}. Add the row; if the sentence does"

@@ -127,7 +127,7 @@ class Stimuli:
         tidied = {item: "--item", **dict.fromkeys(condition, "--condition")}
         read = _without_spaces(read, tidied | ({region_rows: "--region-rows"} if region_rows else {}), remarks)
         items = _names(read, item, "--item")
-        levels = {one: _names(read, one, "--condition") for one in condition}
+        levels = {factor: _names(read, factor, "--condition") for factor in condition}
         by_row = list(zip(*levels.values(), strict=True))
         _check_levels(condition, by_row, read)
         conditions = list(map(BETWEEN.join, by_row))
@@ -141,11 +141,11 @@ class Stimuli:
         else:
             written, are_words = _separated(read, column or COLUMN, separator)
         if region_rows is None and (regions or are_words):
-            sentences = [" ".join(region.text for region in of_sentence) for of_sentence in written]
+            sentences = [" ".join(region.text for region in row_regions) for row_regions in written]
             check_fragments(read, sentences, items, conditions, (item, *condition))
 
         # Sentences in place of rows.
-        firsts = [of_sentence[0].row for of_sentence in written]
+        firsts = [row_regions[0].row for row_regions in written]
         items_of = [items[row] for row in firsts]
         levels_of = [by_row[row] for row in firsts]
         attached = _attached(written, remarks, read) if not are_words else frozenset()
@@ -180,34 +180,37 @@ class Stimuli:
         rows: list[int] = []
         sentences: list[int] = []
         firsts: list[int] = []
-        found: list[tuple[StimulusRegion, ...]] = []
-        for sentence, regions in enumerate(written):
-            own = []
-            for name, text, row in regions:
+        stimulus_regions: list[tuple[StimulusRegion, ...]] = []
+        for sentence, written_regions in enumerate(written):
+            regions = []
+            for name, text, row in written_regions:
                 split = [text[begin:end] for begin, end in word_spans(text)]
-                own.append(StimulusRegion(name, " ".join(split), len(words), len(words) + len(split), row))
+                regions.append(StimulusRegion(name, " ".join(split), len(words), len(words) + len(split), row))
                 firsts.append(len(words))
                 words += split
                 rows += [row] * len(split)
                 sentences += [sentence] * len(split)
-            if not any(region.text for region in own):
-                place = table.place(own[0].row)
+            if not any(region.text for region in regions):
+                place = table.place(regions[0].row)
                 raise InputError(f"{place}: the sentence has no words; expected a sentence in every row")
-            found.append(tuple(own))
+            stimulus_regions.append(tuple(regions))
         flags = np.isin(np.arange(len(words)), [firsts[number] for number in attached]) if attached else None
         numbers = np.array(sentences, np.int64)
         displayed = DisplayedWords(
             table, tuple(words), np.array(rows, np.int64), numbers, numbers, table.names, attached=flags
         )
         conditions = tuple(map(BETWEEN.join, levels))
-        return cls(displayed, tuple(found), tuple(items), conditions, tuple(levels), factors, are_words)
+        return cls(displayed, tuple(stimulus_regions), tuple(items), conditions, tuple(levels), factors, are_words)
 
     @property
     def levels_by_condition(self) -> dict[str, tuple[str, ...]]:
         """The level of each factor, by condition, in the order of the levels, that of the baseline first."""
-        places = [{level: place for place, level in enumerate(levels)} for levels in self.factors.values()]
-        found = sorted(set(self.levels), key=lambda levels: [of[one] for of, one in zip(places, levels, strict=True)])
-        return {BETWEEN.join(levels): levels for levels in found}
+        order = [{level: place for place, level in enumerate(levels)} for levels in self.factors.values()]
+
+        def places(levels: Sequence[str]) -> list[int]:
+            return [factor_order[level] for factor_order, level in zip(order, levels, strict=True)]
+
+        return {BETWEEN.join(levels): levels for levels in sorted(set(self.levels), key=places)}
 
     def label(self, condition: str) -> str:
         """Return a condition with the names of its factors: "head sg / attractor pl"."""
@@ -241,9 +244,7 @@ class Stimuli:
         for row_regions in self.regions:
             for region in row_regions:
                 if not region.text:
-                    remarks.add(
-                        "regions without words", table.row_numbers[region.row] if table.unit == "line" else None
-                    )
+                    remarks.add("regions without words", table.line(region.row))
         counts = {
             "sentences": len(self.items),
             "items": len(set(self.items)),
@@ -373,8 +374,8 @@ def _attached(sentences: Sequence[Sequence[WrittenRegion]], remarks: Remarks, ta
             number += 1
             if before.text.strip() and _CLOSING.match(after.text) and not before.text[-1].isspace():
                 attached.append(number)
-                line = table.row_numbers[after.row] if table.unit == "line" else None
-                remarks.add("regions that start with punctuation, joined to the word before", line, after.text)
+                what = "regions that start with punctuation, joined to the word before"
+                remarks.add(what, table.line(after.row), after.text)
         number += 1
     return frozenset(attached)
 
@@ -410,8 +411,7 @@ def _without_spaces(table: InputTable, columns: dict[str, str], remarks: Remarks
         place = table.names.index(name)
         for row, cell in enumerate(cells):
             if (tidy := " ".join(cell.split())) != cell:
-                line = table.row_numbers[row] if table.unit == "line" else None
-                remarks.add("cells with spaces that were removed", line, cell)
+                remarks.add("cells with spaces that were removed", table.line(row), cell)
                 rows[row][place] = tidy
                 if isinstance(values[row][place], str):
                     values[row][place] = tidy
@@ -424,14 +424,13 @@ def _baseline_levels(
     """Return the levels of the baseline, or of the first row. Raises InputError for a condition that no row has."""
     if baseline is None:
         return ()
-    found = dict(zip(conditions, levels, strict=True))
+    levels_of = dict(zip(conditions, levels, strict=True))
     tidy = BETWEEN.join(" ".join(level.split()) for level in baseline.split(BETWEEN.strip()))
     for name in (baseline, tidy):
-        if name in found:
-            return found[name]
-    raise InputError(
-        f"baseline: found {shortened(baseline, _SAMPLE_CHARACTERS)!r}; expected a condition: {listed(map(repr, found))}"
-    )
+        if name in levels_of:
+            return levels_of[name]
+    names = listed(map(repr, levels_of))
+    raise InputError(f"baseline: found {shortened(baseline, _SAMPLE_CHARACTERS)!r}; expected a condition: {names}")
 
 
 def _ordered(
@@ -444,13 +443,13 @@ def _ordered(
         table: the table, which has the order of the categories of data frames.
         baseline: a level of each factor, or nothing.
     """
-    found = {}
+    ordered = {}
     for place, (name, cells) in enumerate(levels.items()):
         present = dict.fromkeys(cells)
         first = [baseline[place]] if baseline else []
-        categories = [one for one in table.orders.get(name, ()) if one in present]
-        found[name] = tuple(dict.fromkeys([*first, *categories, *present]))
-    return found
+        categories = [level for level in table.orders.get(name, ()) if level in present]
+        ordered[name] = tuple(dict.fromkeys([*first, *categories, *present]))
+    return ordered
 
 
 def _names(table: InputTable, column: str, option: str) -> list[str]:
@@ -465,8 +464,8 @@ def _check_levels(factors: Sequence[str], levels: Sequence[Sequence[str]], table
     """Raise InputError for a level with the sign that separates levels, because two conditions could have one name."""
     if len(factors) < 2:
         return
-    for row, of_row in enumerate(levels):
-        for factor, level in zip(factors, of_row, strict=True):
+    for row, row_levels in enumerate(levels):
+        for factor, level in zip(factors, row_levels, strict=True):
             if BETWEEN in level:
                 raise InputError(
                     f"{table.place(row)}: found the level {level!r} of {factor}; expected a level without"

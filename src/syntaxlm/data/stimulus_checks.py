@@ -40,42 +40,44 @@ def check_separator(table: InputTable, cells: Sequence[str], sign: str, is_given
         is_given: whether the user chose it.
     """
     if any(sign in cell for cell in cells):
-        with_sign = [cell for cell in cells if sign in cell]
-        is_always_doubled = all(sign not in cell.replace(sign * 2, "") for cell in with_sign)
-        rests = [cell.replace(sign, "") for cell in cells]
-        marked = [(row, mark) for row, rest in enumerate(rests) for mark in REGION_MARKS if mark in rest]
-        if is_always_doubled:
-            raise InputError(
-                f"{table.source}: found {sign * 2!r} between regions; expected {sign!r}. Choose it with"
-                f" {option_name('--separator', sign * 2)}"
-            )
-        if marked:
-            row, other = marked[0]
-            raise InputError(
-                f"{table.place(row)}: found {other!r} and {sign!r} in one sentence; expected one sign between"
-                f" regions: {option_name('--separator', other)} or {option_name('--separator', sign)}"
-            )
+        _refuse_second_sign(table, cells, sign)
         return
-    in_all = [one for one in _SIGNS if one != sign and all(one in cell for cell in cells)]
+    in_all = [other for other in _SIGNS if other != sign and all(other in cell for cell in cells)]
     in_all += [spaced_sign for spaced_sign in _SPACED_SIGNS if all(cell.count(spaced_sign) > 1 for cell in cells)]
+    example = f"such as {shortened(cells[0], _WIDTH)!r}"
     if in_all:
         raise InputError(
-            f"{table.source}: found no {sign!r} between regions, but {in_all[0].strip()!r} in every sentence, such as"
-            f" {shortened(cells[0], _WIDTH)!r}; expected {sign!r}, or sentences of words. If it separates regions, add"
+            f"{table.source}: found no {sign!r} between regions, but {in_all[0].strip()!r} in every sentence,"
+            f" {example}; expected {sign!r}, or sentences of words. If it separates regions, add"
             f" {option_name('--separator', in_all[0].strip())}; otherwise give the regions in columns"
             f" ({option_name('--region')})"
         )
     if all(map(_JOINED.search, cells)):
         raise InputError(
-            f"{table.source}: found '_' between the words of every sentence, such as {shortened(cells[0], _WIDTH)!r};"
-            f" expected spaces between words, and {sign!r} between regions. Replace spaces by ' {sign} ' and then '_'"
-            " by spaces"
+            f"{table.source}: found '_' between the words of every sentence, {example}; expected spaces between words,"
+            f" and {sign!r} between regions. Replace spaces by ' {sign} ' and then '_' by spaces"
         )
     if is_given:
         raise InputError(
-            f"{table.source}: found {sign!r} in no sentence, such as {shortened(cells[0], _WIDTH)!r}; expected it"
-            f" between regions. To read each word as a region, omit {option_name('--separator')}"
+            f"{table.source}: found {sign!r} in no sentence, {example}; expected it between regions. To read each word"
+            f" as a region, omit {option_name('--separator')}"
         )
+
+
+def _refuse_second_sign(table: InputTable, cells: Sequence[str], sign: str) -> None:
+    """Raise InputError if the sign between regions is always doubled, or if a sentence also has another one."""
+    if all(sign not in cell.replace(sign * 2, "") for cell in cells if sign in cell):
+        raise InputError(
+            f"{table.source}: found {sign * 2!r} between regions; expected {sign!r}. Choose it with"
+            f" {option_name('--separator', sign * 2)}"
+        )
+    for row, cell in enumerate(cells):
+        for mark in REGION_MARKS:
+            if mark in cell.replace(sign, ""):
+                raise InputError(
+                    f"{table.place(row)}: found {mark!r} and {sign!r} in one sentence; expected one sign between"
+                    f" regions: {option_name('--separator', mark)} or {option_name('--separator', sign)}"
+                )
 
 
 def refuse_marks_in_regions(table: InputTable, regions: Sequence[str]) -> None:
@@ -106,7 +108,7 @@ def warn_of_split_words(table: InputTable, texts: Sequence[Sequence[str]], separ
     if split and len(split) < len(ends):
         row, before, after = split[0]
         word = shortened(f"{before.split()[-1]}{separator}{after.split()[0]}", _WIDTH)
-        _warn(
+        warn_caller(
             f"{table.place(row)}: the separator {separator!r} in {word!r} has no space beside it, as others have. If it"
             f" is inside a word, choose another sign with {option_name('--separator')}"
         )
@@ -186,31 +188,41 @@ def check_conditions(
     for name, values in levels.items():
         for rare, message in _misspelt(values):
             row = values.index(rare)
-            _warn(f"{table.place(row)}: column {name}: {message}")
-            line = table.row_numbers[row] if table.unit == "line" else None
-            remarks.add("conditions that may be typing errors", line, rare)
+            warn_caller(f"{table.place(row)}: column {name}: {message}")
+            remarks.add("conditions that may be typing errors", table.line(row), rare)
     if len(levels) > 1:
-        different = [list(dict.fromkeys(values)) for values in levels.values()]
-        expected, found = prod(map(len, different)), set(zip(*levels.values(), strict=True))
-        if len(found) < expected <= _MOST_CELLS:
-            missing = [cell for cell in product(*different) if cell not in found]
-            named = [
-                " / ".join(f"{name} {level}" for name, level in zip(levels, cell, strict=True)) for cell in missing
-            ]
-            _warn(
-                f"{table.source}: the factors {listed(levels)} are not crossed, because no sentence has"
-                f" {listed(named)} ({len(found)} of {expected} combinations are there). Contrasts that need it are"
-                " omitted"
-            )
-    numbers = {one: len(set(own)) for one, own in _by_name(conditions, items).items()}
-    first, *others = numbers
-    if others and numbers[first] * 4 <= median(numbers[one] for one in others):
-        most = max(numbers[one] for one in others)
-        _warn(
-            f"{table.place(0)}: the first condition, {first!r}, has sentences of {amount(numbers[first], 'item')};"
-            f" other conditions have up to {most}. All differences are differences to the first condition. Correct its"
-            " name, or put another condition into the first row"
+        _warn_of_missing_combinations(table, levels)
+
+    numbers = {condition: len(set(own_items)) for condition, own_items in _by_name(conditions, items).items()}
+    first, *others = numbers.values()
+    if others and first * 4 <= median(others):
+        warn_caller(
+            f"{table.place(0)}: the first condition, {conditions[0]!r}, has sentences of {amount(first, 'item')};"
+            f" other conditions have up to {max(others)}. All differences are differences to the first condition."
+            " Correct its name, or put another condition into the first row"
         )
+
+
+def _warn_of_missing_combinations(table: InputTable, levels: Mapping[str, Sequence[str]]) -> None:
+    """Warn if some combinations of levels have no sentence, unless so many lack one that no design is crossed.
+
+    Args:
+        levels: the values of each column of conditions.
+    """
+    different = [list(dict.fromkeys(values)) for values in levels.values()]
+    expected = prod(map(len, different))
+    present = set(zip(*levels.values(), strict=True))
+    if not len(present) < expected <= _MOST_CELLS:
+        return
+    missing = [
+        " / ".join(f"{name} {level}" for name, level in zip(levels, combination, strict=True))
+        for combination in product(*different)
+        if combination not in present
+    ]
+    warn_caller(
+        f"{table.source}: the factors {listed(levels)} are not crossed, because no sentence has {listed(missing)}"
+        f" ({len(present)} of {expected} combinations are there). Contrasts that need it are omitted"
+    )
 
 
 def _by_name(names: Sequence[str], values: Sequence[str]) -> dict[str, list[str]]:
@@ -226,18 +238,18 @@ def _misspelt(values: Sequence[str]) -> Iterator[tuple[str, str]]:
     counts = Counter(values)
     if len(counts) > _MANY_LEVELS:
         return
-    found: set[str] = set()
+    misspelt: set[str] = set()
     for (common, more), (rare, fewer) in combinations(counts.most_common(), 2):
         rows = f"{rare!r} in {amount(fewer, 'row')} and {common!r} in {more}"
         if _folded(rare) == _folded(common):
-            found.add(rare)
+            misspelt.add(rare)
             yield rare, f"found {rows}, which differ only in capitals, spaces or signs; they are two conditions"
-        elif rare not in found and 4 * fewer <= more and _differ_in_one_letter(rare, common):
-            found.add(rare)
+        elif rare not in misspelt and 4 * fewer <= more and _differ_in_one_letter(rare, common):
+            misspelt.add(rare)
             yield rare, f"found {rows}, which differ in one letter: is it a typing error? They are two conditions"
     for rare, fewer in counts.items():
-        others = [count for one, count in counts.items() if one != rare]
-        if rare not in found and others and _RARE * fewer <= median(others):
+        others = [count for value, count in counts.items() if value != rare]
+        if rare not in misspelt and others and _RARE * fewer <= median(others):
             yield rare, f"found {rare!r} in {amount(fewer, 'row')} only, the others in {min(others)} or more"
 
 
@@ -271,7 +283,7 @@ def check_columns(table: InputTable, regions: Sequence[str], used: Sequence[str]
     in_table = [table.names[place] for place in sorted(places)]
     is_alphabetical = in_table == sorted(in_table)  # as in tables that were reshaped: no evidence of an order
     if list(regions) != in_table and not is_alphabetical:
-        _warn(
+        warn_caller(
             f"{table.source}: reads the regions in the order {', '.join(regions)}; the table has the columns in the"
             f" order {', '.join(in_table)}. Expected the order of reading"
         )
@@ -287,7 +299,7 @@ def check_columns(table: InputTable, regions: Sequence[str], used: Sequence[str]
             _contains(row, place, sentence) for row, sentence in zip(table.rows, written, strict=True)
         )
         if (min(places) < place < max(places) or lacks_start or lacks_end) and not holds_sentences:
-            _warn(
+            warn_caller(
                 f"{table.source}: the column {name}, such as {shortened(cells[0], _WIDTH)!r}, is not read, so the first"
                 f" sentence is {shortened(written[0], _WIDTH)!r}. If it has a region, add it with"
                 f" {option_name('--region')}"
@@ -319,12 +331,8 @@ def check_sentences(
         return
     chosen = option_name("--region" if regions else "--column")
     advice = f"Were regions left out ({chosen})?" if regions else f"Is it the right column ({chosen})?"
-    _warn(
+    warn_caller(
         f"{table.source}: the sentence is the same in all conditions of {len(same):,} of"
         f" {amount(len(several), 'item')}, such as {shortened(sentences_of[same[0]][0], _WIDTH)!r} in item {same[0]}."
         f" {advice}"
     )
-
-
-def _warn(message: str) -> None:
-    warn_caller(message)

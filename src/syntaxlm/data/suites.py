@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from pydantic import BaseModel, BeforeValidator, ValidationError, model_validator
 
+from syntaxlm.core.arrays import Flags, Numbers
 from syntaxlm.core.declarations import Bounds
 from syntaxlm.core.errors import InputError, closest_match, shortened
 from syntaxlm.core.files import parse_json
@@ -29,12 +29,8 @@ from syntaxlm.core.reading import ReadingReport, announce
 from syntaxlm.core.text_files import check_encodable, content_suffix, read_whole_text, source_name, uncompressed_name
 from syntaxlm.data.stimuli import BETWEEN, CONDITION
 from syntaxlm.data.table_form import NA_ADVICE, Missing, text_of, warn_of_missing
-from syntaxlm.data.tables import find_column, open_table
+from syntaxlm.data.tables import TABLE_SUFFIXES, find_column, open_table
 
-Values = npt.NDArray[np.float64]
-Flags = npt.NDArray[np.bool_]
-
-TABLES = (".csv", ".tsv")
 OTHER_CIRCUIT = "Other"
 _CIRCUITS = {  # by the start of a suite's name; Hu et al. 2020, "A Systematic Assessment of Syntactic Generalization"
     "number": "Agreement",
@@ -111,7 +107,7 @@ class Prediction:
         """The distinct regions of the formula."""
         return list(dict.fromkeys(step for step in self.steps if isinstance(step, Region)))
 
-    def holds(self, surprisal: Callable[[Region], Values]) -> Flags:
+    def holds(self, surprisal: Callable[[Region], Numbers]) -> Flags:
         """Return for which items the prediction is true: (n,).
 
         `<` and `>` require a difference of more than `ROUNDING`; `=` allows 0.001 bits and a share of 0.00001.
@@ -311,7 +307,7 @@ def _announce(suite: Suite, file: str | Path) -> None:
 
 
 def _is_table(path: str | Path) -> bool:
-    return content_suffix(path) in (".csv", ".tsv")
+    return content_suffix(path) in TABLE_SUFFIXES
 
 
 def _files(path: str | Path) -> list[str | Path]:

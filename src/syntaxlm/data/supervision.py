@@ -15,13 +15,14 @@ from pathlib import Path
 
 import numpy as np
 
+from syntaxlm.core.arrays import Flags, Integers
 from syntaxlm.core.errors import InputError
 from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.data.treebanks import Preprocessing, Treebank, check_tags, read_treebank
 from syntaxlm.text.normaliser import TAG_MARK, Normaliser, split_words
 from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.trees.preprocessing import find_preprocessing
-from syntaxlm.trees.spans import Flags, Integers, SpanSets, offsets_of, span_keys, spans_of_keys
+from syntaxlm.trees.spans import SpanSets, offsets_of, span_keys, spans_of_keys
 
 # A few sentences may be spelled differently from their trees. If fewer than this share have the words of their trees,
 # text and trees have different preprocessing or are not aligned.

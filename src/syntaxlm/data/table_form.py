@@ -149,8 +149,8 @@ class TableForm:
         """Return the text of each cell in quotation marks, None for other cells; and the other cells as written."""
         mark = ESCAPE if self.is_escaped and ESCAPE in line else '""'
         return [
-            (None if found[1] is None else found[1].replace(mark, '"'), found[2] or "")
-            for found in self._patterns[mark].finditer(line)
+            (None if cell[1] is None else cell[1].replace(mark, '"'), cell[2] or "")
+            for cell in self._patterns[mark].finditer(line)
         ]
 
     @cached_property
@@ -182,8 +182,8 @@ def _shown(cell: str) -> str:
 
 def declared_separator(line: str) -> str | None:
     """Return the separator that Excel's line `sep=;` declares; None for another line."""
-    found = _DECLARATION.fullmatch(line)
-    return found and (found[1] or found[2])
+    declaration = _DECLARATION.fullmatch(line)
+    return declaration and (declaration[1] or declaration[2])
 
 
 def find_form(lines: Sequence[str], declared: str | None = None) -> TableForm:

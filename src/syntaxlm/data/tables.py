@@ -43,6 +43,7 @@ from syntaxlm.data.table_form import (
 from syntaxlm.reports.tables import Column, ColumnType
 from syntaxlm.trees.conllu import DEPENDENCY_FORMATS
 
+TABLE_SUFFIXES = (".csv", ".tsv")
 INPUT_COLUMN = "column of the input table"  # the meaning of a column that is copied into an output
 _ADVICE_UTF8 = "Save the table as UTF-8; spreadsheets name this format CSV UTF-8"
 _INVISIBLE = re.compile("[\u200b\u2060\ufeff]|^[\u200c\u200d]+|[\u200c\u200d]+$")  # characters in names of columns
@@ -300,10 +301,10 @@ class _RowReader:
         """Note the lines of the cells without a value, by column and by what the cells have instead: "" or NA."""
         for column, cell in enumerate(cells):
             if not cell or type(cell) is Missing:
-                found = self._missing.setdefault((column, str(cell)), [0])
-                found[0] += 1
-                if len(found) <= LINES_NAMED:
-                    found.append(number)
+                count_and_lines = self._missing.setdefault((column, str(cell)), [0])
+                count_and_lines[0] += 1
+                if len(count_and_lines) <= LINES_NAMED:
+                    count_and_lines.append(number)
 
     def _remark_missing(self) -> None:
         """Add a remark on the cells without a value in each of the first columns that have some."""
@@ -380,7 +381,7 @@ def refuse_table(path: str | Path, advice: str) -> None:
         return
     suffixes = Path(path).suffixes
     lines = list(islice((line for _, line in read_lines(path) if line.strip()), _LINES_COMPARED))
-    is_named = any(suffix.lower() in (".csv", ".tsv") for suffix in suffixes[-2:])
+    is_named = any(suffix.lower() in TABLE_SUFFIXES for suffix in suffixes[-2:])
     lines = lines[1:] if lines and declared_separator(lines[0]) else lines
     if not lines:
         return
@@ -420,11 +421,11 @@ def input_columns(
 
 def type_of(values: Iterable[Any]) -> ColumnType:
     """Return the type of a column with these values, of which some may be None."""
-    found = {type(value) for value in values} - {type(None)}
-    if found == {bool}:
+    types = {type(value) for value in values} - {type(None)}
+    if types == {bool}:
         return "boolean"
-    if found and found <= {int, float}:
-        return "number" if float in found else "integer"
+    if types and types <= {int, float}:
+        return "number" if float in types else "integer"
     return "text"
 
 

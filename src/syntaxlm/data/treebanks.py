@@ -14,6 +14,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from syntaxlm.core.arrays import Integers
 from syntaxlm.core.errors import InputError, amount, warn_caller
 from syntaxlm.core.files import write_text
 from syntaxlm.core.reading import ReadingReport, announce
@@ -41,7 +42,7 @@ from syntaxlm.trees.preprocessing import (
     preprocess,
     without_lemmas,
 )
-from syntaxlm.trees.spans import Integers, SpanSets, format_spans
+from syntaxlm.trees.spans import SpanSets, format_spans
 from syntaxlm.trees.tree import DependencyTree, Tree
 
 _ID = "ID"  # tag of the ID of a sentence in historical corpora

@@ -7,9 +7,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-
+from syntaxlm.core.arrays import Numbers
 from syntaxlm.drawing import svg
 from syntaxlm.drawing.layout import LONGEST_WORD, MARGIN
 from syntaxlm.drawing.surprisal import END
@@ -26,8 +24,6 @@ ROW_GAP = 12.0  # pixels between two rows
 POINT = 9.0  # pixels: the pointed end of an open constituent
 MEASURE = 58.0  # pixels: the longest bar of surprisals and of belief updates
 MEASURE_COLUMN = MEASURE + 46.0  # pixels: with its number
-
-Numbers = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

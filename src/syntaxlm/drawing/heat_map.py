@@ -9,6 +9,7 @@ from itertools import chain, pairwise
 import numpy as np
 import numpy.typing as npt
 
+from syntaxlm.core.arrays import Numbers
 from syntaxlm.drawing import svg
 from syntaxlm.drawing.layout import MARGIN
 from syntaxlm.drawing.svg import (
@@ -102,7 +103,7 @@ def heat_map(
 
 
 def _cells(
-    values: npt.NDArray[np.float64],
+    values: Numbers,
     largest: float,
     rows: Sequence[str],
     columns: Sequence[str],
@@ -132,9 +133,7 @@ def _cells(
     return parts
 
 
-def _runs(
-    values: npt.NDArray[np.float64], largest: float, lefts: Sequence[float], tops: Sequence[float], cell: float
-) -> Iterator[str]:
+def _runs(values: Numbers, largest: float, lefts: Sequence[float], tops: Sequence[float], cell: float) -> Iterator[str]:
     """Yield the cells of a compact map: a rectangle per column and run of rows with one shade."""
     scale = STRENGTHS / largest if largest else 0.0
     shades = np.round(np.nan_to_num(values * scale, posinf=0.0, neginf=0.0)).astype(int)

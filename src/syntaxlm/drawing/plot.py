@@ -146,11 +146,11 @@ class Plot(Saved):
         """Set the width of an own figure in millimetres. Raises InputError for one at which more texts overlap."""
         own = self.figure.get_figwidth() * MILLIMETRES
         self._set_width(width)
-        if not self.is_own or width >= own or not (found := _overlaps(self.figure)):
+        if not self.is_own or width >= own or not (overlaps := _overlaps(self.figure)):
             return
         self._set_width(own)
         most = _overlaps(self.figure)
-        if found <= most:
+        if overlaps <= most:
             self._set_width(width)
             return
 
@@ -269,7 +269,7 @@ def _overlaps(figure: Figure) -> int:
         for _ in range(LAYOUTS):
             figure.draw_without_rendering()
         texts = [text for panel in figure.axes for text in _texts(panel)]
-        boxes = [one.get_window_extent() for one in (*texts, *figure.legends)]
+        boxes = [artist.get_window_extent() for artist in (*texts, *figure.legends)]
     narrow = sum(panel.bbox.width < LEAST_PANEL * figure.dpi for panel in figure.axes)
     left, low, right, high = np.array([box.extents for box in boxes]).reshape(-1, 4).T
     across = np.minimum.outer(right, right) - np.maximum.outer(left, left) > -GAP * figure.dpi
@@ -281,12 +281,13 @@ def _texts(panel: Axes) -> list[Text]:
     """Return the texts in and around a panel, without turned names of bars, whose boxes overlap."""
     from matplotlib.text import Text
 
-    texts = [panel.xaxis.label, panel.yaxis.label, *(one for one in panel.get_children() if isinstance(one, Text))]
+    children = [child for child in panel.get_children() if isinstance(child, Text)]
+    texts = [panel.xaxis.label, panel.yaxis.label, *children]
     for axis in (panel.xaxis, panel.yaxis):
         low, high = sorted(axis.get_view_interval())
         ticks = zip(axis.get_majorticklocs(), axis.get_majorticklabels(), strict=False)
         texts += [label for place, label in ticks if low <= place <= high]
-    return [one for one in texts if one.get_text() and one.get_visible() and not one.get_rotation() % 90]
+    return [text for text in texts if text.get_text() and text.get_visible() and not text.get_rotation() % 90]
 
 
 def _written(figure: Figure, form: str, theme: Theme, **options: Any) -> bytes:
@@ -326,8 +327,8 @@ def _installed(names: Sequence[str]) -> list[str]:
     """Return the fonts that this machine has."""
     from matplotlib.font_manager import fontManager
 
-    found = {font.name for font in fontManager.ttflist}
-    return [name for name in names if name in found]
+    installed = {font.name for font in fontManager.ttflist}
+    return [name for name in names if name in installed]
 
 
 @contextmanager
@@ -355,7 +356,7 @@ def _replace_colours(figure: Figure, colours: dict[str, str]) -> None:
             value = getattr(artist, f"get_{name}")()
             several = isinstance(value, np.ndarray) and value.ndim == 2
             given = value if several else [value]
-            if any(isinstance(one, str) and one in ("none", "auto") for one in given):
+            if any(isinstance(colour, str) and colour in ("none", "auto") for colour in given):
                 continue
-            replaced = [colours.get(to_hex(one), one) for one in given]
+            replaced = [colours.get(to_hex(colour), colour) for colour in given]
             getattr(artist, f"set_{name}")(replaced if several else replaced[0])

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import cast
 
 import numpy as np
-import numpy.typing as npt
 
+from syntaxlm.core.arrays import Numbers
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.settings import check_number
 from syntaxlm.core.text_files import no_sentence
@@ -157,7 +157,7 @@ class Agreement(HasReport):
         )
 
 
-def outlier(values: npt.NDArray[np.float64], members: Sequence[int]) -> int | None:
+def outlier(values: Numbers, members: Sequence[int]) -> int | None:
     """Return the model among `members` that agrees much less with the others than these with each other, if any.
 
     Args:

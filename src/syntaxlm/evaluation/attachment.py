@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
+from syntaxlm.core.arrays import Integers, Numbers
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.reading import keeps_readings
 from syntaxlm.data.arguments import suggests_parameters
@@ -24,12 +24,11 @@ from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.trees.conllu import check_heads
 from syntaxlm.trees.f1 import PROTOCOLS, Protocol
 from syntaxlm.trees.preprocessing import find_preprocessing
-from syntaxlm.trees.spans import AnyIntegers, Integers, offsets_of
+from syntaxlm.trees.spans import AnyIntegers, offsets_of
 from syntaxlm.trees.tree import DependencyTree
 
 SCHEMA_VERSION = 1  # of `AttachmentReport.to_dict`
 
-Fractions = npt.NDArray[np.float64]
 
 DEPENDENCY_SCORES = Columns(
     "attachment scores",
@@ -60,6 +59,11 @@ class Attachment:
 
     directed: float
     undirected: float
+
+    @classmethod
+    def of(cls, correct: Numbers) -> Attachment:
+        """Return the means over words of what `attached` returns."""
+        return cls(*correct.mean(1).tolist())
 
 
 @dataclass(frozen=True)
@@ -196,45 +200,60 @@ def evaluate_attachment(
     read = treebank if isinstance(treebank, Treebank) else read_treebank(treebank, rule)
     if any(sentence.heads is None for sentence in read):
         raise InputError(f"{read.source}: found sentences without heads; expected dependency trees")
-    lengths = np.array([len(sentence) for sentence in read])
-    chosen = tuple(sentence for sentence, counts in zip(read, protocol.scored(lengths), strict=True) if counts)
-    if not chosen:
-        raise InputError(
-            f"protocol {protocol}: found no sentence to score among {len(read):,} of {read.source}; expected one or"
-            " more. Choose another protocol, or raise its limit of words"
-        )
+    chosen = _scored_sentences(read, protocol)
     for sentence in read:
         arcs = DependencyTree(sentence.words, sentence.tags, sentence.heads or (), sentence.labels, sentence.name)
         check_heads(arcs, sentence.place or f"{read.source}, sentence {sentence.number}")
+
+    # The heads of all words, sentence after sentence.
     tokens = tokens_for(bundle, Treebank(chosen, read.source))
     structure = structure_of(bundle, tokens, labels=False, numbers=[sentence.number for sentence in chosen])
     predicted = np.array(structure.word_values(layer=1)["heads"])
     gold = np.concatenate([np.array(sentence.heads) for sentence in chosen])
     lengths = np.array([len(sentence) for sentence in chosen])
-    offsets, places = offsets_of(lengths), np.arange(len(gold))
+
+    # Heads as positions among the words of all sentences, -1 for a root, and whether they are correct.
+    offsets = offsets_of(lengths)
+    places = np.arange(len(gold))
     first = np.repeat(offsets[:-1], lengths)
     last = np.repeat(offsets[1:] - 1, lengths)
-    predicted_places, gold_places = (np.where(heads > 0, first + heads - 1, -1) for heads in (predicted, gold))
-    correct = attached(predicted_places, gold_places)
+    gold_places = np.where(gold > 0, first + gold - 1, -1)
+    correct = attached(np.where(predicted > 0, first + predicted - 1, -1), gold_places)
+    next_word = attached(np.where(places < last, places + 1, -1), gold_places)
+    previous_word = attached(np.where(places > first, places - 1, -1), gold_places)
+
     by_sentence = (np.split(values, offsets[1:-1], axis=-1) for values in (predicted, gold, correct))
-    scored = [_scored_heads(*heads) for heads in zip(chosen, *by_sentence, strict=True)]
-    values = (
-        correct,
-        attached(np.where(places < last, places + 1, -1), gold_places),
-        attached(np.where(places > first, places - 1, -1), gold_places),
-        _random(gold, lengths),
+    return AttachmentReport(
+        predicted=Attachment.of(correct),
+        next_word=Attachment.of(next_word),
+        previous_word=Attachment.of(previous_word),
+        random=Attachment.of(_random(gold, lengths)),
+        sentences=[_scored_heads(*heads) for heads in zip(chosen, *by_sentence, strict=True)],
+        protocol=protocol,
+        treebank=read.source,
+        preprocessing=rule.name,
     )
-    model, next_word, previous_word, random = (Attachment(*correct_words.mean(1).tolist()) for correct_words in values)
-    return AttachmentReport(model, next_word, previous_word, random, scored, protocol, read.source, rule.name)
 
 
-def _scored_heads(sentence: TreebankSentence, predicted: Integers, gold: Integers, correct: Fractions) -> ScoredHeads:
+def _scored_sentences(treebank: Treebank, protocol: Protocol) -> tuple[TreebankSentence, ...]:
+    """Return the sentences that a protocol selects. Raises InputError if there are none."""
+    lengths = np.array([len(sentence) for sentence in treebank])
+    chosen = tuple(sentence for sentence, counts in zip(treebank, protocol.scored(lengths), strict=True) if counts)
+    if not chosen:
+        raise InputError(
+            f"protocol {protocol}: found no sentence to score among {len(treebank):,} of {treebank.source}; expected"
+            " one or more. Choose another protocol, or raise its limit of words"
+        )
+    return chosen
+
+
+def _scored_heads(sentence: TreebankSentence, predicted: Integers, gold: Integers, correct: Numbers) -> ScoredHeads:
     """Return the heads of a sentence with the number of correct ones, see `attached`."""
     heads = (tuple(predicted.tolist()), tuple(gold.tolist()))
     return ScoredHeads(sentence.number, sentence.words, *heads, *map(int, correct.sum(1)))
 
 
-def attached(predicted: Integers, gold: Integers) -> Fractions:
+def attached(predicted: Integers, gold: Integers) -> Numbers:
     """Return whether each word is attached correctly, directed and undirected: (2, words), 0 or 1.
 
     Args:
@@ -246,13 +265,13 @@ def attached(predicted: Integers, gold: Integers) -> Fractions:
     return np.array([directed, undirected], np.float64)
 
 
-def _random(gold: AnyIntegers, lengths: Integers) -> Fractions:
+def _random(gold: AnyIntegers, lengths: Integers) -> Numbers:
     """Return probabilities that words are attached correctly by a random projective tree: (2, words).
 
     Args:
         gold: (words,) heads from 1, 0 for the root, sentence after sentence.
     """
-    charts: dict[int, Fractions] = {}  # (n + 1, n) the share of trees of n words that have each arc; row 0 is the root
+    charts: dict[int, Numbers] = {}  # (n + 1, n) the share of trees of n words that have each arc; row 0 is the root
     for length in np.unique(lengths).tolist():
         sizes = [(1, length), (1, length, length), (1, length, 2, 2), (1, length, 2, 2)]
         uniform = TreeDecisions(*(torch.zeros(size, dtype=torch.float64) for size in sizes))
@@ -261,9 +280,9 @@ def _random(gold: AnyIntegers, lengths: Integers) -> Fractions:
     directed, reversed_ = np.zeros((2, len(gold)))
     for number, length in enumerate(lengths.tolist()):
         chart = charts[length]
-        own = slice(int(offsets[number]), int(offsets[number + 1]))
-        heads, words = gold[own], np.arange(length)
-        directed[own] = chart[heads, words]
+        sentence = slice(int(offsets[number]), int(offsets[number + 1]))
+        heads = gold[sentence]
+        directed[sentence] = chart[heads, np.arange(length)]
         (dependents,) = np.nonzero(heads)
-        np.add.at(reversed_[own], heads[dependents] - 1, chart[dependents + 1, heads[dependents] - 1])
+        np.add.at(reversed_[sentence], heads[dependents] - 1, chart[dependents + 1, heads[dependents] - 1])
     return np.array([directed, directed + reversed_])

@@ -18,11 +18,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from syntaxlm.core.arrays import Flags
 from syntaxlm.core.errors import InputError
 from syntaxlm.data.corpora import EncodedCorpus, read_lines
 from syntaxlm.parsing.structure import distances_of
@@ -35,7 +36,6 @@ TUNING_SHARE = 0.1  # first part of the text, on which the threshold is chosen i
 LONGEST_WORD = 20  # characters; longest words of the baseline with words of equal length
 
 Reading = Literal["character", "space"]
-Flags = npt.NDArray[np.bool_]
 Distances = npt.NDArray[np.float32]
 Gaps = npt.NDArray[np.void]  # of the type GAP
 
@@ -250,53 +250,78 @@ def evaluate_boundaries(bundle: ModelBundle, text: str | Path, tuning_text: str 
             "found a model that reads words; expected a character-level model"
             " (trained with text.normaliser.units: characters)"
         )
-    measured, corpus = _read(bundle, text)
-    distances = distances_of(bundle, corpus)
-    if tuning_text is not None:
-        tuning, tuning_corpus = _read(bundle, tuning_text)
-        tuning_distances = distances_of(bundle, tuning_corpus)
+    measured = _read(bundle, text)
+    if tuning_text is None:
+        tuning, measured = _cut(measured, text)
     else:
-        tuning_distances = distances
-        cut = int(TUNING_SHARE * len(measured))
-        tuning, measured = measured[:cut], measured[cut:]
-        if not (tuning["boundary"].any() and measured["boundary"].any()):
-            raise InputError(
-                f"{text}: too short: found no boundary in its first tenth, or none after it; expected a longer text, or"
-                " a separate text for choosing thresholds (--tune)"
-            )
+        tuning = _read(bundle, tuning_text)
+
     reads_spaces = bundle.normaliser.space is not None
     readings: tuple[Reading, ...] = ("character", "space") if reads_spaces else ("character",)
-    scores = []
-    for layer, (tuning_values, measured_values) in enumerate(zip(tuning_distances, distances, strict=True), 1):
-        for reading in readings:
-            threshold = best_threshold(tuning_values[tuning[reading]], tuning["boundary"])
-            predicted = measured_values[measured[reading]] >= np.float32(threshold)
-            score = score_boundaries(f"layer {layer}, {_READINGS[reading]}", predicted, measured["boundary"])
-            scores.append(replace(score, layer=layer, reading=reading, threshold=threshold))
+    layers = range(1, len(measured.distances) + 1)
+    scores = [_score_layer(layer, reading, tuning, measured) for layer in layers for reading in readings]
+    best_count = max(range(2, LONGEST_WORD + 1), key=lambda count: _after_every(count, tuning.gaps).f1)
+    is_boundary = measured.gaps["boundary"]
     return BoundaryReport(
-        str(text),
-        str(tuning_text or text),
-        len(corpus),
-        len(measured),
-        int(measured["boundary"].sum()),
-        len(tuning),
-        distances.shape[1],
-        corpus.unknown_count,
-        reads_spaces,
-        tuple(scores),
-        (
-            score_boundaries("every gap", np.ones(len(measured), np.bool_), measured["boundary"]),
-            _after_every(max(range(2, LONGEST_WORD + 1), key=lambda count: _after_every(count, tuning).f1), measured),
+        source=str(text),
+        tuned_on=str(tuning_text or text),
+        lines=len(measured.corpus),
+        gaps=len(measured.gaps),
+        boundaries=int(is_boundary.sum()),
+        tuning_gaps=len(tuning.gaps),
+        tokens=measured.distances.shape[1],
+        unknown=measured.corpus.unknown_count,
+        reads_spaces=reads_spaces,
+        scores=tuple(scores),
+        baselines=(
+            score_boundaries("every gap", np.ones(len(measured.gaps), np.bool_), is_boundary),
+            _after_every(best_count, measured.gaps),
         ),
     )
 
 
-def _read(bundle: ModelBundle, path: str | Path) -> tuple[Gaps, EncodedCorpus]:
+class _ReadText(NamedTuple):
+    """A text as a character-level model reads it.
+
+    Attributes:
+        gaps: those that are evaluated, or on which thresholds are chosen.
+        distances: (layers, tokens) of the whole text.
+        corpus: the whole text.
+    """
+
+    gaps: Gaps
+    distances: Distances
+    corpus: EncodedCorpus
+
+
+def _read(bundle: ModelBundle, path: str | Path) -> _ReadText:
     gaps, sentences = gaps_of([line for _, line in read_lines(path)], bundle.normaliser)
     if not gaps["boundary"].any():
         raise InputError(f"{path}: found no word boundary; expected lines with white space between words")
-    encoded = [bundle.vocabulary.encode(sentence) for sentence in sentences]
-    return gaps, EncodedCorpus.from_sentences(encoded, bundle.vocabulary)
+    encoded = list(map(bundle.vocabulary.encode, sentences))
+    corpus = EncodedCorpus.from_sentences(encoded, bundle.vocabulary)
+    return _ReadText(gaps, distances_of(bundle, corpus), corpus)
+
+
+def _cut(text: _ReadText, path: str | Path) -> tuple[_ReadText, _ReadText]:
+    """Return the first part of a text, on which thresholds are chosen, and the rest."""
+    cut = int(TUNING_SHARE * len(text.gaps))
+    tuning, measured = text._replace(gaps=text.gaps[:cut]), text._replace(gaps=text.gaps[cut:])
+    if not (tuning.gaps["boundary"].any() and measured.gaps["boundary"].any()):
+        raise InputError(
+            f"{path}: too short: found no boundary in its first tenth, or none after it; expected a longer text, or"
+            " a separate text for choosing thresholds (--tune)"
+        )
+    return tuning, measured
+
+
+def _score_layer(layer: int, reading: Reading, tuning: _ReadText, measured: _ReadText) -> BoundaryScore:
+    """Score the boundaries of the distances of a layer, counted from 1, with the best threshold of the tuning text."""
+    tuning_distances = tuning.distances[layer - 1][tuning.gaps[reading]]
+    threshold = best_threshold(tuning_distances, tuning.gaps["boundary"])
+    predicted = measured.distances[layer - 1][measured.gaps[reading]] >= np.float32(threshold)
+    score = score_boundaries(f"layer {layer}, {_READINGS[reading]}", predicted, measured.gaps["boundary"])
+    return replace(score, layer=layer, reading=reading, threshold=threshold)
 
 
 def _after_every(count: int, gaps: Gaps) -> BoundaryScore:

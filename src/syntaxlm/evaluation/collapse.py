@@ -57,16 +57,13 @@ class TreeFigures:
         return figures if self.warning is None else f"{figures}\nwarning: {self.warning}"
 
 
-def tree_figures(bundle: ModelBundle, corpus: EncodedCorpus, sentences: int = SENTENCES) -> TreeFigures | None:
+def tree_figures(bundle: ModelBundle, corpus: EncodedCorpus) -> TreeFigures | None:
     """Return statistics of the trees of a corpus's first sentences with three words or more; None if it has none.
-
-    Args:
-        sentences: maximum number of sentences.
 
     Raises:
         InputError: for a model that does not parse.
     """
-    chosen = np.flatnonzero(corpus.lengths > 2)[:sentences]
+    chosen = np.flatnonzero(corpus.lengths > 2)[:SENTENCES]
     if not len(chosen):
         return None
     structure = structure_of(bundle, [bundle.vocabulary.decode(corpus.sentence(place)) for place in chosen.tolist()])

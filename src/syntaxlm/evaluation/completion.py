@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from syntaxlm.core.arrays import Flags, Integers, Numbers
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.reading import keeps_readings
 from syntaxlm.data.arguments import file_of, models_by_name, suggests_parameters
@@ -36,15 +37,12 @@ from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.normaliser import UntaggedTokenError
 from syntaxlm.text.options import Contractions, Punctuation, TextOptions
 from syntaxlm.text.reader import AS_TOKENISED, TextReader
-from syntaxlm.trees.spans import Flags
 
 INTERPOLATED = "interpolated"
 FEW_KNOWN = 0.01  # share of items with only known words, below which the text has another style than the model's
 SHARES = tuple(number / 100 for number in range(101))  # weights of one model that are tried in tuning
 
 _DIGITS = 9  # sums are rounded to this number of digits before they are compared
-
-Weights = npt.NDArray[np.float64]
 
 COMPLETION_ACCURACIES = Columns(
     "sentence completion",
@@ -91,8 +89,8 @@ class CompletionScores:
 
     name: str
     log_probs: LogProbs
-    sizes: npt.NDArray[np.int64]
-    correct: npt.NDArray[np.int64]
+    sizes: Integers
+    correct: Integers
     differing_known: Flags
     all_known: Flags
     given_trees: bool = False
@@ -382,17 +380,7 @@ def evaluate_completion(
             " have this one"
         )
     if shares is not None:
-        shown = ", ".join(f"{share:g}" for share in shares) or "none"
-        if len(shares) != len(named) - 1:
-            raise InputError(
-                f"found {len(shares)} weights ({shown}) for {len(named)} models; expected {len(named) - 1}, one for"
-                " each model except the first"
-            )
-        if not all(0 <= share <= 1 for share in shares) or sum(shares) > 1 + 1e-9:
-            raise InputError(
-                f"found weights {shown}; expected numbers from 0 to 1 with a sum of at most 1 (the rest is the first"
-                " model's)"
-            )
+        _check_shares(shares, len(named))
     if parses is not None and not any(bundle.model.reads == "trees" for bundle in named.values()):
         raise InputError(
             f"{parses}: found no model that reads parses; expected a dependency-tree model, or no file of parses"
@@ -403,15 +391,37 @@ def evaluate_completion(
     if len(named) > 1 and shares is None and len(asked) < 2:
         raise InputError(f"{questions}: found one question; expected two or more, to choose weights on the first half")
     scores = tuple(score_questions(bundle, asked, style, name, per_token) for name, bundle in named.items())
-    interpolation = None
-    if len(scores) > 1:
-        if shares is None:
-            weights = tune_weights(scores, first_half(len(asked)))
-        else:
-            weights = np.array([max(0.0, 1 - sum(shares)), *shares])
-        by_name = dict(zip(named, weights.tolist(), strict=True))
-        interpolation = Interpolation(interpolate(scores, weights), by_name, shares is None)
+    interpolation = _interpolation(scores, shares) if len(scores) > 1 else None
     return CompletionReport(tuple(asked), scores, interpolation, (str(questions), str(answers)), style, per_token)
+
+
+def _check_shares(shares: Sequence[float], models: int) -> None:
+    """Raise InputError for weights that do not fit the number of models, or are no shares of a whole."""
+    shown = ", ".join(f"{share:g}" for share in shares) or "none"
+    if len(shares) != models - 1:
+        raise InputError(
+            f"found {len(shares)} weights ({shown}) for {models} models; expected {models - 1}, one for each model"
+            " except the first"
+        )
+    if not all(0 <= share <= 1 for share in shares) or sum(shares) > 1 + 1e-9:
+        raise InputError(
+            f"found weights {shown}; expected numbers from 0 to 1 with a sum of at most 1 (the rest is the first"
+            " model's)"
+        )
+
+
+def _interpolation(scores: Sequence[CompletionScores], shares: Sequence[float] | None) -> Interpolation:
+    """Return the scores of interpolated models.
+
+    Args:
+        shares: the weights of all models except the first; None: chosen on the first half of the questions.
+    """
+    if shares is None:
+        weights = tune_weights(scores, first_half(len(scores[0].correct)))
+    else:
+        weights = np.array([max(0.0, 1 - sum(shares)), *shares])
+    by_name = dict(zip((model.name for model in scores), weights.tolist(), strict=True))
+    return Interpolation(interpolate(scores, weights), by_name, shares is None)
 
 
 def score_questions(
@@ -436,12 +446,7 @@ def score_questions(
     given_trees = bundle.model.reads == "trees"
     ends = bundle.mode.predict_eos and not given_trees
     if given_trees:
-        for question in questions:
-            if not question.trees:
-                raise InputError(
-                    f"{question.place}, question {question.name}: found plain text, but {name} reads dependency trees;"
-                    " expected questions in CoNLL-U (.conllu), or a file with their parses"
-                )
+        _check_trees(questions, name)
         read = [[tuple(map(bundle.normaliser.word, tree.words)) for tree in question.trees] for question in questions]
         trees = [tree for question in questions for tree in question.trees]
         log_probs = log_probs_of_trees(bundle, trees, questions[0].parses)
@@ -474,6 +479,16 @@ def score_questions(
     )
 
 
+def _check_trees(questions: Sequence[CompletionQuestion], name: str) -> None:
+    """Raise InputError for a question without trees, which the model with this name reads."""
+    for question in questions:
+        if not question.trees:
+            raise InputError(
+                f"{question.place}, question {question.name}: found plain text, but {name} reads dependency trees;"
+                " expected questions in CoNLL-U (.conllu), or a file with their parses"
+            )
+
+
 def candidate_tokens(reader: TextReader, sentences: Sequence[str], place: str, name: str) -> list[tuple[str, ...]]:
     """Return the tokens of candidate sentences.
 
@@ -499,7 +514,7 @@ def differing_words(candidates: Sequence[Sequence[str]]) -> list[set[str]]:
     return [set(count - shared) for count in counts]
 
 
-def interpolate(models: Sequence[CompletionScores], weights: Weights) -> CompletionScores:
+def interpolate(models: Sequence[CompletionScores], weights: Numbers) -> CompletionScores:
     """Return the scores with the weighted sum of the models' log-probabilities, for the same questions.
 
     A word is known if it is in the vocabularies of all models.
@@ -520,7 +535,7 @@ def interpolate(models: Sequence[CompletionScores], weights: Weights) -> Complet
     )
 
 
-def tune_weights(models: Sequence[CompletionScores], among: Flags) -> Weights:
+def tune_weights(models: Sequence[CompletionScores], among: Flags) -> Numbers:
     """Return the weights with the highest accuracy on some of the questions: (models,), with sum 1.
 
     The search is coordinate-wise. It starts with equal weights and sets each weight in turn to the best of SHARES,
@@ -533,7 +548,7 @@ def tune_weights(models: Sequence[CompletionScores], among: Flags) -> Weights:
     """
     count = len(models)
 
-    def merit(weights: Weights) -> tuple[float, float]:
+    def merit(weights: Numbers) -> tuple[float, float]:
         """Return the credit and the closeness of the weights to equal ones; larger is better."""
         credit = float(interpolate(models, weights).credits[among].sum())
         return round(credit, _DIGITS), -round(float(np.square(weights - 1 / count).sum()), _DIGITS)

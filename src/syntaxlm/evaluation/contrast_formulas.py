@@ -41,13 +41,13 @@ def read_contrasts(chosen: Sequence[str], conditions: Sequence[str]) -> tuple[Co
     Raises:
         InputError: for two codings, and as `formula_weights` does.
     """
-    codings = [one for one in get_args(Coding) if one in chosen]
-    formulas = [one for one in dict.fromkeys(chosen) if one not in codings]
+    codings = [coding for coding in get_args(Coding) if coding in chosen]
+    formulas = [formula for formula in dict.fromkeys(chosen) if formula not in codings]
     if len(codings) > 1:
         raise InputError(f"{option_name('--contrast')}: found {' and '.join(codings)}; expected one of them")
     if not chosen:
         codings = ["treatment"]
-    return codings[0] if codings else None, {one: formula_weights(one, conditions) for one in formulas}
+    return codings[0] if codings else None, {formula: formula_weights(formula, conditions) for formula in formulas}
 
 
 def formula_weights(formula: str, conditions: Sequence[str]) -> Numbers:

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from syntaxlm.core.arrays import Integers
 from syntaxlm.core.errors import InputError, amount
 from syntaxlm.core.iteration import batched
 from syntaxlm.core.progress import progress_bar
@@ -67,7 +67,7 @@ class SymbolUse:
         classes: tokens that stand for many words, see `class_tokens`.
     """
 
-    counts: npt.NDArray[np.int64]
+    counts: Integers
     nonterminal_count: int
     sentences: int
     skipped: int
@@ -317,28 +317,18 @@ class GrammarReport(HasReport):
     preterminals: tuple[ListedPreterminal, ...]
 
     def report(self) -> Report:
-        """Return the listed rules and words, with a table for each nonterminal.
-
-        Its title has the share of the nonterminal, p(S -> A) unless it is tiny, and examples.
-        """
+        """Return the listed rules and words, with a table for each nonterminal."""
         use, used = self.use, self.use.to_dict()
         rows = []
         tables = []
-        for each in self.nonterminals:
-            rows += [{"type": "nonterminal", **vars(each), **vars(rule)} for rule in each.rules]
-            title = f"{_with_phrase(each.symbol, each.phrase)}   {_percent(each.share)} of constituents"
-            if each.start_probability >= SMALLEST_PRINTED:
-                title += f"   p(S -> {each.symbol}) {_number(each.start_probability)}"
-            examples = " | ".join(shortened(example, LONGEST_EXAMPLE) for example in each.examples)
-            rules = [[_number(rule.probability), str(rule)] for rule in each.rules]
-            tables.append(
-                ReportTable({"p": RIGHT, "rule": ""}, rules, f"{title}\nexamples: {examples}", is_named_last=True)
-            )
+        for nonterminal in self.nonterminals:
+            rows += [{"type": "nonterminal", **vars(nonterminal), **vars(rule)} for rule in nonterminal.rules]
+            tables.append(_rule_table(nonterminal))
         preterminals = []
-        for part in self.preterminals:
-            rows += [{"type": "preterminal", **vars(part), **vars(word)} for word in part.words]
-            words = "  ".join(f"{word.word} {_number(word.probability)}" for word in part.words)
-            preterminals.append([part.symbol, _percent(part.share), words])
+        for preterminal in self.preterminals:
+            rows += [{"type": "preterminal", **vars(preterminal), **vars(word)} for word in preterminal.words]
+            words = "  ".join(f"{word.word} {_number(word.probability)}" for word in preterminal.words)
+            preterminals.append([preterminal.symbol, _percent(preterminal.share), words])
         headings = {"preterminal": "", "of words": RIGHT, "most probable words, p(w | T)": ""}
         return Report(
             GRAMMAR_ENTRIES,
@@ -356,6 +346,16 @@ class GrammarReport(HasReport):
             ],
             [*tables, ReportTable(headings, preterminals)],
         )
+
+
+def _rule_table(nonterminal: ListedNonterminal) -> ReportTable:
+    """Return the rules of a nonterminal, below its share, p(S -> A) unless it is tiny, and examples."""
+    title = f"{_with_phrase(nonterminal.symbol, nonterminal.phrase)}   {_percent(nonterminal.share)} of constituents"
+    if nonterminal.start_probability >= SMALLEST_PRINTED:
+        title += f"   p(S -> {nonterminal.symbol}) {_number(nonterminal.start_probability)}"
+    examples = " | ".join(shortened(example, LONGEST_EXAMPLE) for example in nonterminal.examples)
+    rules = [[_number(rule.probability), str(rule)] for rule in nonterminal.rules]
+    return ReportTable({"p": RIGHT, "rule": ""}, rules, f"{title}\nexamples: {examples}", is_named_last=True)
 
 
 def list_grammar(bundle: ModelBundle, text: str | Path | None = None, symbols: int = SYMBOLS) -> GrammarReport:
@@ -385,9 +385,10 @@ def list_grammar(bundle: ModelBundle, text: str | Path | None = None, symbols: i
 
     def words_of(symbol: int, count: int) -> tuple[ListedWord, ...]:
         top = model.top_words(symbol, count + len(classes))
-        words = bundle.vocabulary.decode(entry.word for entry in top)
-        entries = [ListedWord(word, entry.probability) for word, entry in zip(words, top, strict=True)]
-        return tuple([one for one in entries if one.word not in classes][:count] or entries[:count])
+        words = bundle.vocabulary.decode(top_word.word for top_word in top)
+        entries = [ListedWord(word, top_word.probability) for word, top_word in zip(words, top, strict=True)]
+        ordinary = [entry for entry in entries if entry.word not in classes]
+        return tuple((ordinary or entries)[:count])
 
     def rule(left: int, right: int, probability: float) -> ListedRule:
         words = (None if child < use.nonterminal_count else words_of(child, 1)[0].word for child in (left, right))
@@ -490,13 +491,13 @@ def list_concordance(bundle: ModelBundle, text: str | Path, rule: str, lines: in
         for first, last, parent in sorted(sentence.spans):
             # The trees are binary: exactly one split has a constituent or a word on each side.
             middle = next(k for k in range(first, last) if (first, k) in symbol_at and (k + 1, last) in symbol_at)
-            found = [labels[symbol] for symbol in (parent, symbol_at[first, middle], symbol_at[middle + 1, last])]
-            if all(symbol in (ANY, name) for symbol, name in zip(wanted, found, strict=True)):
+            names = [labels[symbol] for symbol in (parent, symbol_at[first, middle], symbol_at[middle + 1, last])]
+            if all(symbol in (ANY, name) for symbol, name in zip(wanted, names, strict=True)):
                 count += 1
                 if len(rows) < lines:
                     cuts = 0, first, middle + 1, last + 1, len(sentence.tokens)
                     parts = (as_text(bundle.normaliser, list(sentence.tokens[a:b])) for a, b in pairwise(cuts))
-                    values = (sentence.line, *parts, f"{found[0]} -> {found[1]} {found[2]}")
+                    values = (sentence.line, *parts, f"{names[0]} -> {names[1]} {names[2]}")
                     rows.append(dict(zip(CONCORDANCE, values, strict=True)))
     return Concordance(rule, count, tuple(rows))
 

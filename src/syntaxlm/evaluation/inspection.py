@@ -30,7 +30,7 @@ from syntaxlm.data.parquet import is_parquet
 from syntaxlm.data.region_rows import RegionColumns, find_region_columns
 from syntaxlm.data.stimuli import Stimuli
 from syntaxlm.data.suites import read_suites
-from syntaxlm.data.tables import open_table, refuse_table
+from syntaxlm.data.tables import TABLE_SUFFIXES, open_table, refuse_table
 from syntaxlm.data.treebank_files import is_treebank
 from syntaxlm.data.treebanks import read_treebank
 from syntaxlm.reports.report import HasReport, Report
@@ -38,7 +38,6 @@ from syntaxlm.reports.tables import Column, Columns, ReportTable, Row
 from syntaxlm.storage.arpa import DATA, read_arpa
 from syntaxlm.text.normaliser import Normaliser
 
-_TABLE_SUFFIXES = (".csv", ".tsv")
 _GROUPS = ("item", "story", "text", "passage")  # usual names of the column with the passage of a displayed word
 _LINES_COMPARED = 50  # at the start of a file whose name does not say what it is
 _SAMPLE_CHARACTERS = 200  # of a sentence or row
@@ -155,7 +154,7 @@ def inspect(*files: str | Path) -> InspectionReport:
     """
     if not files:
         raise InputError("inspect: found no file; expected at least one")
-    return InspectionReport(tuple(found for file in files for found in _inspections(file)))
+    return InspectionReport(tuple(chain.from_iterable(map(_inspections, files))))
 
 
 def _inspections(file: str | Path) -> list[Inspection]:
@@ -166,14 +165,14 @@ def _inspections(file: str | Path) -> list[Inspection]:
     if Path(file).is_dir() and holds_model(Path(file)):
         report = ReadingReport(name, "folder of a model or a training run")
         return [Inspection(name, report, (f"syntaxlm models info {name}",))]
-    found = []
+    inspections = []
     with collected(isolated=True):
         try:
             for read, commands in _readers(file):
-                found.append(_inspected(name, partial(read, file), commands))
+                inspections.append(_inspected(name, partial(read, file), commands))
         except InputError as error:
-            found.append(Inspection(name, None, problem=str(error)))
-    return found
+            inspections.append(Inspection(name, None, problem=str(error)))
+    return inspections
 
 
 def _inspected(name: str, read: Callable[[], object], commands: Sequence[str]) -> Inspection:
@@ -181,12 +180,12 @@ def _inspected(name: str, read: Callable[[], object], commands: Sequence[str]) -
     with collected() as reports, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", InputWarning)
         counts = read()
-    messages = tuple(str(each.message) for each in caught if issubclass(each.category, InputWarning))
+    messages = tuple(str(warning.message) for warning in caught if issubclass(warning.category, InputWarning))
 
     # The last report is that of the whole file; an earlier one may be of its line ends.
     *earlier, report = reports or [ReadingReport(name, "")]
-    line_ends = [Remark(each.form, each.counts["lines"]) for each in earlier if "lines" in each.counts]
-    remarks = chain(line_ends, *(each.remarks for each in (*earlier, report)))
+    line_ends = [Remark(first.form, first.counts["lines"]) for first in earlier if "lines" in first.counts]
+    remarks = chain(line_ends, *(reading.remarks for reading in (*earlier, report)))
     report = replace(report, remarks=tuple(remarks))
     if isinstance(counts, dict):
         report = replace(report, counts={**report.counts, **counts})
@@ -215,7 +214,7 @@ def _readers(file: str | Path) -> Iterable[_Reader]:
         yield _ARPA
     elif suffix in (".json", ".jsonl") or (start and start[0].lstrip().startswith(("{", "["))):
         yield _SUITES if suffix != ".jsonl" and _is_suite(file) else _PAIRS
-    elif not (is_list := is_frequency_list(file)) and suffix not in _TABLE_SUFFIXES and is_treebank(file):
+    elif not (is_list := is_frequency_list(file)) and suffix not in TABLE_SUFFIXES and is_treebank(file):
         yield _TREEBANK
     else:
         is_a_table = _is_table(file)
@@ -243,7 +242,7 @@ def _is_table(file: str | Path) -> bool:
         refuse_table(file, "")
     except InputError:
         return True
-    return content_suffix(file) in _TABLE_SUFFIXES
+    return content_suffix(file) in TABLE_SUFFIXES
 
 
 def _table_readers(file: str | Path) -> Iterator[_Reader]:

@@ -178,11 +178,12 @@ class ItemDesign:
     def between(self) -> list[str]:
         """The factors of which each item has one level only, so that they cannot be compared within items."""
         levels = np.array(list(self.conditions.values()))
-        return [
-            name
-            for place, name in enumerate(self.factors)
-            if len(self.factors[name]) > 1 and all(len(set(levels[of_item, place])) < 2 for of_item in self._is_there.T)
-        ]
+        names = []
+        for place, (name, factor_levels) in enumerate(self.factors.items()):
+            item_levels = [set(levels[has_condition, place]) for has_condition in self._is_there.T]
+            if len(factor_levels) > 1 and all(len(item) < 2 for item in item_levels):
+                names.append(name)
+        return names
 
     @property
     def has_within(self) -> bool:
@@ -204,8 +205,8 @@ class ItemDesign:
         }
         return [
             name
-            for name, of_factor in self.factors.items()
-            if len(of_factor) > 1 and (name not in self.between or fewest[name] > 1)
+            for name, factor_levels in self.factors.items()
+            if len(factor_levels) > 1 and (name not in self.between or fewest[name] > 1)
         ]
 
     @property
@@ -220,14 +221,13 @@ class ItemDesign:
     @cached_property
     def cells(self) -> tuple[ItemCell, ...]:
         """The means of all models, measures, regions and conditions that have items."""
-        return tuple(
-            cell
-            for model, by_measure in self.values.items()
-            for measure, values in by_measure.items()
-            for place, region in enumerate(self.regions)
-            for words, kept in self._item_sets([model], place).items()
-            for cell in self._cells_of(model, measure, region, words, values[place][:, kept], kept)
-        )
+        cells: list[ItemCell] = []
+        for model, by_measure in self.values.items():
+            for measure, values in by_measure.items():
+                for place, region in enumerate(self.regions):
+                    for words, kept in self._item_sets([model], place).items():
+                        cells += self._cells_of(model, measure, region, words, values[place][:, kept], kept)
+        return tuple(cells)
 
     def _item_sets(self, models: Sequence[str], region: int) -> dict[Words, Flags]:
         """Return which items count: all, and if others remain, those without an unknown word up to the region."""
@@ -253,24 +253,35 @@ class ItemDesign:
         for place, (condition, levels) in enumerate(self.conditions.items()):
             if not has_items[place]:
                 continue
-            own = values[place][is_there[place]]
+            condition_values = values[place][is_there[place]]
             differences = values[place] - values[0]
             differences = differences[~np.isnan(differences)]
             difference = mean_interval(differences) if place and len(differences) else None
-            counts = len(own), int(unknown[place].sum())
             yield ItemCell(
-                model, measure, region, condition, levels, words, *counts, mean_interval(own), next(within), difference
+                model,
+                measure,
+                region,
+                condition,
+                levels,
+                words,
+                n_items=len(condition_values),
+                n_unknown=int(unknown[place].sum()),
+                mean=mean_interval(condition_values),
+                within=next(within),
+                difference=difference,
             )
 
     @cached_property
     def contrasts(self) -> tuple[ItemContrast, ...]:
         """The contrasts of each model, then those of other models minus those of the first, item by item."""
-        (first, of_first), *others = self.values.items()
-        found = [one for model, values in self.values.items() for one in self._contrasts_of(model, "", values)]
+        contrasts: list[ItemContrast] = []
+        for model, by_measure in self.values.items():
+            contrasts += self._contrasts_of(model, "", by_measure)
+        (first, first_values), *others = self.values.items()
         for model, by_measure in others:
-            differences = {measure: values - of_first[measure] for measure, values in by_measure.items()}
-            found += self._contrasts_of(model, first, differences)
-        return tuple(found)
+            differences = {measure: values - first_values[measure] for measure, values in by_measure.items()}
+            contrasts += self._contrasts_of(model, first, differences)
+        return tuple(contrasts)
 
     @cached_property
     def _planned(self) -> list[WeightedContrast]:
@@ -279,10 +290,11 @@ class ItemDesign:
         is_possible = self.coding is not None and math.prod(map(len, factors.values())) <= MOST_CELLS
         crossed = factorial_contrasts(factors, self.coding or "treatment") if is_possible else []
         weighted = [self._weighted(contrast, factors) for contrast in crossed]
-        formulas = [
-            WeightedContrast(PLANNED, formula, one, tuple(self.between)) for formula, one in self.formulas.items()
-        ]
-        return [one for one in weighted if one is not None] + formulas
+        planned = [contrast for contrast in weighted if contrast is not None]
+        between = tuple(self.between)
+        for formula, weights in self.formulas.items():
+            planned.append(WeightedContrast(PLANNED, formula, weights, between))
+        return planned
 
     def _weighted(self, contrast: Contrast, factors: Mapping[str, Levels]) -> WeightedContrast | None:
         """Return a contrast of factors with the weights of conditions, or None if a condition of it is missing.
@@ -311,23 +323,23 @@ class ItemDesign:
             factors: of which each item has one level.
         """
         places = [list(self.factors).index(name) for name in factors]
-        levels = [tuple(of_condition[place] for place in places) for of_condition in self.conditions.values()]
-        numbers = {one: number for number, one in enumerate(dict.fromkeys(levels))}
-        of_conditions = np.array([numbers[one] for one in levels])
-        return of_conditions, of_conditions[self._is_there.argmax(0)]
+        combinations = [tuple(levels[place] for place in places) for levels in self.conditions.values()]
+        numbers = {levels: number for number, levels in enumerate(dict.fromkeys(combinations))}
+        condition_groups = np.array([numbers[levels] for levels in combinations])
+        return condition_groups, condition_groups[self._is_there.argmax(0)]
 
     def _contrasts_of(self, model: str, minus: str, by_measure: Mapping[str, Numbers]) -> Iterator[ItemContrast]:
         """Yield the contrasts of one model, or of a difference between two."""
         models = [model, minus] if minus else [model]
         for measure, values in by_measure.items():
             for place, region in enumerate(self.regions):
-                largest = max(_largest(self.values[one][measure][place]) for one in models)
+                largest = max(_largest(self.values[compared][measure][place]) for compared in models)
                 for words, kept in self._item_sets(models, place).items():
                     for contrast in self._planned:
                         if groups := self._values_of(contrast, values[place], kept):
-                            named = contrast.name, contrast.levels
                             test = t_test(*groups, largest=largest)
-                            yield ItemContrast(model, minus, measure, region, words, *named, test)
+                            name, levels = contrast.name, contrast.levels
+                            yield ItemContrast(model, minus, measure, region, words, name, levels, test)
 
     def _values_of(self, contrast: WeightedContrast, values: Numbers, kept: Flags) -> list[Numbers]:
         """Return the values of a contrast of the items of each group; none if one group has no items.
@@ -337,14 +349,14 @@ class ItemDesign:
             kept: (I,) which items count.
         """
         # An item needs the conditions with its own levels of the factors between items.
-        of_conditions, of_items = self._groups(self.between)
-        weights = contrast.weights[:, None] * (of_conditions[:, None] == of_items)
+        condition_groups, item_groups = self._groups(self.between)
+        weights = contrast.weights[:, None] * (condition_groups[:, None] == item_groups)
         contrasts = contrast_values(values, weights)
 
         is_used = kept & ~np.isnan(contrasts)
-        _, grouped = self._groups(contrast.grouping)
-        needed = np.unique(grouped[weights.any(0)]).tolist()
-        groups = [contrasts[is_used & (grouped == number)] for number in needed]
+        _, item_groups = self._groups(contrast.grouping)
+        needed = np.unique(item_groups[weights.any(0)]).tolist()
+        groups = [contrasts[is_used & (item_groups == number)] for number in needed]
         return groups if all(map(len, groups)) else []
 
     def columns(self) -> Columns:
@@ -369,11 +381,11 @@ class ItemDesign:
     def contrast_rows(self) -> list[dict[str, Any]]:
         """Return the contrasts as rows."""
         rows = []
-        for one in self.contrasts:
-            named = one._asdict()
-            test = named.pop("test")._asdict()
+        for contrast in self.contrasts:
+            row = contrast._asdict()
+            test = row.pop("test")._asdict()
             test["n_items"] = test.pop("n")
-            rows.append(named | {name: test[name] if name == "test" else _number(test[name]) for name in test})
+            rows.append(row | {name: value if name == "test" else _number(value) for name, value in test.items()})
         return rows
 
 

@@ -90,19 +90,18 @@ class PlottedDesign:
 
     def cells(self, model: str, region: str) -> dict[Levels, ItemCell]:
         """Return the cells of a region by their levels."""
-        asked = (model, self.measure, region, "all")
         return {
             cell.levels: cell
             for cell in self.design.cells
-            if (cell.model, cell.measure, cell.region, cell.words) == asked
+            if (cell.model, cell.measure, cell.region, cell.words) == (model, self.measure, region, "all")
         }
 
     @property
     def contrasts(self) -> list[ItemContrast]:
         return [
-            one
-            for one in self.design.contrasts
-            if one.measure == self.measure and one.region in self.regions and one.words == "all"
+            contrast
+            for contrast in self.design.contrasts
+            if contrast.measure == self.measure and contrast.region in self.regions and contrast.words == "all"
         ]
 
     def caption(self, meaning: str) -> str:
@@ -142,7 +141,8 @@ class PlottedDesign:
 
 def _items(counts: Iterable[int]) -> str:
     """Return numbers of items, such as "7 to 8 items"."""
-    fewest, most = min(known := list(counts), default=0), max(known, default=0)
+    different = sorted(set(counts)) or [0]
+    fewest, most = different[0], different[-1]
     return amount(most, "item") if fewest == most else f"{fewest:,} to {most:,} items"
 
 
@@ -199,7 +199,8 @@ def plot_means(drawn: PlottedDesign, ax: Axes | Sequence[Axes] | None = None) ->
     margins = AXIS + LEGEND * (len(styles) > 1)
     size = margins + (SINGLE if columns == 1 else PANEL * columns), 0.6 + 2.5 * rows
     plot = new_plot("Means by region and condition", ax, len(panels), rows, size)
-    steps = [level for level in drawn.design.factors[drawn.factors[-1]] if any(level == own[-1] for own in conditions)]
+    used = {condition[-1] for condition in conditions}
+    steps = [level for level in drawn.design.factors[drawn.factors[-1]] if level in used]
     handles: dict[str, Artist] = {}
     ranges = []
     for place, ((model, region), panel) in enumerate(zip(panels, plot.axes, strict=True)):
@@ -241,13 +242,13 @@ def plot_contrasts(drawn: PlottedDesign, ax: Axes | Sequence[Axes] | None = None
     contrasts = drawn.contrasts
     if not contrasts:
         raise InputError("picture: found no contrasts, which need a factor with two levels; draw points")
-    names = list(dict.fromkeys((one.contrast, one.levels) for one in contrasts))
-    models = list(dict.fromkeys((one.model, one.minus) for one in contrasts))
+    names = list(dict.fromkeys((contrast.contrast, contrast.levels) for contrast in contrasts))
+    models = list(dict.fromkeys((contrast.model, contrast.minus) for contrast in contrasts))
     columns = len(drawn.regions)
     width = NAMES + (SINGLE + 0.5 if columns == 1 else PANEL * columns) + 1.3 * LEGEND * (len(models) > 1)
     labels = list(map(_contrast_name, names))
-    row = max(0.3 + 0.12 * len(models), LINE * max(1 + label.count("\n") for label in labels) + 0.05)
-    size = width, 1.0 + row * len(names)
+    height = max(0.3 + 0.12 * len(models), LINE * max(1 + label.count("\n") for label in labels) + 0.05)
+    size = width, 1.0 + height * len(names)
     plot = new_plot("Contrasts by region", ax, columns, 1, size, share=True)
     handles: dict[str, Artist] = {}
     for region, panel in zip(drawn.regions, plot.axes, strict=True):
@@ -255,10 +256,13 @@ def plot_contrasts(drawn: PlottedDesign, ax: Axes | Sequence[Axes] | None = None
         panel.grid(visible=False, axis="y")
         panel.grid(axis="x", color=GUIDE, linewidth=0.6)
         for place, (model, minus) in enumerate(models):
-            own = [one for one in contrasts if (one.region, one.model, one.minus) == (region, model, minus)]
             shift = MODEL_DODGE * (place - (len(models) - 1) / 2)
-            points = [(one.test.estimate, names.index((one.contrast, one.levels)) + shift) for one in own]
-            ends = [(one.test.low, one.test.high) for one in own]
+            points, ends = [], []
+            for contrast in contrasts:
+                if (contrast.region, contrast.model, contrast.minus) == (region, model, minus):
+                    row = names.index((contrast.contrast, contrast.levels))
+                    points.append((contrast.test.estimate, row + shift))
+                    ends.append((contrast.test.low, contrast.test.high))
             name = f"{model} minus {minus}" if minus else model
             handles[name] = draw_intervals(panel, points, ends, place, FILLS[place % 2], line=False, across=True)
         panel.set_yticks(range(len(names)), labels, color=INK, parse_math=False)
@@ -268,7 +272,7 @@ def plot_contrasts(drawn: PlottedDesign, ax: Axes | Sequence[Axes] | None = None
         label_axes(panel, unit, "", heading, bold=columns > 1 and region == drawn.critical)
 
     plot.axes[0].set_ylim(len(names) - 0.5, -0.5)  # the first contrast is at the top
-    items = _items(one.test.n for one in contrasts)
+    items = _items(contrast.test.n for contrast in contrasts)
     meaning = f"Points are mean contrasts of {drawn.measure_name}, {items}; bars are 95% intervals over items (t)."
     return _finish(plot, drawn, handles, ["model"], drawn.caption(meaning))
 
@@ -312,8 +316,8 @@ def _draw_lines(
     handles: dict[str, Artist] = {}
     for number, (line, (colour, fill)) in enumerate(styles.items()):
         shift = DODGE * (number - (len(styles) - 1) / 2)
-        found = [(place + shift, cells[(*line, step)]) for place, step in enumerate(steps) if (*line, step) in cells]
-        handles[BETWEEN.join(line)] = _draw_cells(ax, drawn, found, colour, fill)
+        placed = [(place + shift, cells[(*line, step)]) for place, step in enumerate(steps) if (*line, step) in cells]
+        handles[BETWEEN.join(line)] = _draw_cells(ax, drawn, placed, colour, fill)
     return handles
 
 
@@ -334,8 +338,12 @@ def _plot_regions(drawn: PlottedDesign, conditions: Sequence[Levels], ax: Axes |
         cells = [drawn.cells(model, region) for region in drawn.regions]
         for number, condition in enumerate(conditions):
             shift = DODGE * (number - (len(conditions) - 1) / 2)
-            found = [(place + shift, own[condition]) for place, own in enumerate(cells) if condition in own]
-            handles[BETWEEN.join(condition)] = _draw_cells(panel, drawn, found, number, FILLS[number % 2])
+            placed = [
+                (place + shift, region_cells[condition])
+                for place, region_cells in enumerate(cells)
+                if condition in region_cells
+            ]
+            handles[BETWEEN.join(condition)] = _draw_cells(panel, drawn, placed, number, FILLS[number % 2])
         name_ticks(panel, list(map(drawn.heading, drawn.regions)))
         panel.set_xlim(-0.5, len(drawn.regions) - 0.5)
         label_axes(panel, "", drawn.unit, model if len(drawn.models) > 1 else "")

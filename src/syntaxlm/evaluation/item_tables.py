@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
+from operator import attrgetter
 from typing import Any
 
 from syntaxlm.core.errors import listed, shortened
@@ -42,16 +43,16 @@ def explain(design: ItemDesign) -> list[str]:
 def _explain_contrasts(design: ItemDesign) -> list[str]:
     """Return sentences on what the contrasts compare, and on those that are missing."""
     lines = []
-    of_factors = {one.contrast for one in design.contrasts} - {PLANNED}
-    tests = {one.test.test for one in design.contrasts}
+    factorial = {contrast.contrast for contrast in design.contrasts} - {PLANNED}
+    tests = {contrast.test.test for contrast in design.contrasts}
     if design.contrasts:
-        coded = "the first level" if design.coding == "treatment" else "the level before it"
-        has_more = of_factors and any(len(one) > 2 for one in design.factors.values())
-        more = f" Further levels are compared with {coded}." if has_more else ""
-        averaged = ", averaged over other factors, and for interactions differences of differences"
-        lines.append(
-            f"Contrasts: mean differences of levels{averaged * (len(of_factors) > 1)}, with t tests over items.{more}"
-        )
+        averaged = further = ""
+        if len(factorial) > 1:
+            averaged = ", averaged over other factors, and for interactions differences of differences"
+        if factorial and any(len(levels) > 2 for levels in design.factors.values()):
+            reference = "the first level" if design.coding == "treatment" else "the level before it"
+            further = f" Further levels are compared with {reference}."
+        lines.append(f"Contrasts: mean differences of levels{averaged}, with t tests over items.{further}")
     if "no variation" in tests:
         lines.append(
             "No variation: the contrast has the same value in all items, except for rounding errors, so there is no"
@@ -74,7 +75,7 @@ def _explain_contrasts(design: ItemDesign) -> list[str]:
             f"Each item has one level of {' and '.join(design.between)}, so there are no intervals within items"
             " (within_low and within_high are empty). Bars of a picture are the 95% t intervals over items."
         )
-    shown = {one.levels for one in design.contrasts}
+    shown = {contrast.levels for contrast in design.contrasts}
     lines += [
         f"No item has all conditions of {shortened(formula, _FORMULA_CHARACTERS)}, so it is omitted."
         for formula in design.formulas
@@ -95,13 +96,18 @@ def design_tables(design: ItemDesign, labels: Mapping[str, str], label: Callable
     for (model, measure), cells in groupby(design.cells, lambda cell: (cell.model, cell.measure)):
         title = model if measure == "surprisal" else f"{model}: {measure}"
         tables.append(_means(design, list(cells), shown, label, title))
-        own = [one for one in design.contrasts if (one.model, one.minus, one.measure) == (model, "", measure)]
-        tables.append(_contrasts(own, shown, f"{title}, contrasts"))
-    for (model, minus, measure), found in groupby(
-        (one for one in design.contrasts if one.minus), lambda one: (one.model, one.minus, one.measure)
-    ):
+        contrasts = [
+            contrast
+            for contrast in design.contrasts
+            if (contrast.model, contrast.minus, contrast.measure) == (model, "", measure)
+        ]
+        tables.append(_contrasts(contrasts, shown, f"{title}, contrasts"))
+
+    differences = [contrast for contrast in design.contrasts if contrast.minus]
+    keys = attrgetter("model", "minus", "measure")
+    for (model, minus, measure), of_models in groupby(differences, keys):
         title = f"{model} minus {minus}" + (f": {measure}" if measure != "surprisal" else "")
-        tables.append(_contrasts(list(found), shown, f"{title}, contrasts"))
+        tables.append(_contrasts(list(of_models), shown, f"{title}, contrasts"))
     return tables
 
 
@@ -133,14 +139,14 @@ def _means(
 
 def _contrasts(contrasts: Sequence[ItemContrast], shown: Mapping[str, str], title: str) -> ReportTable:
     """Return the table of contrasts of a model, or of the difference between two."""
-    tests = [one.test for one in contrasts]
-    has_known = any(one.words != "all" for one in contrasts)
+    tests = [contrast.test for contrast in contrasts]
+    has_known = any(contrast.words != "all" for contrast in contrasts)
     columns: list[tuple[str, str, list[Any]]] = [
-        ("region", "", [shown[one.region] for one in contrasts]),
-        ("contrast", "", [one.contrast for one in contrasts]),
-        ("levels", "", [one.levels for one in contrasts]),
+        ("region", "", [shown[contrast.region] for contrast in contrasts]),
+        ("contrast", "", [contrast.contrast for contrast in contrasts]),
+        ("levels", "", [contrast.levels for contrast in contrasts]),
     ]
-    columns += [("words", "", [_words(one.words) for one in contrasts])] if has_known else []
+    columns += [("words", "", [_words(contrast.words) for contrast in contrasts])] if has_known else []
     columns += [
         ("items", ",", [test.n for test in tests]),
         ("estimate", ".2f", [test.estimate for test in tests]),

@@ -3,7 +3,7 @@ sentences that a model reads alike."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from itertools import combinations, zip_longest
 
 from syntaxlm.core.errors import amount
@@ -27,8 +27,8 @@ def warnings_of(
     """
     items = len(dict.fromkeys(stimuli.items))
     lines = [*_uneven_regions(stimuli), *_empty_regions(stimuli, critical), *_uneven_conditions(stimuli)]
-    for model, of_model in scores.items():
-        if unknown := unknown_words(stimuli, of_model, critical):
+    for model, model_scores in scores.items():
+        if unknown := unknown_words(stimuli, model_scores, critical):
             place = "" if critical is None else f" in region {critical} or before it"
             examples = [f"item {item}: {', '.join(words)}" for item, words in list(unknown.items())[:_EXAMPLES]]
             more = "; ..." if len(unknown) > _EXAMPLES else ""
@@ -37,45 +37,49 @@ def warnings_of(
                 f" {'; '.join(examples)}{more}. The surprisal of an unknown word is not informative, and the surprisals"
                 " of later words depend on the word"
             )
-        if alike := _alike(stimuli, of_model):
+        if alike := _alike(stimuli, model_scores):
+            words = _differing(stimuli, model_scores, alike[0])
             lines.append(
                 f"{model}: cannot distinguish sentences of {len(alike):,} of {items:,} items, which differ only in"
-                f" what it does not read or know, such as {_differing(stimuli, of_model, alike[0])} in item {alike[0]}"
+                f" what it does not read or know, such as {words} in item {alike[0]}"
             )
     lines += _nearly_constant(contrasts)
-    return lines + remark_on_marks({model: of_model.bits_of_marks for model, of_model in scores.items()})
+    return lines + remark_on_marks({model: model_scores.bits_of_marks for model, model_scores in scores.items()})
 
 
 def _nearly_constant(contrasts: Sequence[ItemContrast]) -> list[str]:
     """Return a line if contrasts have nearly the same value in all items."""
-    found = [one for one in contrasts if one.test.hardly_varies and one.words == "all"]
-    if not found:
+    constant = [contrast for contrast in contrasts if contrast.test.hardly_varies and contrast.words == "all"]
+    if not constant:
         return []
-    (model, minus, measure, region, _, name, levels, test), others = found[0], len(found) - 1
-    of_model = f"{model} minus {minus}" if minus else model
-    further = f" (and {amount(others, 'other contrast')})" if others else ""
+    first = constant[0]
+    model = f"{first.model} minus {first.minus}" if first.minus else first.model
+    further = f" (and {amount(len(constant) - 1, 'other contrast')})" if len(constant) > 1 else ""
     return [
-        f"{of_model}: the {measure} of region {region} is nearly the same in all items, so t = {test.t:,.0f} of the"
-        f" contrast {name}, {levels},{further} is no evidence for other items. Do the items have the same words there?"
+        f"{model}: the {first.measure} of region {first.region} is nearly the same in all items, so t ="
+        f" {first.test.t:,.0f} of the contrast {first.contrast}, {first.levels},{further} is no evidence for other"
+        " items. Do the items have the same words there?"
     ]
 
 
 def unknown_words(stimuli: Stimuli, scores: WordScores, critical: str | None) -> dict[str, list[str]]:
     """Return the unknown words of each item up to the end of the critical region, or in all regions."""
-    found = dict[str, list[str]]()
+    unknown_of = dict[str, list[str]]()
     is_unknown = scores.is_read & ~scores.known
     for item, regions in zip(stimuli.items, stimuli.regions, strict=True):
         ends = [region.end for region in regions if critical in (None, region.name)]
         places = range(regions[0].first, ends[-1] if ends else regions[0].first)
         if unknown := [stimuli.words.words[place] for place in places if is_unknown[place]]:
-            found.setdefault(item, []).extend(unknown)
-    return {item: list(dict.fromkeys(words)) for item, words in found.items()}
+            unknown_of.setdefault(item, []).extend(unknown)
+    return {item: list(dict.fromkeys(words)) for item, words in unknown_of.items()}
 
 
 def _uneven_regions(stimuli: Stimuli) -> list[str]:
     """Return a line if sentences have different numbers of numbered regions."""
     numbers = list(map(len, stimuli.regions))
-    are_numbered = all(region.name == str(place) for one in stimuli.regions for place, region in enumerate(one, 1))
+    are_numbered = all(
+        region.name == str(place) for regions in stimuli.regions for place, region in enumerate(regions, 1)
+    )
     if len(set(numbers)) < 2 or not are_numbered or stimuli.are_words:
         return []
     fewest, most = (stimuli.regions[numbers.index(extreme(numbers))] for extreme in (min, max))
@@ -93,21 +97,19 @@ def _empty_regions(stimuli: Stimuli, critical: str | None) -> list[str]:
         for item, condition, regions in zip(stimuli.items, stimuli.conditions, stimuli.regions, strict=True)
         if any(region.name == critical and not region.text for region in regions)
     ]
-    return (
-        [f"region {critical} has no words in {_examples(empty, '; ')}, which are left out of the means"]
-        if empty
-        else []
-    )
+    if not empty:
+        return []
+    return [f"region {critical} has no words in {_examples(empty, '; ')}, which are left out of the means"]
 
 
 def _cell(stimuli: Stimuli, item: str, condition: str) -> str:
     return f"item {item}, condition {stimuli.label(condition)}"
 
 
-def _examples(found: Sequence[str], separator: str) -> str:
-    """Return the first few of what was found, and if there are more, how many there are."""
-    shown = separator.join(found[:_EXAMPLES])
-    return f"{shown}{separator}... ({len(found):,} in all)" if len(found) > _EXAMPLES else shown
+def _examples(cells: Sequence[str], separator: str) -> str:
+    """Return the first few of several, and if there are more, how many there are."""
+    shown = separator.join(cells[:_EXAMPLES])
+    return f"{shown}{separator}... ({len(cells):,} in all)" if len(cells) > _EXAMPLES else shown
 
 
 def _uneven_conditions(stimuli: Stimuli) -> list[str]:
@@ -123,21 +125,38 @@ def _uneven_conditions(stimuli: Stimuli) -> list[str]:
     if repeated:
         lines.append(f"the same sentence is in several rows: {_examples(repeated, '; ')}")
 
+    return lines + _lacking_conditions(stimuli, pairs)
+
+
+def _lacking_conditions(stimuli: Stimuli, pairs: Container[tuple[str, str]]) -> list[str]:
+    """Return a line on each condition that items lack.
+
+    Args:
+        pairs: each item with each of its conditions.
+    """
     # An item with one level of a factor between items does not lack the conditions of other levels.
     levels_of: dict[str, list[set[str]]] = {}
     for item, levels in zip(stimuli.items, stimuli.levels, strict=True):
-        for own, level in zip(levels_of.setdefault(item, [set() for _ in levels]), levels, strict=True):
-            own.add(level)
+        for item_levels, level in zip(levels_of.setdefault(item, [set() for _ in levels]), levels, strict=True):
+            item_levels.add(level)
     between = [
-        place for place in range(len(stimuli.factors)) if all(len(own[place]) == 1 for own in levels_of.values())
+        place
+        for place in range(len(stimuli.factors))
+        if all(len(item_levels[place]) == 1 for item_levels in levels_of.values())
     ]
-    for one, levels in stimuli.levels_by_condition.items():
-        expected = [item for item, own in levels_of.items() if all(levels[place] in own[place] for place in between)]
-        lacking = [item for item in expected if (item, one) not in pairs]
+
+    lines = []
+    for condition, levels in stimuli.levels_by_condition.items():
+        expected = [
+            item
+            for item, item_levels in levels_of.items()
+            if all(levels[place] in item_levels[place] for place in between)
+        ]
+        lacking = [item for item in expected if (item, condition) not in pairs]
         if lacking:
             shown = ", ".join(lacking[:_EXAMPLES]) + (", ..." if len(lacking) > _EXAMPLES else "")
             lines.append(
-                f"condition {stimuli.label(one)}: missing in {amount(len(lacking), 'item')} ({shown}), which"
+                f"condition {stimuli.label(condition)}: missing in {amount(len(lacking), 'item')} ({shown}), which"
                 f" {'is' if len(lacking) == 1 else 'are'} in neither the differences nor the contrasts"
             )
     return lines
@@ -146,11 +165,11 @@ def _uneven_conditions(stimuli: Stimuli) -> list[str]:
 def _alike(stimuli: Stimuli, scores: WordScores) -> list[str]:
     """Return the items with several sentences that differ as written, but not as the model reads them."""
     words, tokens = stimuli.words, scores.tokens
-    found: dict[tuple[str, str], set[str]] = {}
+    written_as: dict[tuple[str, str], set[str]] = {}
     for item, (first, end) in zip(stimuli.items, words.spans(words.sentences), strict=True):
         read = " ".join(filter(None, tokens[first:end]))
-        found.setdefault((item, read), set()).add(" ".join(words.words[first:end]))
-    return list(dict.fromkeys(item for (item, _), written in found.items() if len(written) > 1))
+        written_as.setdefault((item, read), set()).add(" ".join(words.words[first:end]))
+    return list(dict.fromkeys(item for (item, _), written in written_as.items() if len(written) > 1))
 
 
 def _differing(stimuli: Stimuli, scores: WordScores, item: str) -> str:
@@ -158,11 +177,11 @@ def _differing(stimuli: Stimuli, scores: WordScores, item: str) -> str:
     words, tokens = stimuli.words, scores.tokens
     sentences = [
         (" ".join(filter(None, tokens[first:end])), words.words[first:end])
-        for own, (first, end) in zip(stimuli.items, words.spans(words.sentences), strict=True)
-        if own == item
+        for sentence_item, (first, end) in zip(stimuli.items, words.spans(words.sentences), strict=True)
+        if sentence_item == item
     ]
-    for (read, one), (other_read, other) in combinations(sentences, 2):
-        if read == other_read and one != other:
-            pairs = zip_longest(one, other, fillvalue="")
-            return next(f"{first!r} and {second!r}" for first, second in pairs if first != second)
+    for (first_read, first_words), (second_read, second_words) in combinations(sentences, 2):
+        if first_read == second_read and first_words != second_words:
+            pairs = zip_longest(first_words, second_words, fillvalue="")
+            return next(f"{word!r} and {other_word!r}" for word, other_word in pairs if word != other_word)
     raise AssertionError("no two sentences of the item are read in the same way")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
@@ -35,7 +35,7 @@ from syntaxlm.evaluation.item_plot import (
 )
 from syntaxlm.evaluation.item_tables import design_tables, explain, figures_of
 from syntaxlm.evaluation.item_warnings import unknown_words, warnings_of
-from syntaxlm.parsing.word_measures import word_measures
+from syntaxlm.parsing.word_measures import word_scorer
 from syntaxlm.reports.report import HasReport, Report
 from syntaxlm.reports.tables import Column, Columns, Row
 from syntaxlm.reports.writers import dataframe
@@ -43,7 +43,6 @@ from syntaxlm.scoring.options import MOST_SPILLOVER, Measure, ScoreOptions
 from syntaxlm.scoring.regions import combined
 from syntaxlm.scoring.surprisal import MEASURES
 from syntaxlm.scoring.word_table import (
-    LineScorer,
     WordScores,
     check_scores_words,
     previous_name,
@@ -262,12 +261,12 @@ class ItemsReport(HasReport):
 
     def _of_all_items(self, model: str, of: Callable[[ItemCell], Value | None]) -> dict[str, dict[str, Value]]:
         """Return a value of each region and condition that has one, of the surprisals of all items."""
-        found: dict[str, dict[str, Value]] = {region: {} for region in self.labels}
+        values: dict[str, dict[str, Value]] = {region: {} for region in self.labels}
         for cell in self.design.cells:
             value = of(cell) if (cell.model, cell.measure, cell.words) == (model, "surprisal", "all") else None
             if value is not None:
-                found[cell.region][cell.condition] = value
-        return found
+                values[cell.region][cell.condition] = value
+        return values
 
     @property
     def warnings(self) -> list[str]:
@@ -380,7 +379,7 @@ def evaluate_items(
     chosen = names_of(contrast, "contrast")
     coding, formulas = read_contrasts(chosen, list(stimuli.levels_by_condition))
     options = ScoreOptions(measures=measures, punctuation=style.punctuation, contractions=style.contractions)
-    scores = {name: score_words(bundle, stimuli.words, options, name, _rows_of) for name, bundle in named.items()}
+    scores = {name: score_words(bundle, stimuli.words, options, name, word_scorer) for name, bundle in named.items()}
     return ItemsReport(stimuli, scores, counts, spillover, critical, tuple(options.measures), coding, formulas)
 
 
@@ -403,11 +402,6 @@ def _read_stimuli(
         table, column, item=item, condition=conditions, regions=columns, separator=separator, region_rows=region_rows,
         baseline=baseline,
     )  # fmt: skip
-
-
-def _rows_of(bundle: ModelBundle, options: ScoreOptions) -> LineScorer:
-    """Return a function that scores lines, also with measures of trees."""
-    return partial(word_measures, bundle, options=options)
 
 
 def _region_values(region: StimulusRegion, scores: WordScores, properties: Mapping[str, Numbers]) -> dict[str, Any]:

@@ -63,6 +63,6 @@ class RegressionSettings(Options):
     def __post_init__(self) -> None:
         super().__post_init__()
         for name in ("measures", "predictors"):
-            chosen = getattr(self, name)
-            if twice := [one for one, count in Counter(chosen).items() if count > 1]:
+            counts = Counter(getattr(self, name))
+            if twice := [predictor for predictor, count in counts.items() if count > 1]:
                 raise InputError(f"{name}: found {twice[0]!r} twice; expected each predictor once")

@@ -16,13 +16,14 @@ from typing import Any
 
 import numpy as np
 
+from syntaxlm.core.arrays import Flags, Integers
 from syntaxlm.core.declarations import Masking
 from syntaxlm.core.errors import amount, shortened
 from syntaxlm.core.reading import keeps_readings
 from syntaxlm.data.arguments import files_of, models_by_name, suggests_parameters
 from syntaxlm.data.pairs import MinimalPair, read_pairs
 from syntaxlm.evaluation.completion import FEW_KNOWN, candidate_tokens, differing_words
-from syntaxlm.evaluation.significance import Accuracy, compare_credits
+from syntaxlm.evaluation.significance import Accuracy, compare_accuracies, comparison_notes
 from syntaxlm.models.abilities import ScoresSentences, ScoresWords
 from syntaxlm.reports.report import HasReport, Report
 from syntaxlm.reports.tables import PERCENT, RIGHT, Column, Columns, ReportTable, format_value
@@ -33,7 +34,6 @@ from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.doubts import warn_of_doubts
 from syntaxlm.text.options import Contractions, Punctuation, TextOptions
 from syntaxlm.text.reader import AS_TOKENISED, TextReader
-from syntaxlm.trees.spans import Flags, Integers
 
 IDENTICAL_NAMED = 3  # identical pairs that a warning names
 MANY_UNDECIDED = 0.1  # share of pairs that differ in an unknown word, from which a warning names them
@@ -179,31 +179,15 @@ class PairsReport(HasReport):
         """
         first, *others = self.models
         adjacent = self.groupings["all"][""]
-        compared: dict[str, dict[str, BootstrapResult]] = {}
-        for other in others:
-            known = first.differing_known & other.differing_known
+        compared = {}
+        for model in others:
+            known = first.differing_known & model.differing_known
             sets = {"all": adjacent, "differing_words_known": known & adjacent}
-            compared[other.name] = {
-                name: compare_credits(other.correct[members].astype(float), first.correct[members].astype(float))
-                for name, members in sets.items()
-                if members.any()
-            }
+            compared[model.name] = compare_accuracies(model.correct, first.correct, sets)
         return compared
 
     def report(self) -> Report:
         """Return the accuracies of all models, in total and by group and case."""
-        rows = [
-            {
-                **{"model": model.name, "score": model.score},
-                **{"grouping": grouping, "group": group, "words": words},
-                **_figures(accuracy),
-                "share_unknown": _share_unknown(sets),
-            }
-            for model, groupings in zip(self.models, self.accuracies, strict=True)
-            for grouping, groups in groupings.items()
-            for group, sets in groups.items()
-            for words, accuracy in sets.items()
-        ]
         counts = {
             "pairs": int(self.groupings["all"][""].sum()),
             "sentences": len({sentence for pair in self.pairs for sentence in (pair.better, pair.worse)}),
@@ -211,7 +195,7 @@ class PairsReport(HasReport):
         models = list(map(self._figures_of, self.models, self.accuracies))
         return Report(
             PAIR_ACCURACIES,
-            rows,
+            list(self._rows()),
             {
                 "schema_version": 2,
                 "files": self.sources,
@@ -223,27 +207,38 @@ class PairsReport(HasReport):
                 "against_first": self.against_first,
             },
             {**counts, "cases": len(self.groupings["case"])},
-            [
-                f"a pair is correct if the better sentence has the higher total log-probability ({self._ends()}, state"
-                " reset at each sentence); ties are incorrect",
-                *(
-                    f"{model.name}: {model.score} instead of the log-probability: {model.score_meaning}; ends of"
-                    " sentences do not count"
-                    for model in self.models
-                    if model.score_meaning
-                ),
-                f"text: {self.style}; then each model's own normaliser",
-                *(self._undecided(model) for model in self.models if 0 < self._share_undecided(model) < MANY_UNDECIDED),
-            ],
+            self._explanation(),
             self._tables(models),
-            [
-                f"{name} compared with {self.models[0].name}, {_TITLES[words]}: {result}"
-                for name, results in self.against_first.items()
-                for words, result in results.items()
-            ],
+            comparison_notes(self.against_first, self.models[0].name, _TITLES),
             warnings=self._warnings(),
             data=self.sources,
         )
+
+    def _rows(self) -> Iterator[dict[str, Any]]:
+        """Yield the rows: one per model, group and set of words."""
+        for model, groupings in zip(self.models, self.accuracies, strict=True):
+            for grouping, groups in groupings.items():
+                for group, sets in groups.items():
+                    share = _share_unknown(sets)
+                    place = {"model": model.name, "score": model.score, "grouping": grouping, "group": group}
+                    for words, accuracy in sets.items():
+                        yield {**place, "words": words, **_figures(accuracy), "share_unknown": share}
+
+    def _explanation(self) -> list[str]:
+        """Return lines on what counts as correct, on other scores, and on pairs that say nothing about grammar."""
+        lines = [
+            f"a pair is correct if the better sentence has the higher total log-probability ({self._ends()}, state"
+            " reset at each sentence); ties are incorrect"
+        ]
+        lines += [
+            f"{model.name}: {model.score} instead of the log-probability: {model.score_meaning}; ends of sentences do"
+            " not count"
+            for model in self.models
+            if model.score_meaning
+        ]
+        lines.append(f"text: {self.style}; then each model's own normaliser")
+        lines += [self._undecided(model) for model in self.models if 0 < self._share_undecided(model) < MANY_UNDECIDED]
+        return lines
 
     def _share_undecided(self, model: PairScores) -> float:
         """Return the share of pairs that differ in an unknown word."""
@@ -265,13 +260,7 @@ class PairsReport(HasReport):
     ) -> dict[str, Any]:
         """Return the figures of a model for JSON. A mean over cases is None if no case has a pair."""
         figures: dict[str, dict[str, Any]] = {
-            grouping: {
-                group: {
-                    **{words: _figures(accuracy) for words, accuracy in sets.items()},
-                    "share_unknown": _share_unknown(sets),
-                }
-                for group, sets in groups.items()
-            }
+            grouping: {group: _figures_of_sets(sets) for group, sets in groups.items()}
             for grouping, groups in accuracies.items()
         }
         (totals,) = figures.pop("all").values()
@@ -371,6 +360,12 @@ class PairsReport(HasReport):
 
 def _figures(accuracy: Accuracy) -> dict[str, Any]:
     return {"accuracy": accuracy.fraction, "correct": accuracy.correct, "pairs": accuracy.items}
+
+
+def _figures_of_sets(sets: Mapping[str, Accuracy]) -> dict[str, Any]:
+    """Return the figures of a group for JSON, by set of words."""
+    figures: dict[str, Any] = {words: _figures(accuracy) for words, accuracy in sets.items()}
+    return {**figures, "share_unknown": _share_unknown(sets)}
 
 
 def _share_unknown(sets: Mapping[str, Accuracy]) -> float | None:

@@ -84,11 +84,11 @@ def _type(word: str) -> str:
 
 @cache
 def _profiles() -> dict[str, Profile]:
-    found: dict[str, Counter[tuple[str, ...]]] = {name: Counter() for name in (*PHRASES, NOMINAL)}
+    counts: dict[str, Counter[tuple[str, ...]]] = {name: Counter() for name in (*PHRASES, NOMINAL)}
     for sentence in english_fragment().sample(SAMPLED, SEED):
         for label, start, end in sentence.tree.constituents:
-            if label in found and end - start > 1:
-                found[label][sentence.words[start:end]] += 1
+            if label in counts and end - start > 1:
+                counts[label][sentence.words[start:end]] += 1
                 if label == "NP" and end - start > 2 and sentence.tree.tags[start] in ("DT", "PRP$"):
-                    found[NOMINAL][sentence.words[start + 1 : end]] += 1
-    return {name: profile_of(constituents) for name, constituents in found.items()}
+                    counts[NOMINAL][sentence.words[start + 1 : end]] += 1
+    return {name: profile_of(constituents) for name, constituents in counts.items()}

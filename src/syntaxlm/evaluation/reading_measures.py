@@ -99,12 +99,12 @@ class ReadingMeasuresReport(HasReport):
         names = dict.fromkeys(name for table in tables.values() for name in table.values)
         columns: dict[str, Sequence[Any]] = {}
         for name in names:
-            found = {measure: table.values[name] for measure, table in tables.items() if name in table.values}
-            values = list(map(list, found.values()))
-            if len(values) == len(tables) and all(other == values[0] for other in values):
-                columns[name] = values[0]
+            by_measure = {measure: table.values[name] for measure, table in tables.items() if name in table.values}
+            first_values, *others = map(list, by_measure.values())
+            if len(by_measure) == len(tables) and all(values == first_values for values in others):
+                columns[name] = first_values
             else:
-                columns |= {f"{name}_{measure}": of_measure for measure, of_measure in found.items()}
+                columns |= {f"{name}_{measure}": values for measure, values in by_measure.items()}
         return WordTable(columns, first.words)
 
     def export(self, path: str | Path, subject: str | None = None) -> list[Path]:

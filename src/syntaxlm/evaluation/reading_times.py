@@ -18,7 +18,6 @@ skipping, logistic regressions.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any, Literal, cast, overload
 
 from syntaxlm.core.errors import InputError, listed
@@ -40,11 +39,9 @@ from syntaxlm.evaluation.time_regressions import (
     model_result,
     regression_data,
 )
-from syntaxlm.parsing.word_measures import word_measures
-from syntaxlm.scoring.options import TREE_MEASURES, Context, Measure, ScoreOptions
-from syntaxlm.scoring.surprisal import surprisals_of
+from syntaxlm.parsing.word_measures import word_scorer
+from syntaxlm.scoring.options import Context, Measure
 from syntaxlm.scoring.word_table import (
-    LineScorer,
     WordScores,
     check_scores_words,
     default_context,
@@ -55,13 +52,6 @@ from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.options import Contractions, Punctuation, TextOptions
 
 Contexts = Literal["reset", "carry", "both"]
-
-
-def _rows_of(bundle: ModelBundle, options: ScoreOptions) -> LineScorer:
-    """Return the function that scores the lines of a text, also with measures of the best tree."""
-    if TREE_MEASURES.isdisjoint(options.measures):
-        return surprisals_of(bundle, options)
-    return partial(word_measures, bundle, options=options)
 
 
 @overload
@@ -291,7 +281,7 @@ def _scored(
     """Return the scores of the words in each run, with the measures of the settings."""
     measures = _further_measures(settings)
     return [
-        score_words_with_measures(bundle, words, style, context, measures, name, rows_of=_rows_of)
+        score_words_with_measures(bundle, words, style, context, measures, name, rows_of=word_scorer)
         for name, bundle, context in progress_bar(runs, "scoring, models")
     ]
 

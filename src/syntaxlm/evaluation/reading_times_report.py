@@ -33,7 +33,7 @@ from syntaxlm.scoring.word_table import (
     with_previous,
 )
 from syntaxlm.statistics.intervals import Interval, mean_interval
-from syntaxlm.statistics.regression import RegressionKind
+from syntaxlm.statistics.regression import Coefficient, RegressionKind
 from syntaxlm.text.options import TextOptions
 
 if TYPE_CHECKING:
@@ -81,26 +81,24 @@ class ReadingTimesReport(RegressionData, HasReport):
         """
         words = self.words
         lags = range(self.settings.spillover + 1)
-        coefficients = [previous_name(name, lag) for name in self.settings.measures for lag in lags]
-        rows, shown = [], []
+        measures = [previous_name(name, lag) for name in self.settings.measures for lag in lags]
+        rows, cells = [], []
         for model in self.models:
-            row = {"model": model.name, "context": model.context, "regression": self.kind, "words": self.count}
-            row |= {"unknown_words": model.unknown_words, "surprisal": model.mean_surprisal}
-            row |= {"delta_log_likelihood": model.delta.value, "low": model.delta.low, "high": model.delta.high}
-            cells = [model.name, model.context, model.unknown_words, model.mean_surprisal, 1000 * model.delta.value]
-            cells.append(model.delta.ends(1000))
-            of_name = {coefficient.name: coefficient for coefficient in model.regression.coefficients}
-            for name in coefficients:
-                coefficient = of_name[name]
-                row[f"{name}_coefficient"] = coefficient.value
-                row[f"{name}_standard_error"] = coefficient.standard_error
-                cells.append(f"{coefficient.value:.3g} ({coefficient.standard_error:.2g})")
-            rows.append(row)
-            shown.append(cells)
+            coefficients = {coefficient.name: coefficient for coefficient in model.regression.coefficients}
+            chosen = [coefficients[name] for name in measures]
+            rows.append(self._row(model, chosen))
+            cells.append(
+                [
+                    *(model.name, model.context, model.unknown_words, model.mean_surprisal),
+                    *(1000 * model.delta.value, model.delta.ends(1000)),
+                    *(f"{coefficient.value:.3g} ({coefficient.standard_error:.2g})" for coefficient in chosen),
+                ]
+            )
         headings = {"model": "", "context": "", "unknown\nwords": ",", "surprisal\nbits/word": ".2f"}
         headings |= {"delta log-lik.\n10^-3 nats/word": ".2f", "95% interval": RIGHT}
-        of_odds = "log odds " if self.times.is_binary else ""
-        headings |= {f"{name.replace('_', ' ')}\n{of_odds}per {_unit(name)} (s.e.)": RIGHT for name in coefficients}
+        outcome = "log odds " if self.times.is_binary else ""
+        headings |= {f"{name.replace('_', ' ')}\n{outcome}per {_unit(name)} (s.e.)": RIGHT for name in measures}
+
         guessed = "" if words.sentence_column else " (found from punctuation)"
         facts = {"words": len(words), "sentences": f"{words.sentences[-1] + 1:,}{guessed}"}
         facts |= {words.group_column: int(words.groups[-1]) + 1} if words.group_column else {}
@@ -110,16 +108,34 @@ class ReadingTimesReport(RegressionData, HasReport):
             for label, difference in self.differences.items()
         ]
         return Report(
-            _columns(coefficients),
+            _columns(measures),
             rows,
             self._figures(),
             facts,
             self._explanation(),
-            [ReportTable(headings, shown)],
+            [ReportTable(headings, cells)],
             differences + self._gain_notes() + self._token_notes(),
             warnings=self._warnings(),
             data=[words.table.source],
         )
+
+    def _row(self, model: ModelResult, coefficients: Sequence[Coefficient]) -> dict[str, Any]:
+        """Return the row of a model, with these coefficients."""
+        row: dict[str, Any] = {
+            "model": model.name,
+            "context": model.context,
+            "regression": self.kind,
+            "words": self.count,
+            "unknown_words": model.unknown_words,
+            "surprisal": model.mean_surprisal,
+            "delta_log_likelihood": model.delta.value,
+            "low": model.delta.low,
+            "high": model.delta.high,
+        }
+        for coefficient in coefficients:
+            row[f"{coefficient.name}_coefficient"] = coefficient.value
+            row[f"{coefficient.name}_standard_error"] = coefficient.standard_error
+        return row
 
     def _warnings(self) -> list[str]:
         lines = [self.times.outlier] if self.times.outlier else []
@@ -188,40 +204,47 @@ class ReadingTimesReport(RegressionData, HasReport):
         times = self.times
         settings = self.settings
         left_out = ", ".join(f"{count:,} {reason}" for reason, count in self.excluded.items() if count)
-        texts = f"texts ({words.group_column})" if words.group_column else "texts"
-        further = ["indicators of unknown words"] if settings.unknown == "keep" else []
-        if any(TOKENS in (term.name for term in model.baseline.coefficients) for model in self.models):
-            further.append("number of the model's tokens")
-        linear = [name for name in self.predictors if "_spline_" not in name or name in settings.predictors]
-        smooth = f"; splines with {settings.smooth} knots" if len(linear) < len(self.predictors) else ""
-        contexts = sorted({model.context for model in self.models})
         counted = f"; {', '.join(times.notes)}" if times.notes else ""
-        mean = f"{times.values[self.analysed].mean():.4g}"
-        if times.is_binary:
-            measured = [
-                f"measure: {times.column} of {times.source}, 0 or 1, share of 1 {mean}; logistic regression of 1",
-                "log-likelihood of a word: mean over its values; limits and logarithms of times do not apply",
-            ]
-        else:
-            measured = [f"reading time: {'log ' if settings.log else ''}{times.column} of {times.source}, mean {mean}"]
+        contexts = sorted({model.context for model in self.models})
+        units = "sentences"
+        if settings.fold_unit == "group":
+            units = f"texts ({words.group_column})" if words.group_column else "texts"
         lines = [
             f"{times.what}: {int(times.counts.sum()):,} for {int((times.counts > 0).sum()):,} words{counted}",
             f"analysed: {self.count:,} words{f'; left out: {left_out}' if left_out else ''}",
-            *measured,
+            *self._explain_times(),
             f"context: {', '.join(contexts)} (reset: each sentence is read by itself; carry: the state is carried"
             " within a passage)",
-            f"baseline: {', '.join([*linear, *further])}{smooth}; frequencies from {self.frequencies.source}",
-            f"delta log-likelihood: of held-out words, {self.fold.max() + 1} folds of whole"
-            f" {'sentences' if settings.fold_unit == 'sentence' else texts} (seed {settings.seed}); 95% t"
-            " intervals over sentences",
+            self._explain_baseline(),
+            f"delta log-likelihood: of held-out words, {self.fold.max() + 1} folds of whole {units} (seed"
+            f" {settings.seed}); 95% t intervals over sentences",
         ]
         # What the program adds to the baseline by itself may be constant or collinear.
         left_out_of = {model.label: model.baseline.collinear for model in self.models}
         for names in dict.fromkeys(filter(None, left_out_of.values())):
-            labels = [label for label, own in left_out_of.items() if own == names]
-            of = f" of {', '.join(labels)}" if len(labels) < len(self.models) else ""
-            lines.append(f"left out of the baseline{of}, as constant or collinear: {', '.join(names)}")
+            labels = [label for label, model_names in left_out_of.items() if model_names == names]
+            models = f" of {', '.join(labels)}" if len(labels) < len(self.models) else ""
+            lines.append(f"left out of the baseline{models}, as constant or collinear: {', '.join(names)}")
         return lines
+
+    def _explain_times(self) -> list[str]:
+        times = self.times
+        mean = f"{times.values[self.analysed].mean():.4g}"
+        if times.is_binary:
+            return [
+                f"measure: {times.column} of {times.source}, 0 or 1, share of 1 {mean}; logistic regression of 1",
+                "log-likelihood of a word: mean over its values; limits and logarithms of times do not apply",
+            ]
+        return [f"reading time: {'log ' if self.settings.log else ''}{times.column} of {times.source}, mean {mean}"]
+
+    def _explain_baseline(self) -> str:
+        names = [name for name in self.predictors if "_spline_" not in name or name in self.settings.predictors]
+        smooth = f"; splines with {self.settings.smooth} knots" if len(names) < len(self.predictors) else ""
+        if self.settings.unknown == "keep":
+            names.append("indicators of unknown words")
+        if any(TOKENS in (term.name for term in model.baseline.coefficients) for model in self.models):
+            names.append("number of the model's tokens")
+        return f"baseline: {', '.join(names)}{smooth}; frequencies from {self.frequencies.source}"
 
     def word_table(self) -> WordTable:
         """Return one row per displayed word: input columns, time, predictors, `analysed`, `fold`, and each model's

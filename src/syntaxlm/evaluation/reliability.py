@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from syntaxlm.core.arrays import Numbers
 from syntaxlm.drawing.plots import FAINT, Plot, draw_lines, label_axes, new_plot
 from syntaxlm.reports.tables import PERCENT, ReportTable
 from syntaxlm.trees.decoding import SpanTable, table_indices
-from syntaxlm.trees.f1 import Fractions, ParsingScores
+from syntaxlm.trees.f1 import ParsingScores
 from syntaxlm.trees.spans import SpanSets, contained, counted, keys_of, span_keys
 
 if TYPE_CHECKING:
@@ -123,7 +124,7 @@ def reliability(table: SpanTable, trees: SpanSets, gold: SpanSets, scores: Parsi
     return Reliability(_bins(probabilities, correct), _bins(*sentence_values))
 
 
-def _bins(probabilities: Fractions, correct: Fractions) -> tuple[Bin, ...]:
+def _bins(probabilities: Numbers, correct: Numbers) -> tuple[Bin, ...]:
     """Return the bins that are not empty."""
     numbers = np.minimum((probabilities * BINS).astype(int), BINS - 1)
     chosen = ((number, numbers == number) for number in np.unique(numbers).tolist())

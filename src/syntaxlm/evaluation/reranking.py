@@ -14,8 +14,8 @@ from functools import cached_property
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
+from syntaxlm.core.arrays import Numbers
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.progress import progress_bar
 from syntaxlm.data.parse_candidates import SCORE, ParseCandidates, read_candidates, with_gold
@@ -31,7 +31,6 @@ from syntaxlm.trees.matching import (
     NO_PUNCTUATION,
     WORDS,
     AttachmentScores,
-    Counts,
     attachment,
     compare_attachment,
 )
@@ -46,8 +45,6 @@ PICKED, MODEL, PARSER, FIRST, RANDOM, BEST = (
     "picked", "highest P(S | T)", "highest parser's score", "first candidate", "random candidate", "best candidate",
 )  # fmt: skip
 
-Values = npt.NDArray[np.float64]
-
 
 @dataclass(frozen=True, eq=False)
 class Reranked:
@@ -60,8 +57,8 @@ class Reranked:
     """
 
     candidates: ParseCandidates
-    log_probs: Values
-    values: Values
+    log_probs: Numbers
+    values: Numbers
     picked: int
 
     def text(self) -> str:
@@ -172,7 +169,7 @@ def tune_weight(bundle: ModelBundle, candidates: str | Path, gold: str | Path, s
     reranked = list(rerank(bundle, read, source=str(candidates)))
     is_candidate = np.arange(max(map(len, read))) < np.array([[len(parses)] for parses in read])
 
-    def padded(values: Iterable[Sequence[float] | Values]) -> Values:
+    def padded(values: Iterable[Sequence[float] | Numbers]) -> Numbers:
         """Return the values of all candidates as a table: (sentences, candidates), padded with 0."""
         table = np.zeros(is_candidate.shape)
         table[is_candidate] = np.concatenate(list(values))
@@ -195,7 +192,7 @@ def tune_weight(bundle: ModelBundle, candidates: str | Path, gold: str | Path, s
     return WeightTuning(best[len(best) // 2], max(tried), tried[-1], tried[0], len(read), str(candidates))
 
 
-def _counts(candidates: ParseCandidates) -> Counts:
+def _counts(candidates: ParseCandidates) -> Numbers:
     """Return the attachment counts of each candidate, (k, 2, 3)."""
     assert candidates.gold is not None
     return np.stack([attachment(sentence.tree, candidates.gold, sentence.place()) for sentence in candidates.sentences])
@@ -335,25 +332,33 @@ def evaluate_reranking(
     if gold is not None:
         read = with_gold(read, gold)
     sentences = number = others = 0
-    counts: dict[str, list[Counts]] = defaultdict(list)  # of the candidates, only counts are kept
+    counts: dict[str, list[Numbers]] = defaultdict(list)  # of the candidates, only counts are kept
     is_labelled = False
     for reranked in progress_bar(rerank(bundle, read, share, str(candidates)), "reranking, sentences"):
-        sentences = sentences + 1
-        number = number + len(reranked.candidates)
-        others = others + (reranked.picked > 0)
+        sentences += 1
+        number += len(reranked.candidates)
+        others += reranked.picked > 0
         if reranked.candidates.gold is not None:
             is_labelled = is_labelled or any(reranked.candidates.gold.labels)
-            sentence_counts = _counts(reranked.candidates)
-            choices = {PICKED: sentence_counts[reranked.picked]}
-            if share < 1:
-                choices[MODEL] = sentence_counts[reranked.log_probs.argmax()]
-            if reranked.candidates.scores:
-                choices[PARSER] = sentence_counts[np.argmax(reranked.candidates.scores)]
-            choices |= {FIRST: sentence_counts[0], RANDOM: sentence_counts.mean(0), BEST: sentence_counts.max(0)}
-            for name, row in choices.items():
-                counts[name].append(row)
+            for name, choice in _choices(reranked, with_model=share < 1).items():
+                counts[name].append(choice)
         if write is not None:
             write(reranked.text())
     scores = {name: AttachmentScores(np.stack(rows), is_labelled) for name, rows in counts.items()}
     sources = str(candidates), "" if gold is None else str(gold)
     return RerankReport(sources, sentences, number, others, share, tuning, scores)
+
+
+def _choices(reranked: Reranked, with_model: bool) -> dict[str, Numbers]:
+    """Return the attachment counts of the candidate that each way of choosing picks, (2, 3) each.
+
+    Args:
+        with_model: include the choice of the model alone.
+    """
+    counts = _counts(reranked.candidates)
+    choices = {PICKED: counts[reranked.picked]}
+    if with_model:
+        choices[MODEL] = counts[reranked.log_probs.argmax()]
+    if reranked.candidates.scores:
+        choices[PARSER] = counts[np.argmax(reranked.candidates.scores)]
+    return choices | {FIRST: counts[0], RANDOM: counts.mean(0), BEST: counts.max(0)}

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, NonNegativeInt
 
+from syntaxlm.core.arrays import Flags, Numbers
 from syntaxlm.core.declarations import Bounds
 from syntaxlm.core.errors import InputError, shortened
 from syntaxlm.core.files import parse_json
@@ -28,8 +29,8 @@ from syntaxlm.reports.tables import PERCENT, Column, Columns, ReportTable, forma
 from syntaxlm.statistics.bootstrap import BootstrapResult, RunScores, compare_runs
 from syntaxlm.trees.baselines import SeedScores, run_scores
 from syntaxlm.trees.bounds import right
-from syntaxlm.trees.f1 import PROTOCOLS, Fractions, score
-from syntaxlm.trees.spans import Flags, SpanSets
+from syntaxlm.trees.f1 import PROTOCOLS, score
+from syntaxlm.trees.spans import SpanSets
 from syntaxlm.trees.tree import parse_brackets
 
 BOOTSTRAP_SAMPLES = 10_000
@@ -83,9 +84,7 @@ class Accuracy:
         return f"{format_value(self.fraction, PERCENT)} {f'({self.items:,})':>9}"
 
 
-def compare_credits(
-    first: Credits, second: Credits, samples: int = BOOTSTRAP_SAMPLES, seed: int = 0
-) -> BootstrapResult:
+def compare_credits(first: Credits, second: Credits) -> BootstrapResult:
     """Compare the credits of two models on the same items with a paired bootstrap.
 
     This is `trees.compare_runs` of single runs for many items with few distinct differences: the number of times that
@@ -94,11 +93,42 @@ def compare_credits(
     Args:
         first: (n,), credits of the first model, from 0 to 1.
         second: (n,), credits of the second model, from 0 to 1.
-        samples: number of bootstrap samples.
     """
     values, counts = np.unique(first - second, return_counts=True)
-    drawn = np.random.default_rng(seed).multinomial(len(first), counts / len(first), samples)
+    drawn = np.random.default_rng(0).multinomial(len(first), counts / len(first), BOOTSTRAP_SAMPLES)
     return BootstrapResult.of(float(values @ counts) / len(first), drawn @ values / len(first), len(first), "accuracy")
+
+
+def compare_accuracies(correct: Flags, first_correct: Flags, sets: Mapping[str, Flags]) -> dict[str, BootstrapResult]:
+    """Compare a model with the first one on sets of the same items, by `compare_credits`; empty sets are left out.
+
+    Args:
+        correct: (n,), the items on which the model is correct.
+        first_correct: (n,), the items on which the first model is correct.
+        sets: (n,), the items of each set, by its name.
+    """
+    return {
+        name: compare_credits(correct[members].astype(float), first_correct[members].astype(float))
+        for name, members in sets.items()
+        if members.any()
+    }
+
+
+def comparison_notes(
+    compared: Mapping[str, Mapping[str, BootstrapResult]], first: str, titles: Mapping[str, str]
+) -> list[str]:
+    """Return a line for each comparison with the first model.
+
+    Args:
+        compared: the results of `compare_accuracies`, by the name of the model.
+        first: the name of the first model.
+        titles: what is shown of each set of items, by its name.
+    """
+    return [
+        f"{name} compared with {first}, {titles[items]}: {result}"
+        for name, results in compared.items()
+        for items, result in results.items()
+    ]
 
 
 COMPARED_MODELS = Columns(
@@ -153,7 +183,7 @@ class DetailedScores:
     names: tuple[str, ...]
     items: tuple[tuple[Any, ...], ...]
     scores: RunScores
-    known: Fractions | None = None
+    known: Numbers | None = None
     trees: Mapping[str, TreeDetails] = field(default_factory=dict)
 
 
@@ -241,7 +271,7 @@ class Significance(HasReport):
 
 
 def compare_details(
-    first: Sequence[str | Path], second: Sequence[str | Path], samples: int = BOOTSTRAP_SAMPLES, seed: int = 0
+    first: Sequence[str | Path], second: Sequence[str | Path], samples: int = BOOTSTRAP_SAMPLES
 ) -> Significance:
     """Compare two models by the details files of their seeds, with `trees.compare_runs`.
 
@@ -250,7 +280,6 @@ def compare_details(
             one per seed.
         second: files of the second model; or [RIGHT_BRANCHING] if the files of the first model are of trees.
         samples: number of bootstrap samples.
-        seed: seed of their random numbers.
 
     Raises:
         InputError: if files have different items or measures, if one model has a file twice or trees of several
@@ -288,7 +317,7 @@ def compare_details(
         runs = [
             RunScores(side.scores.parts[:, items], side.scores.wholes[:, items]) for side in (first_runs, second_runs)
         ]
-        return compare_runs(runs[0], runs[1], files[0].measure.split(",")[0], samples, seed)
+        return compare_runs(runs[0], runs[1], files[0].measure.split(",")[0], samples)
 
     # The items that count as known for all runs; all are for trees.
     known = np.logical_and.reduce([file.known.all(0) for file in (*files, *others) if file.known is not None])

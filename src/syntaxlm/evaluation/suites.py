@@ -16,12 +16,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from syntaxlm.core.arrays import Flags, Numbers
 from syntaxlm.core.errors import shortened
 from syntaxlm.core.reading import keeps_readings
 from syntaxlm.data.arguments import files_of, models_by_name, names_of, suggests_parameters
-from syntaxlm.data.suites import Condition, Region, Suite, Values, read_suites
+from syntaxlm.data.suites import Condition, Region, Suite, read_suites
 from syntaxlm.evaluation.completion import FEW_KNOWN
-from syntaxlm.evaluation.significance import Accuracy, compare_credits
+from syntaxlm.evaluation.significance import Accuracy, compare_accuracies, comparison_notes
 from syntaxlm.models.abilities import ScoresTokens
 from syntaxlm.reports.report import HasReport, Report
 from syntaxlm.reports.tables import PERCENT, RIGHT, Column, Columns, ReportTable, format_value
@@ -32,7 +33,6 @@ from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.doubts import warn_of_doubts
 from syntaxlm.text.options import Contractions, Punctuation, TextOptions
 from syntaxlm.text.reader import TextReader
-from syntaxlm.trees.spans import Flags
 
 SUITE_ACCURACIES = Columns(
     "test suites",
@@ -97,7 +97,7 @@ class SuiteScores:
                 numbered = item[region.condition]
                 yield list(numbered.values()) if region.number is None else [numbered[region.number]]
 
-        def surprisal(region: Region) -> Values:
+        def surprisal(region: Region) -> Numbers:
             return np.array([sum(part.bits for part in parts) for parts in of_items(region)])
 
         def is_known(region: Region) -> Flags:
@@ -132,6 +132,19 @@ class SuiteScores:
             words: which items: all, or words_known.
         """
         return Accuracy.of(self.correct[self.all_known | (words == "all")])
+
+    def details_of_item(self, number: int) -> dict[str, Any]:
+        """Return the results of an item, counted from 0, for JSON."""
+        surprisal = {
+            condition: {region: part.bits for region, part in parts.items()}
+            for condition, parts in self.regions[number].items()
+        }
+        return {
+            "correct": bool(self.correct[number]),
+            "words_known": bool(self.all_known[number]),
+            "predictions": self.holds[:, number],
+            "surprisal": surprisal,
+        }
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,14 +198,10 @@ class SuitesReport(HasReport):
         Sets: "all"; "words_known", the items whose words both models know, if any.
         """
         first, *others = self.models
-        compared: dict[str, dict[str, BootstrapResult]] = {}
-        for other in others:
-            sets = {"all": np.ones(len(first.correct), np.bool_), "words_known": first.all_known & other.all_known}
-            compared[other.name] = {
-                words: compare_credits(other.correct[members].astype(float), first.correct[members].astype(float))
-                for words, members in sets.items()
-                if members.any()
-            }
+        compared = {}
+        for model in others:
+            sets = {"all": np.ones(len(first.correct), np.bool_), "words_known": first.all_known & model.all_known}
+            compared[model.name] = compare_accuracies(model.correct, first.correct, sets)
         return compared
 
     def report(self) -> Report:
@@ -222,11 +231,7 @@ class SuitesReport(HasReport):
                 f"text: {self.options}; then each model's own normaliser",
             ],
             self._tables(models),
-            [
-                f"{name} compared with {self.models[0].name}, {_ITEM_SETS[words]}: {result}"
-                for name, results in self.against_first.items()
-                for words, result in results.items()
-            ],
+            comparison_notes(self.against_first, self.models[0].name, _ITEM_SETS),
             warnings=self._warnings(),
             data=self.sources,
         )
@@ -238,17 +243,7 @@ class SuitesReport(HasReport):
             **_by_words(model.suites),
             "unknown_words": int(np.count_nonzero(~model.all_known)),
             "by_circuit": {circuit: _by_words(model.of_circuit(circuit)) for circuit in self.circuits},
-            "by_suite": {
-                scores.suite.name: {
-                    "circuit": scores.suite.circuit,
-                    **_by_words([scores]),
-                    "predictions": [
-                        {"formula": alone.suite.predictions[0].formula, **_by_words([alone])}
-                        for alone in scores.predictions
-                    ],
-                }
-                for scores in model.suites
-            },
+            "by_suite": {scores.suite.name: _figures_of_suite(scores) for scores in model.suites},
         }
 
     def _warnings(self) -> list[str]:
@@ -259,6 +254,10 @@ class SuitesReport(HasReport):
 
     def _tables(self, models: Sequence[Mapping[str, Any]]) -> list[ReportTable]:
         """Return the totals, then accuracies by circuit, suite, and prediction of suites with several."""
+        return [self._totals(models), *self._tables_by_level(models)]
+
+    def _totals(self, models: Sequence[Mapping[str, Any]]) -> ReportTable:
+        """Return a column for each model, with means over suites and with accuracies over all items."""
         rows: list[list[Any]] = [
             [
                 f"{title}{'' if words == 'all' else ', words known'}",
@@ -272,26 +271,28 @@ class SuitesReport(HasReport):
         ]
         rows += [[title, *map(str, accuracies)] for title, accuracies in zip(_ITEM_SETS.values(), totals, strict=True)]
         rows.append(["mean over suites, by chance", *(format_value(model["chance"], PERCENT) for model in models)])
-        tables = [ReportTable({"accuracy (number of items)": "", **{model["model"]: RIGHT for model in models}}, rows)]
-        headings = {f"{model['model']}\n{title}": PERCENT for model in models for title in ("all", "known")}
+        return ReportTable({"accuracy (number of items)": "", **{model["model"]: RIGHT for model in models}}, rows)
+
+    def _tables_by_level(self, models: Sequence[Mapping[str, Any]]) -> list[ReportTable]:
+        """Return a table of circuits, one of suites, and one of the predictions of suites with several."""
 
         def row(title: str, figures: Sequence[Mapping[str, Any]]) -> list[Any]:
             accuracies = (figure[words]["accuracy"] for figure in figures for words in _ITEM_SETS)
             return [title, figures[0]["all"]["items"], figures[0]["chance"], *accuracies]
 
-        by_level: dict[str, list[list[Any]]] = {"circuit": [], "suite": [], "prediction": []}
-        for circuit in self.circuits:
-            by_level["circuit"].append(row(circuit, [model["by_circuit"][circuit] for model in models]))
+        circuits = [row(circuit, [model["by_circuit"][circuit] for model in models]) for circuit in self.circuits]
+        suites, predictions = [], []
         for suite in self.suites:
             suite_figures = [model["by_suite"][suite.name] for model in models]
-            by_level["suite"].append(row(suite.name, suite_figures))
+            suites.append(row(suite.name, suite_figures))
             for place, prediction in enumerate(suite.predictions if len(suite.predictions) > 1 else ()):
                 title = f"{suite.name}, {place + 1}: {shortened(prediction.formula, FORMULA_CHARACTERS)}"
-                by_level["prediction"].append(
-                    row(title, [suite_figure["predictions"][place] for suite_figure in suite_figures])
-                )
-        headings = {"items": ",", "chance": PERCENT, **headings}
-        return tables + [ReportTable({level: "", **headings}, rows) for level, rows in by_level.items()]
+                predictions.append(row(title, [figures["predictions"][place] for figures in suite_figures]))
+
+        headings = {"items": ",", "chance": PERCENT}
+        headings |= {f"{model['model']}\n{title}": PERCENT for model in models for title in ("all", "known")}
+        levels = {"circuit": circuits, "suite": suites, "prediction": predictions}
+        return [ReportTable({level: "", **headings}, rows) for level, rows in levels.items()]
 
     def details(self) -> Iterator[dict[str, Any]]:
         """Yield every item with each model's results.
@@ -303,20 +304,17 @@ class SuitesReport(HasReport):
                 yield {
                     **{"file": suite.source, "suite": suite.name, "item": item.name},
                     "sentences": {name: condition.sentence for name, condition in item.conditions.items()},
-                    "models": {
-                        model.name: {
-                            "correct": bool(scores.correct[number]),
-                            "words_known": bool(scores.all_known[number]),
-                            "predictions": scores.holds[:, number],
-                            "surprisal": {
-                                name: {region: part.bits for region, part in parts.items()}
-                                for name, parts in scores.regions[number].items()
-                            },
-                        }
-                        for model in self.models
-                        for scores in [model.suites[place]]
-                    },
+                    "models": {model.name: model.suites[place].details_of_item(number) for model in self.models},
                 }
+
+
+def _figures_of_suite(scores: SuiteScores) -> dict[str, Any]:
+    """Return the figures of a suite and its predictions for JSON."""
+    predictions = [
+        {"formula": prediction.suite.predictions[0].formula, **_by_words([prediction])}
+        for prediction in scores.predictions
+    ]
+    return {"circuit": scores.suite.circuit, **_by_words([scores]), "predictions": predictions}
 
 
 def _by_words(suites: Sequence[SuiteScores]) -> dict[str, Any]:
@@ -349,15 +347,28 @@ def _mean(fractions: Iterable[float | None]) -> float | None:
 
 def _rows(figures: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield the rows of a model from its figures for JSON."""
-    places: list[tuple[str, str, str, int | None, Mapping[str, Any]]] = [("all", "", "", None, figures)]
-    places += [("circuit", name, "", None, one) for name, one in figures["by_circuit"].items()]
-    for name, suite in figures["by_suite"].items():
-        places.append(("suite", suite["circuit"], name, None, suite))
-        places += [("prediction", suite["circuit"], name, n, one) for n, one in enumerate(suite["predictions"], 1)]
-    for level, circuit, suite, number, one in places:
-        for words in _ITEM_SETS:
-            place = {"level": level, "circuit": circuit, "suite": suite, "prediction": number, "words": words}
-            yield {"model": figures["model"], **place, **one[words], "chance": one["chance"]}
+    model = figures["model"]
+    yield from _rows_of_level(model, figures, "all")
+    for circuit, circuit_figures in figures["by_circuit"].items():
+        yield from _rows_of_level(model, circuit_figures, "circuit", circuit)
+    for suite, suite_figures in figures["by_suite"].items():
+        circuit = suite_figures["circuit"]
+        yield from _rows_of_level(model, suite_figures, "suite", circuit, suite)
+        for number, prediction_figures in enumerate(suite_figures["predictions"], 1):
+            yield from _rows_of_level(model, prediction_figures, "prediction", circuit, suite, number)
+
+
+def _rows_of_level(
+    model: str, figures: Mapping[str, Any], level: str, circuit: str = "", suite: str = "", number: int | None = None
+) -> Iterator[dict[str, Any]]:
+    """Yield a row for each set of items.
+
+    Args:
+        number: of the prediction; None for other levels.
+    """
+    place = {"level": level, "circuit": circuit, "suite": suite, "prediction": number}
+    for words in _ITEM_SETS:
+        yield {"model": model, **place, "words": words, **figures[words], "chance": figures["chance"]}
 
 
 @suggests_parameters
@@ -420,7 +431,10 @@ def score_suites(
 
     def regions_of(suite: Suite) -> list[dict[str, dict[int, RegionSurprisal]]]:
         return [
-            {name: region_surprisals(one, words[one.sentence]) for name, one in item.conditions.items()}
+            {
+                name: region_surprisals(condition, words[condition.sentence])
+                for name, condition in item.conditions.items()
+            }
             for item in suite.items
         ]
 

@@ -189,10 +189,10 @@ def analysed_words(
     settings: RegressionSettings,
 ) -> tuple[Flags, dict[str, int]]:  # fmt: skip
     """Return which words are in the regressions, and the numbers of the others by reason; the first reason counts."""
-    known = np.logical_and.reduce([of_model.known for of_model in scores])
-    is_read = np.logical_and.reduce([of_model.is_read for of_model in scores])
-    values = [score_columns(of_model)[name] for of_model in scores for name in settings.measures]
-    has_measures = np.logical_and.reduce([~np.isnan(of_measure) for of_measure in values])
+    known = np.logical_and.reduce([model_scores.known for model_scores in scores])
+    is_read = np.logical_and.reduce([model_scores.is_read for model_scores in scores])
+    measures = [score_columns(model_scores)[name] for model_scores in scores for name in settings.measures]
+    has_measures = np.logical_and.reduce([~np.isnan(values) for values in measures])
 
     def window(flags: Flags) -> Flags:
         """Return whether all words of the spill-over window have a property."""
@@ -215,17 +215,17 @@ def analysed_words(
         del reasons["at the end of a passage"]
     if settings.unknown == "exclude":
         reasons |= {"unknown": ~known, "after an unknown word": ~window(known)}
-    left = np.ones(len(words), bool)
+    analysed = np.ones(len(words), bool)
     excluded = {}
     for reason, flags in reasons.items():
-        excluded[reason] = int((left & flags).sum())
-        left &= ~flags
-    if left.any() and np.ptp(times.values[left]) == 0:
+        excluded[reason] = int((analysed & flags).sum())
+        analysed &= ~flags
+    if analysed.any() and np.ptp(times.values[analysed]) == 0:
         raise InputError(
-            f"{times.source}: all analysed {times.what} of column {times.column} are {times.values[left][0]:g}; a"
+            f"{times.source}: all analysed {times.what} of column {times.column} are {times.values[analysed][0]:g}; a"
             f" regression needs {times.what} that differ"
         )
-    return left, excluded
+    return analysed, excluded
 
 
 def regression_data(
@@ -247,7 +247,7 @@ def regression_data(
     analysed, excluded = analysed_words(words, times, predictors, scores, settings)
     predictors = {**predictors, **smooth_terms(predictors, analysed, settings.spillover, settings.smooth)}
     units = (words.sentences if settings.fold_unit == "sentence" else words.groups)[analysed]
-    vary = any(len(np.unique(of_model.token_counts[analysed])) > 1 for of_model in scores)
+    vary = any(len(np.unique(model_scores.token_counts[analysed])) > 1 for model_scores in scores)
     count = len(predictors) + (settings.spillover + 1) * (len(settings.measures) + vary)
     fewest = 5 * (count + 1)
     if len(units) < fewest:
@@ -286,8 +286,8 @@ def _refuse_dependent(predictors: Predictors, settings: RegressionSettings, mode
         if name not in options:
             continue
         option, chosen = options[name]
-        of_model = f" of {model}" if option == "--measure" else ""
-        found = f"{option_name(option, chosen)}: in the analysed words, {name}{of_model} is"
+        owner = f" of {model}" if option == "--measure" else ""
+        found = f"{option_name(option, chosen)}: in the analysed words, {name}{owner} is"
         if not others:
             raise InputError(f"{found} {predictors[name][0]:g} everywhere; expected values that differ. Omit it")
         raise InputError(
@@ -298,51 +298,61 @@ def _refuse_dependent(predictors: Predictors, settings: RegressionSettings, mode
 
 def model_result(data: RegressionData, name: str, model_type: str, scores: WordScores) -> ModelResult:
     """Fit the regressions of one model."""
-    words = data.words
     analysed = data.analysed
     settings = data.settings
-    observed, folds = data.times.values[analysed], data.fold[analysed]
+    observed = data.times.values[analysed]
+    folds = data.fold[analysed]
+    sentences = data.words.sentences[analysed]
     trials = data.times.counts[analysed] if data.times.is_binary else None
 
-    def of_analysed(columns: Predictors) -> dict[str, Numbers]:
-        """Return predictors and those of previous words, of the analysed words."""
-        previous = with_previous(columns, words, settings.spillover)
-        return {key: values[analysed] for key, values in previous.items()}
-
-    before = {key: values[analysed] for key, values in data.predictors.items()}
+    # The baseline, without and with the numbers of tokens in which the model reads the words.
+    without_tokens = {predictor: values[analysed] for predictor, values in data.predictors.items()}
     if settings.unknown == "keep":
-        before |= of_analysed({_UNKNOWN: (~scores.known).astype(float)})
-    counts = scores.token_counts[analysed]
-    measures: dict[str, Numbers] = {name: score_columns(scores)[name] for name in settings.measures}
-    of_measures = of_analysed(measures)
-    of_tokens = of_analysed({TOKENS: scores.token_counts.astype(float)}) if np.ptp(counts) else {}
-    _refuse_dependent(before | of_tokens | of_measures, settings, name)
+        without_tokens |= _with_spillover(data, {_UNKNOWN: (~scores.known).astype(float)})
+    token_counts = scores.token_counts[analysed]
+    has_tokens = bool(np.ptp(token_counts))
+    baseline = without_tokens
+    if has_tokens:
+        baseline = without_tokens | _with_spillover(data, {TOKENS: scores.token_counts.astype(float)})
 
-    without_tokens = of_baseline = held_out_log_likelihood(observed, before, folds, trials)
-    if of_tokens:
-        before |= of_tokens
-        of_baseline = held_out_log_likelihood(observed, before, folds, trials)
-    after = before | of_measures
-    of_all = held_out_log_likelihood(observed, after, folds, trials)
-    deltas = of_all - of_baseline
+    # All predictors: the baseline and the measures of the model.
+    measures: dict[str, Numbers] = {measure: score_columns(scores)[measure] for measure in settings.measures}
+    predictors = baseline | _with_spillover(data, measures)
+    _refuse_dependent(predictors, settings, name)
+
+    def held_out(predictors: Predictors) -> Numbers:
+        return held_out_log_likelihood(observed, predictors, folds, trials)
+
+    # What the measures and the numbers of tokens add for held-out words.
+    without_token_log_likelihoods = held_out(without_tokens)
+    baseline_log_likelihoods = held_out(baseline) if has_tokens else without_token_log_likelihoods
+    log_likelihoods = held_out(predictors)
+    deltas = log_likelihoods - baseline_log_likelihoods
     gains: dict[str, Interval] = {}
     for left_out in measures if len(measures) > 1 else ():
-        others = before | of_analysed({name: values for name, values in measures.items() if name != left_out})
-        gain = of_all - held_out_log_likelihood(observed, others, folds, trials)
-        gains[left_out] = mean_interval(gain, words.sentences[analysed])
+        others = {measure: values for measure, values in measures.items() if measure != left_out}
+        gain = log_likelihoods - held_out(baseline | _with_spillover(data, others))
+        gains[left_out] = mean_interval(gain, sentences)
+
     bits = scores.surprisal[analysed]
     return ModelResult(
-        name,
-        model_type,
-        scores,
-        float(bits.mean()),
-        mean_interval(deltas, words.sentences[analysed]),
-        deltas,
-        tuple(float(deltas[folds == fold].mean()) for fold in np.unique(folds)),
-        int((counts > 1).sum()),
-        mean_interval(of_baseline - without_tokens, words.sentences[analysed]),
-        fit(observed, before, trials),
-        fit(observed, after, trials),
-        gains,
-        tuple(binned_means(bits, observed)),
+        name=name,
+        model_type=model_type,
+        scores=scores,
+        mean_surprisal=float(bits.mean()),
+        delta=mean_interval(deltas, sentences),
+        deltas=deltas,
+        fold_deltas=tuple(float(deltas[folds == fold].mean()) for fold in np.unique(folds)),
+        split_words=int((token_counts > 1).sum()),
+        token_gain=mean_interval(baseline_log_likelihoods - without_token_log_likelihoods, sentences),
+        baseline=fit(observed, baseline, trials),
+        regression=fit(observed, predictors, trials),
+        gains=gains,
+        bins=tuple(binned_means(bits, observed)),
     )
+
+
+def _with_spillover(data: RegressionData, columns: Predictors) -> dict[str, Numbers]:
+    """Return values of the analysed words, and those of the words before them."""
+    previous = with_previous(columns, data.words, data.settings.spillover)
+    return {name: values[data.analysed] for name, values in previous.items()}

@@ -177,48 +177,21 @@ class ParsingReport(HasReport):
     def report(self) -> Report:
         """Return the scores of decoders, baselines and upper bounds. Those of the chosen trees come first in JSON."""
         scores = self.scores[self.chosen]
-        figures = scores.to_dict()
-        protocol = figures.pop("protocol")
-        lengths, rows = scores.by_sentence.lengths, self._rows()
-        compared = {self.chosen: self.against_right, **self.right_by_decoder}
+        lengths = scores.by_sentence.lengths
+        rows = self._rows()
         tables = [replace(ReportTable.of(PARSING_SCORES, rows, _HEADINGS, missing=""), is_named_last=True)]
-        if self.f1_by_layer:  # a column for each decoder
-            decoders = next(iter(self.f1_by_layer.values()))
-            by_layer = [
-                [*values.values(), f"layer {layer}{' (chosen)' if layer == self.layer else ''}"]
-                for layer, values in self.f1_by_layer.items()
-            ]
-            tables.append(
-                ReportTable(
-                    {**{f"{name} F1": PERCENT for name in decoders}, "distances": ""}, by_layer, is_named_last=True
-                )
-            )
+        if self.f1_by_layer:
+            tables.append(self._layer_table())
         if self.labels:
             tables.append(self.labels.table(self.chosen))
         if self.reliability:
             tables.append(self.reliability.table())
         tables += self._short_tables()
+        compared = {self.chosen: self.against_right, **self.right_by_decoder}
         return Report(
             PARSING_SCORES,
             rows,
-            {
-                "schema_version": SCHEMA_VERSION,
-                "protocol": protocol["name"],
-                "protocol_fields": protocol,
-                "treebank": self.gold.source,
-                "preprocessing": self.gold.preprocessing,
-                "decoder": self.chosen,
-                **({"averaged_models": self.models} if self.models > 1 else {}),
-                **figures,
-                "f1_by_decoder": {name: scores.f1 for name, scores in self.scores.items()},
-                **({"layer": self.layer, "f1_by_layer": self.f1_by_layer} if self.f1_by_layer else {}),
-                "baselines": self.baselines,
-                **({"random_weights": self.random_weights} if self.random_weights else {}),
-                "against_right_branching": self.against_right,
-                "against_right_branching_by_decoder": self.right_by_decoder,
-                **({"induced_labels": self.labels} if self.labels else {}),
-                **({"reliability": self.reliability.to_dict()} if self.reliability else {}),
-            },
+            self._figures(),
             {
                 "preprocessing": self.gold.preprocessing,
                 "protocol": scores.protocol,
@@ -229,6 +202,39 @@ class ParsingReport(HasReport):
             notes=[f"{name} compared with right branching: {result}" for name, result in compared.items()],
             data=[self.gold.source],
         )
+
+    def _figures(self) -> dict[str, Any]:
+        """Return all figures for JSON. What the models or trees do not have is left out."""
+        figures = self.scores[self.chosen].to_dict()
+        protocol = figures.pop("protocol")
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "protocol": protocol["name"],
+            "protocol_fields": protocol,
+            "treebank": self.gold.source,
+            "preprocessing": self.gold.preprocessing,
+            "decoder": self.chosen,
+            **({"averaged_models": self.models} if self.models > 1 else {}),
+            **figures,
+            "f1_by_decoder": {name: scores.f1 for name, scores in self.scores.items()},
+            **({"layer": self.layer, "f1_by_layer": self.f1_by_layer} if self.f1_by_layer else {}),
+            "baselines": self.baselines,
+            **({"random_weights": self.random_weights} if self.random_weights else {}),
+            "against_right_branching": self.against_right,
+            "against_right_branching_by_decoder": self.right_by_decoder,
+            **({"induced_labels": self.labels} if self.labels else {}),
+            **({"reliability": self.reliability.to_dict()} if self.reliability else {}),
+        }
+
+    def _layer_table(self) -> ReportTable:
+        """Return F1 by layer, with a column for each decoder."""
+        decoders = next(iter(self.f1_by_layer.values()))
+        rows = [
+            [*values.values(), f"layer {layer}{' (chosen)' if layer == self.layer else ''}"]
+            for layer, values in self.f1_by_layer.items()
+        ]
+        headings = {f"{name} F1": PERCENT for name in decoders} | {"distances": ""}
+        return ReportTable(headings, rows, is_named_last=True)
 
     def details(self, name: str | None = None) -> list[ScoredSentence]:
         """Return every scored sentence, in the order of the treebank.

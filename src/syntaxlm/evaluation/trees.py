@@ -431,20 +431,33 @@ def evaluate_trees(
         lines = listed([str(place.line) for place in file.blank_lines], LINES_NAMED)
         advice += f" Blank lines among the predictions: {lines}."
 
-    words = GoldWords(gold_side.trees, treebank.kept, range(1, len(treebank.kept) + 1), rule)
     has_failed = not all(map(len, trees))
-    if has_failed or read is not treebank:  # each prediction has its gold sentence
-        pairs = zip(gold_side.trees, gold_side.numbers, trees, strict=True)
-        parsed = [(tree, number) for tree, number, prediction in pairs if len(prediction)]
-        kept = [treebank.kept[number - 1] for _, number in parsed]
-        words = GoldWords([tree for tree, _ in parsed], kept, [number for _, number in parsed], rule)
+    if has_failed or read is not treebank:
+        words = _words_of_parsed(trees, gold_side, treebank, rule)
+    else:
+        words = GoldWords(gold_side.trees, treebank.kept, range(1, len(treebank.kept) + 1), rule)
     sides = gold_sides(source_name(predicted), gold_side.source)
     matched = match_predictions([tree for tree in trees if len(tree)], words, *sides, advice)
     if has_failed:  # failed parses have no brackets
-        rest = iter(matched)
-        both = zip(trees, gold_side.trees, strict=True)
-        matched = [next(rest) if len(tree) else Tree(of.words, of.tags, ()) for tree, of in both]
+        parsed = iter(matched)
+        matched = [
+            next(parsed) if len(tree) else Tree(gold_tree.words, gold_tree.tags, ())
+            for tree, gold_tree in zip(trees, gold_side.trees, strict=True)
+        ]
     return _report({"predicted": SpanSets.of(matched)}, "predicted", gold_side, find_protocol(protocol))
+
+
+def _words_of_parsed(trees: Sequence[Tree], gold: GoldTrees, treebank: Treebank, rule: GoldPreprocessing) -> GoldWords:
+    """Return the gold words of all sentences whose prediction has words.
+
+    Args:
+        trees: a prediction for each gold tree.
+        treebank: the gold sentences before any was left out.
+    """
+    pairs = zip(gold.trees, gold.numbers, trees, strict=True)
+    parsed = [(tree, number) for tree, number, prediction in pairs if len(prediction)]
+    numbers = [number for _, number in parsed]
+    return GoldWords([tree for tree, _ in parsed], [treebank.kept[number - 1] for number in numbers], numbers, rule)
 
 
 def _with_failed_parses(
@@ -474,7 +487,8 @@ def _with_failed_parses(
     missing = [sentence.number for sentence, tree in zip(gold, trees, strict=True) if not len(tree)]
     if not missing:
         return trees, gold
-    lines, numbers = (listed(map(str, of), LINES_NAMED) for of in ([place.line for place in places], missing))
+    lines = listed((place.line for place in places), LINES_NAMED)
+    numbers = listed(missing, LINES_NAMED)
     noun = "line" if len(missing) == 1 else "lines"
     action = "which are left out" if failed == "skip" else "which are scored without brackets"
     warn_caller(
@@ -486,7 +500,8 @@ def _with_failed_parses(
     pairs = [(tree, sentence) for tree, sentence in zip(trees, gold, strict=True) if len(tree)]
     if not pairs:
         raise InputError(f"{source}: every tree is a failed parse; expected trees with words")
-    return [tree for tree, _ in pairs], dataclasses.replace(gold, sentences=tuple(of for _, of in pairs))
+    parsed_gold = dataclasses.replace(gold, sentences=tuple(sentence for _, sentence in pairs))
+    return [tree for tree, _ in pairs], parsed_gold
 
 
 def gold_trees_of(read: Treebank, rule: GoldPreprocessing) -> GoldTrees:

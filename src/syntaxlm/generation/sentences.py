@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
+from syntaxlm.core.arrays import Flags, Integers, Numbers
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.threads import check_wanted
 from syntaxlm.generation.options import SamplingOptions
@@ -30,8 +30,6 @@ from syntaxlm.trees.tree import INDUCED_LABEL, Constituent, Tree
 
 MAXIMUM = {"words": 100, "characters": 500, "tags": 100}  # default limits of the tokens of a sampled sentence
 SAMPLED_TOGETHER = 64  # sentences sampled in one batch
-
-Numbers = npt.NDArray[np.float64]
 
 
 SAMPLED_TREES = Columns(
@@ -288,7 +286,7 @@ def _together(
     return sentences
 
 
-def choose(log_probs: Numbers, uniform: Numbers, options: SamplingOptions) -> npt.NDArray[np.int64]:
+def choose(log_probs: Numbers, uniform: Numbers, options: SamplingOptions) -> Integers:
     """Sample one token for each column, (B, V) -> (B,); -inf is never chosen.
 
     Args:
@@ -313,7 +311,7 @@ def choose(log_probs: Numbers, uniform: Numbers, options: SamplingOptions) -> np
     return (sums <= points[:, None]).sum(1)
 
 
-def barred_tokens(vocabulary: Vocabulary, keep_unknown: bool) -> npt.NDArray[np.bool_]:
+def barred_tokens(vocabulary: Vocabulary, keep_unknown: bool) -> Flags:
     """(V,) True for the tokens that a sentence cannot start with: BOS, EOS and, unless it is kept, the unknown word."""
     barred = np.zeros(len(vocabulary), np.bool_)
     barred[[vocabulary.begin_id, vocabulary.end_id]] = True

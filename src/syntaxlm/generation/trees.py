@@ -15,14 +15,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
+from syntaxlm.core.arrays import Flags, Integers, Numbers
 from syntaxlm.core.errors import InputError
 from syntaxlm.generation.options import SamplingOptions, TreeSamplingOptions
-from syntaxlm.generation.sentences import MAXIMUM, SAMPLED_TOGETHER, Numbers, barred_tokens, choose, numbers_to
+from syntaxlm.generation.sentences import MAXIMUM, SAMPLED_TOGETHER, barred_tokens, choose, numbers_to
 from syntaxlm.generation.stops import possible_edges, tree_model
 from syntaxlm.models.abilities import GeneratesTrees
 from syntaxlm.models.classifiers import Stops
@@ -36,9 +36,6 @@ from syntaxlm.trees.tree import DependencyTree
 MAXIMUM_DEPTH = 30  # default limit of the heads above a word, including ROOT
 ATTEMPTS = 100  # to sample a tree that stays within the limits
 ROWS_TOGETHER = 256  # steps whose words are sampled at once: each needs a row of vocabulary size
-
-Integers = npt.NDArray[np.int64]
-Answers = npt.NDArray[np.bool_]
 
 
 GENERATED_TREES = Columns(
@@ -196,7 +193,7 @@ class _Level:
     steps: Integers
     depths: Integers
 
-    def at(self, places: Integers | Answers) -> _Level:
+    def at(self, places: Integers | Flags) -> _Level:
         """Return some of the steps."""
         return _Level(**{name: values[places] for name, values in vars(self).items()})
 
@@ -346,7 +343,7 @@ class _TreeSampler:
             level.depths[rows_below] + is_dependent,
         )
 
-    def _answers(self, trees: list[_Growing], level: _Level, logits: Tensor) -> Answers:
+    def _answers(self, trees: list[_Growing], level: _Level, logits: Tensor) -> Flags:
         """Return the edges by which each word of a level continues, (n, 4), within the limits. Adds their bits."""
         temperature = self.options.temperature
         edges = torch.from_numpy(level.edges)
@@ -394,7 +391,7 @@ def _uniform(trees: list[_Growing], places: Integers) -> Numbers:
     return numbers
 
 
-def _drawn(log_probs: Numbers, barred: Answers, uniform: Numbers, options: SamplingOptions) -> tuple[Integers, Numbers]:
+def _drawn(log_probs: Numbers, barred: Flags, uniform: Numbers, options: SamplingOptions) -> tuple[Integers, Numbers]:
     """Return the sampled token of each row, (n, V) -> (n,), and its bits by the unmodified log-probabilities."""
     chosen = choose(np.where(barred, -np.inf, log_probs), uniform, options)
     return chosen, 0.0 - log_probs[np.arange(len(chosen)), chosen] / math.log(2)

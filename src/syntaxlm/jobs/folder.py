@@ -31,6 +31,7 @@ from syntaxlm.core.files import (
     parse_json,
     read_stored,
     remove_empty,
+    remove_file,
     remove_unfinished,
     replaced,
     sha256,
@@ -158,7 +159,7 @@ class JobFolder:
     def start(self, settings: JobSettings, shards: Sequence[Shard]) -> None:
         """Store a new job."""
         for path in (self.path / JOB, self.path / DONE, *self.rows.glob("part-*.parquet")):
-            _remove(path)
+            remove_file(path)
         lines = "".join(to_json(shard) + "\n" for shard in shards)
         write_text(lines, self.path / SHARDS, stored=True)
         job = JobFile(settings, sha256([lines.encode()]))
@@ -196,7 +197,7 @@ class JobFolder:
             if result is not None and _is_intact(path, result, reads):
                 done[shard.number] = result
             else:
-                _remove(path)
+                remove_file(path)
         return done
 
     def add_done(self, result: ShardResult) -> None:
@@ -279,13 +280,6 @@ def _is_intact(path: Path, noted: ShardResult, reads: bool) -> bool:
     if not stat.S_ISREG(status.st_mode) or status.st_size != noted.file_size:
         return False
     return not reads or file_hash(path) == noted.sha256
-
-
-def _remove(path: Path) -> None:
-    try:
-        path.unlink(missing_ok=True)
-    except OSError as error:
-        raise system_error(path, "removed", error) from error
 
 
 def _read(kind: type[T], line: bytes) -> T | None:

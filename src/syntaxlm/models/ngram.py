@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from syntaxlm.core.arrays import Integers
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.settings import Bounds, Count
 from syntaxlm.models.abilities import Model, PredictsNextToken, TokenScores, TrainsByCounting
@@ -23,7 +24,7 @@ from syntaxlm.models.config import BaseConfig
 from syntaxlm.models.layers import LOG_PROBS
 from syntaxlm.models.registry import model
 from syntaxlm.ops import kneser_ney
-from syntaxlm.ops.kneser_ney import Grams, Integers
+from syntaxlm.ops.kneser_ney import Grams
 
 MinimumCounts = Annotated[tuple[Count, ...], Bounds(min_length=1, max_length=20)]
 

@@ -19,6 +19,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from syntaxlm.core.arrays import Integers
 from syntaxlm.ops.tree_losses import orthogonal_lengths, split_scores_of_spans
 from syntaxlm.trees.averaging import average
 from syntaxlm.trees.decoding import (
@@ -37,15 +38,7 @@ from syntaxlm.trees.decoding import (
     table_indices,
 )
 from syntaxlm.trees.marks import Marks
-from syntaxlm.trees.spans import (
-    AnyIntegers,
-    Integers,
-    Positions,
-    SpanSets,
-    item_indices,
-    offsets_of,
-    sorted_by_sentence,
-)
+from syntaxlm.trees.spans import AnyIntegers, Positions, SpanSets, item_indices, offsets_of, sorted_by_sentence
 from syntaxlm.trees.tree import INDUCED_LABEL
 
 

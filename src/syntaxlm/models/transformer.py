@@ -36,7 +36,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Any, Literal, NamedTuple
 
 import torch
@@ -525,7 +525,7 @@ class MaskedTransformer(Model, MasksTokens):
         ]
 
         # The masked variants of sentences of similar lengths together, those of one sentence after each other.
-        variants = [variant for column, one in enumerate(sentences) for variant in self._variants(column, one)]
+        variants = list(chain.from_iterable(map(self._variants, range(len(sentences)), sentences)))
         variants.sort(key=lambda variant: (-variant.size, variant.column))
         while variants:
             most = max(1, LOGITS_TOGETHER // (variants[0].size * self.logit_count))

@@ -343,32 +343,32 @@ class TreeTransformer(
 
     @torch.no_grad()
     def span_beliefs(self, sentences: Sequence[Sequence[int]]) -> list[Numbers]:
-        found: dict[int, Numbers] = {}
+        beliefs_of: dict[int, Numbers] = {}
         for length in sorted(set(map(len, sentences))):
             places = [place for place, sentence in enumerate(sentences) if len(sentence) == length]
-            for some in batched(places, self._together(length + 1, length**2)):
-                words = torch.tensor([sentences[place] for place in some], device=self.device)
-                beam = self._read(self._begun(len(some)), torch.full_like(words[:, 0], BOS))
-                beliefs = beam["scores"].new_zeros(len(some), length + 1, length, length)
+            for together in batched(places, self._together(length + 1, length**2)):
+                words = torch.tensor([sentences[place] for place in together], device=self.device)
+                beam = self._read(self._begun(len(together)), torch.full_like(words[:, 0], BOS))
+                beliefs = beam["scores"].new_zeros(len(together), length + 1, length, length)
                 for last, tokens in enumerate(words.T):
                     beam = self._read(beam, tokens)
                     read = slice(0, last + 1)
                     beliefs[:, last, read, read] = _span_probabilities(beam["scores"], (beam["firsts"] - 1)[..., 1:])
                 beliefs[:, length] = _span_probabilities(*self._ended(beam))
-                found |= zip(some, beliefs.cpu().numpy(), strict=True)
-        return [found[place] for place in range(len(sentences))]
+                beliefs_of |= zip(together, beliefs.cpu().numpy(), strict=True)
+        return [beliefs_of[place] for place in range(len(sentences))]
 
     def best_trees(self, batch: TokenBatch) -> list[LabelledSpans]:
-        found: list[LabelledSpans] = [[] for _ in range(batch.sentence_count())]
+        labelled: list[LabelledSpans] = [[] for _ in range(batch.sentence_count())]
         for columns, scores, trees in self._trees(batch):
             weights = scores.softmax(1)
             is_same = (trees[:, :, None] == trees[:, None]).all(-1)
             best = (is_same * weights[:, None]).sum(2).argmax(1)
             spans = spans_of_decisions(trees[torch.arange(len(best)), best])
             spans.diagonal(dim1=1, dim2=2).fill_(True)
-            for column, own in enumerate(spans, columns.start):
-                found[column] = [(first, last, -1) for first, last in own.nonzero().tolist()]
-        return found
+            for column, sentence_spans in enumerate(spans, columns.start):
+                labelled[column] = [(first, last, -1) for first, last in sentence_spans.nonzero().tolist()]
+        return labelled
 
     def tree_log_probs(self, batch: TokenBatch, spans: Tensor) -> Tensor:
         result = torch.zeros(batch.sentence_count(), dtype=torch.float64, device=spans.device)
@@ -381,17 +381,17 @@ class TreeTransformer(
         return result
 
     def sample_trees(self, batch: TokenBatch, count: int, generator: np.random.Generator) -> list[list[TreeSpans]]:
-        found: list[list[TreeSpans]] = [[] for _ in range(batch.sentence_count())]
+        samples: list[list[TreeSpans]] = [[] for _ in range(batch.sentence_count())]
         for columns, scores, trees in self._trees(batch):
             weights = scores.softmax(1)
-            for column, own, spans in zip(
+            for column, sentence_weights, spans in zip(
                 range(columns.start, columns.stop), weights, spans_of_decisions(trees), strict=True
             ):
-                drawn = [draw(own.cpu().numpy(), generator) for _ in range(count)]
-                found[column] = [
+                drawn = [draw(sentence_weights.cpu().numpy(), generator) for _ in range(count)]
+                samples[column] = [
                     [(first, last + 1) for first, last in spans[number].nonzero().tolist()] for number in drawn
                 ]
-        return found
+        return samples
 
     # ---- sentences with their trees
 

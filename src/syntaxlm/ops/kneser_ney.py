@@ -16,11 +16,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
+
+from syntaxlm.core.arrays import Integers, Numbers
 
 Gram = tuple[int, ...]
-Integers = npt.NDArray[np.int64]
-Numbers = npt.NDArray[np.float64]
 
 # Discounts of counts 1, 2, and 3 or more for texts too small or irregular to estimate them, as in KenLM.
 FALLBACK_DISCOUNTS = (0.5, 1.0, 1.5)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from syntaxlm.core.arrays import Integers
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.iteration import batched
 from syntaxlm.core.progress import progress_bar
@@ -18,7 +19,7 @@ from syntaxlm.models.abilities import LabelsSpans
 from syntaxlm.parsing.alternatives import alternatives_of, check_several
 from syntaxlm.parsing.options import ParseOptions
 from syntaxlm.parsing.result import ParseBatch
-from syntaxlm.parsing.structure import combined_trees, decodings, structure_of, trained_side
+from syntaxlm.parsing.structure import Decoding, combined_trees, decodings, structure_of, trained_side
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.doubts import warn_of_doubts
 from syntaxlm.text.normaliser import marks_of, without_tags
@@ -54,39 +55,29 @@ def parse_lines(
     if isinstance(lines, str):
         raise TypeError("parse_lines takes a list of lines, not one string")
     bundles = [models] if isinstance(models, ModelBundle) else list(models)
-    if not bundles:
-        raise ValueError("found no model; expected one model or more")
-    if options.labels and len(bundles) > 1:
-        raise InputError(f"labels: found {len(bundles)} models; expected one, because averaged trees have no labels")
-    if options.labels:
-        bundles[0].require(LabelsSpans, "parsing with labels")
-    chosen = decodings(bundles, options)
-    check_several(bundles, chosen, options)
+    chosen = _checked_decodings(bundles, options)
 
     # The lines as each model reads them. Without words in any of them, there is nothing to parse.
-    is_average = len(bundles) > 1
-    reader = reader_of(bundles[0], options)
-    readings = _readings(bundles, lines, options, first, names) if is_average else [_reading(reader, lines, first)]
+    if len(bundles) > 1:
+        readings = _readings(bundles, lines, options, first, names)
+    else:
+        readings = [_reading(reader_of(bundles[0], options), lines, first)]
     batch = readings[0]
     numbers = (first + np.flatnonzero(np.diff(batch.read.places))).tolist()
     if not numbers:
         return replace(batch, labelled=options.labels)
+
+    # What each model says about the structure of the lines, and their trees.
     structures = [
         structure_of(bundle, reading.corpus(), options.labels, numbers)
         for bundle, reading in zip(bundles, readings, strict=True)
     ]
-
-    # Punctuation marks that the models do not read are evidence of constituents.
-    marks = None
-    side = _side_of_marks(bundles, options)
-    if side is not None:
-        before = np.array(list(chain.from_iterable(map(marks_of, batch.read.aligned()))), bool)
-        marks = Marks(before, structures[0].lengths, side)
+    marks = _unread_marks(bundles, batch, structures[0].lengths, options)
     if options.several:
         sentences = [tokens for tokens in batch.tokens if tokens]
         alternatives = alternatives_of(bundles, sentences, structures, chosen, options, marks)
         batch = replace(batch, alternatives=alternatives)
-    if is_average:
+    if len(bundles) > 1:
         return replace(batch, spans=combined_trees(structures, chosen, options.ties, marks))
     (structure,) = structures
     (decoding,) = chosen
@@ -97,6 +88,35 @@ def parse_lines(
         layer=decoding.layer,
         labelled=options.labels,
     )
+
+
+def _checked_decodings(bundles: Sequence[ModelBundle], options: ParseOptions) -> list[Decoding]:
+    """Return the decoder and layer of each model. Raises InputError for options that the models do not have."""
+    if not bundles:
+        raise ValueError("found no model; expected one model or more")
+    if options.labels and len(bundles) > 1:
+        raise InputError(f"labels: found {len(bundles)} models; expected one, because averaged trees have no labels")
+    if options.labels:
+        bundles[0].require(LabelsSpans, "parsing with labels")
+    chosen = decodings(bundles, options)
+    check_several(bundles, chosen, options)
+    return chosen
+
+
+def _unread_marks(
+    bundles: Sequence[ModelBundle], batch: ParseBatch, lengths: Integers, options: ParseOptions
+) -> Marks | None:
+    """Return the punctuation marks that the models do not read, as evidence of constituents; None if not used.
+
+    Args:
+        batch: what the first model reads.
+        lengths: number of words of each line that has words.
+    """
+    side = _side_of_marks(bundles, options)
+    if side is None:
+        return None
+    before = np.array(list(chain.from_iterable(map(marks_of, batch.read.aligned()))), bool)
+    return Marks(before, lengths, side)
 
 
 def _side_of_marks(bundles: Sequence[ModelBundle], options: ParseOptions) -> MarkSide | None:
@@ -148,15 +168,22 @@ def _readings(
         readings.append(_reading(further_reader, lines_for(further, split), first))
         for number, (words, further_words) in enumerate(zip(expected, readings[-1].words, strict=True), first):
             if words != further_words:
-                pairs = zip(words, further_words, strict=False)
-                equal = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
-                raise InputError(
-                    f"sentence {number}: the models read different words, starting with word {equal + 1}.\n"
-                    f"  {names[0]}, {len(words)} words: {beginning(words[equal:])}\n"
-                    f"  {name}, {len(further_words)} words: {beginning(further_words[equal:])}\n"
-                    "Expected models with the same tokenisation (text.normaliser in their recipes)."
-                )
+                raise _different_words(number, names[0], words, name, further_words)
     return readings
+
+
+def _different_words(
+    number: int, name: str, words: Sequence[str], further_name: str, further_words: Sequence[str]
+) -> InputError:
+    """Return the error for a sentence that two models read as different words."""
+    pairs = zip(words, further_words, strict=False)
+    equal = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+    return InputError(
+        f"sentence {number}: the models read different words, starting with word {equal + 1}.\n"
+        f"  {name}, {len(words)} words: {beginning(words[equal:])}\n"
+        f"  {further_name}, {len(further_words)} words: {beginning(further_words[equal:])}\n"
+        "Expected models with the same tokenisation (text.normaliser in their recipes)."
+    )
 
 
 def check_text_of(

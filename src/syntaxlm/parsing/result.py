@@ -11,8 +11,8 @@ from itertools import chain, compress, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
-import numpy.typing as npt
 
+from syntaxlm.core.arrays import Numbers
 from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.data.tables import INPUT_COLUMN, type_of
 from syntaxlm.models.structures import CorpusStructure
@@ -375,18 +375,19 @@ class ParseBatch:
                 labels = [label_of.get(place, "") for place in range(len(tree))]
                 if self.reader.normaliser.units != "tags":  # they take the place of tags
                     tree = Tree(tree.words, tuple(labels), tuple(filter(_is_long, tree.constituents)))
+            ranked_trees = self.alternatives[sentence] if self.alternatives else ()
             yield Parse(
                 number,
                 words,
                 tokens,
                 tree,
-                {name: values[start:end] for name, values in word_values.items()},
-                {} if structure is None else structure.span_values(sentence),
-                labels,
-                places,
-                known,
-                not_read,
-                [_alternative(tree, ranked) for ranked in self.alternatives[sentence]] if self.alternatives else [],
+                word_values={name: values[start:end] for name, values in word_values.items()},
+                span_values={} if structure is None else structure.span_values(sentence),
+                word_labels=labels,
+                offsets=places,
+                known=known,
+                not_read=not_read,
+                alternatives=[_alternative(tree, ranked) for ranked in ranked_trees],
             )
             start = end
             sentence += 1
@@ -414,11 +415,13 @@ class ParseBatch:
         if units == "words":
             return words, None
         tokens = list(filter(None, self.tokens))
-        bracketed = [
-            [token if word.isspace() or token == f"\\{word}" else word for word, token in zip(*line, strict=True)]
-            for line in zip(words, tokens, strict=True)
-        ]
+        bracketed = [list(map(_leaf, *line)) for line in zip(words, tokens, strict=True)]
         return bracketed, tokens if units == "tags" else None
+
+
+def _leaf(word: str, token: str) -> str:
+    """Return the word, or its token if the word is white space or has an escaped token."""
+    return token if word.isspace() or token == f"\\{word}" else word
 
 
 def _alternative(tree: Tree, ranked: RankedTree) -> Alternative:
@@ -427,7 +430,7 @@ def _alternative(tree: Tree, ranked: RankedTree) -> Alternative:
     return Alternative(Tree(tree.words, tree.tags, constituents), ranked.confidence, ranked.probability)
 
 
-def _confidence(spans: SpanSets, marginals: Scores) -> npt.NDArray[np.float64]:
+def _confidence(spans: SpanSets, marginals: Scores) -> Numbers:
     """Return the `Parse.confidence` of the sentence of each span, from the probabilities of the spans."""
     widths = spans.ends - spans.starts
     sentences = spans.sentences()

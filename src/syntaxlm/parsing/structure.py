@@ -11,6 +11,7 @@ import numpy.typing as npt
 import torch
 
 from syntaxlm.batches import SentenceBatches
+from syntaxlm.core.arrays import Integers
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.progress import progress_bar
 from syntaxlm.core.systems import keep_freed_memory
@@ -24,7 +25,7 @@ from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.trees.averaging import average
 from syntaxlm.trees.decoding import SpanTable
 from syntaxlm.trees.marks import Marks, MarkSide
-from syntaxlm.trees.spans import Integers, SpanSets, sorted_by_sentence
+from syntaxlm.trees.spans import SpanSets, sorted_by_sentence
 
 TOKEN_BUDGET = 1 << 12  # tokens per batch: enough for large products, few enough that freed memory is reused
 SPAN_BUDGET = 1 << 17  # spans per batch, including padding, for models that compare spans; each has many features

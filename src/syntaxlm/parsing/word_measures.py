@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from itertools import tee
 from typing import Any
 
@@ -14,7 +15,8 @@ from syntaxlm.parsing.options import ParseOptions
 from syntaxlm.parsing.parse import parse_lines
 from syntaxlm.parsing.result import Parse
 from syntaxlm.scoring.options import TREE_MEASURES, ScoreOptions
-from syntaxlm.scoring.surprisal import WordSurprisal, surprisals
+from syntaxlm.scoring.surprisal import WordSurprisal, surprisals, surprisals_of
+from syntaxlm.scoring.word_table import LineScorer
 from syntaxlm.storage.folder import ModelBundle
 
 
@@ -35,6 +37,16 @@ def word_measures(
     bundle.require(ParsesSentences, "measures of trees")
     scored_lines, parsed_lines = tee(lines)
     return _with_trees(bundle, surprisals(bundle, scored_lines, options), iter(parsed_lines), options, chosen)
+
+
+def word_scorer(bundle: ModelBundle, options: ScoreOptions) -> LineScorer:
+    """Return a function that does what `word_measures` does, for several texts.
+
+    Warnings are given only once, now, unless measures of trees are asked for.
+    """
+    if TREE_MEASURES.isdisjoint(options.measures):
+        return surprisals_of(bundle, options)
+    return partial(word_measures, bundle, options=options)
 
 
 def _with_trees(

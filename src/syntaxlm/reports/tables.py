@@ -178,16 +178,15 @@ class ReportTable:
         return "\n".join([r"\begin{table}", r"\centering", *caption, *tabular, r"\end{tabular}", r"\end{table}"])
 
 
-def format_value(value: Any, format: str = "", missing: str = "-") -> str:
-    """Return a value for reading.
+def format_value(value: Any, format: str = "") -> str:
+    """Return a value for reading, "-" for None and NaN.
 
     Args:
         value: a number, a flag, text, or None.
         format: see `ReportTable`.
-        missing: the text for None and NaN.
     """
     if value is None or (isinstance(value, float) and math.isnan(value)):
-        return missing
+        return "-"
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, str) or not isinstance(value, int | float):

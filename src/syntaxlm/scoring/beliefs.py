@@ -112,36 +112,40 @@ class BeliefReader:
         Raises:
             InputError: for a sentence too long for the memory, and for measures that the model does not have.
         """
-        sentences = list(dict.fromkeys(tuple(corpus.sentence(number)) for number in range(len(corpus))))
-        read = {sentence: self._read(sentence) for sentence in sentences}
-        read = {sentence: tokens for sentence, tokens in read.items() if tokens}
-        found: dict[tuple[int, ...], BeliefMeasures] = {}
+        distinct = dict.fromkeys(tuple(corpus.sentence(number)) for number in range(len(corpus)))
+        read = [(sentence, tokens) for sentence in distinct if (tokens := self._read(sentence))]
+        measures: dict[tuple[int, ...], BeliefMeasures] = {}
+
         # Sentences of similar lengths together, but few enough that the probabilities of their spans fit in memory.
-        some: dict[tuple[int, ...], list[int]] = {}
+        together: dict[tuple[int, ...], list[int]] = {}
         size = 0
-        for sentence, tokens in sorted(read.items(), key=lambda item: len(item[1])):
-            if some and size + len(tokens) ** 3 > _SPANS_TOGETHER:
-                found |= self._measures_together(some, wanted)
-                some, size = {}, 0
-            some[sentence] = tokens
+        for sentence, tokens in sorted(read, key=lambda item: len(item[1])):
+            if together and size + len(tokens) ** 3 > _SPANS_TOGETHER:
+                measures |= self._measures_together(together, wanted)
+                together = {}
+                size = 0
+            together[sentence] = tokens
             size += len(tokens) ** 3
-        return found | self._measures_together(some, wanted)
+        return measures | self._measures_together(together, wanted)
 
     def _measures_together(
         self, read: dict[tuple[int, ...], list[int]], wanted: Collection[str]
     ) -> dict[tuple[int, ...], BeliefMeasures]:
         """Return the measures of sentences, given as the grammar reads them."""
+        sentences = list(read.values())
         if isinstance(self.grammar, HasSpanBeliefs):
             if others := [name for name in wanted if name not in OF_SPANS]:
                 raise InputError(
                     f"{others[0]}: a {self._name} model does not have this measure; expected {', '.join(OF_SPANS)}"
                 )
-            found = list(map(_of_spans, self.grammar.span_beliefs(list(read.values()))))
+            all_beliefs = list(map(_of_spans, self.grammar.span_beliefs(sentences)))
         else:
             spans = any(name.startswith("belief_update") for name in wanted)
             entropies = any(name.startswith("derivation_entropy") for name in wanted)
-            found = self.grammar.tree_beliefs(list(read.values()), spans, entropies)
-        return {sentence: self._measures_of(sentence, one) for sentence, one in zip(read, found, strict=True)}
+            all_beliefs = self.grammar.tree_beliefs(sentences, spans, entropies)
+        return {
+            sentence: self._measures_of(sentence, beliefs) for sentence, beliefs in zip(read, all_beliefs, strict=True)
+        }
 
     def _read(self, sentence: tuple[int, ...]) -> list[int]:
         """Return the tokens of a sentence as the grammar reads them."""

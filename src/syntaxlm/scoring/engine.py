@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
 
@@ -66,19 +66,39 @@ TokenScorer = ScoresTokens | ScoresWords
 class ScoredTokens:
     """The predicted tokens of a part of a text, in text order.
 
-    Both are None unless requested.
-
     Attributes:
         tokens: (n,) int64, including ends of sentences if these are predicted.
         log_probs: (n,), natural.
-        hidden: (n, F), the decoder's inputs.
-        predictions: the distributions before these tokens.
+        hidden: (n, F), the decoder's inputs; None unless requested.
+        predictions: the distributions before these tokens; None unless requested.
     """
 
     tokens: Tensor
     log_probs: Tensor
     hidden: Tensor | None = None
     predictions: Predictions | None = None
+
+    @classmethod
+    def joined(cls, parts: Sequence[ScoredTokens]) -> ScoredTokens:
+        """Return the tokens of one or more parts, part after part."""
+        hidden = [part.hidden for part in parts if part.hidden is not None]
+        predictions = [part.predictions for part in parts if part.predictions is not None]
+        return cls(
+            torch.cat([part.tokens for part in parts]),
+            torch.cat([part.log_probs for part in parts]),
+            torch.cat(hidden) if hidden else None,
+            Predictions(*map(torch.cat, zip(*predictions, strict=True))) if predictions else None,
+        )
+
+    def select(self, index: Tensor) -> ScoredTokens:
+        """Return the tokens of an index: (k,) places in the new order, or (n,) flags."""
+        predictions = self.predictions
+        return ScoredTokens(
+            self.tokens[index],
+            self.log_probs[index],
+            None if self.hidden is None else self.hidden[index],
+            None if predictions is None else Predictions(*(values[index] for values in predictions)),
+        )
 
 
 @dataclass(frozen=True)
@@ -280,39 +300,26 @@ class Scorer:
         """Score the sentences of a part of a text, each read independently."""
         distinct, index = distinct_sentences(corpus)
         batches = self._batches(distinct)
-        places: list[Tensor] = []
-        tokens: list[Tensor] = []
-        log_probs: list[Tensor] = []
-        states: list[Tensor] = []
-        predictions: list[Predictions] = []
+        places: list[Tensor] = []  # of the tokens of each batch among those of the distinct sentences
+        scored: list[ScoredTokens] = []
         self._check_longest(distinct, partial(_read_once, model, best))
         with self._fitting_in_memory(distinct):
             for batch, scores in _read(model, batches.iterate()):
-                places.append(batches.places(batch))
                 mask = batch.mask()
-                tokens.append(batch.targets[mask])
-                log_probs.append(scores.log_probs[mask])
-                if hidden:
-                    assert scores.hidden is not None
-                    states.append(scores.hidden)
-                if best is not None:
-                    predictions.append(_batch_predictions(model, batch, best))
+                predictions = None if best is None else _batch_predictions(model, batch, best)
+                states = scores.hidden if hidden else None
+                places.append(batches.places(batch))
+                scored.append(ScoredTokens(batch.targets[mask], scores.log_probs[mask], states, predictions))
+        joined = ScoredTokens.joined(scored)
+        joined = replace(joined, log_probs=self._checked(joined.log_probs))
 
-        # Positions, among the tokens of the distinct sentences, of those of all sentences.
+        # Places, among the tokens of the distinct sentences, of those of all sentences.
         lengths = distinct.lengths + int(self.mode.predict_eos)
         starts = np.cumsum(lengths) - lengths
         counts = lengths[index]
         positions = np.arange(counts.sum()) + np.repeat(starts[index] - np.cumsum(counts) + counts, counts)
-        order = torch.cat(places).argsort()[torch.from_numpy(positions)].to(tokens[0].device)
-        ordered = None
-        if predictions:
-            ordered = Predictions(*(torch.cat(parts)[order] for parts in zip(*predictions, strict=True)))
-        return ScoredTokens(
-            torch.cat(tokens)[order],
-            self._checked(torch.cat(log_probs)[order]),
-            torch.cat(states)[order] if hidden else None,
-            ordered,
-        )
+        order = torch.cat(places).argsort()[torch.from_numpy(positions)]
+        return joined.select(order.to(joined.tokens.device))
 
     @torch.no_grad()
     def _sentence_sums(self, model: SentenceScorer, corpus: EncodedCorpus) -> LogProbs:
@@ -396,27 +403,23 @@ class TokenStream:
             TokenBatch(inputs[start:end, None], targets[start:end, None], carries=start > 0 or last is not None)
             for start, end in ((start, start + STREAM_STEPS) for start in range(0, len(targets), STREAM_STEPS))
         ]
-        scored: list[TokenScores] = []
-        predicted: list[Predictions] = []
+        scored = []
         for batch, scores in _read(self._model, batches, self._state):
+            predictions = None
             if self._best is not None:
-                predicted.append(_batch_predictions(self._model, batch, self._best, self._state))
-            scored.append(scores)
+                predictions = _batch_predictions(self._model, batch, self._best, self._state)
+            hidden = scores.hidden if self._hidden else None
+            scored.append(ScoredTokens(batch.targets[:, 0], scores.log_probs[:, 0], hidden, predictions))
             self._state = scores.state
-        predictions = Predictions(*map(torch.cat, zip(*predicted, strict=True))) if predicted else None
-        log_probs = self._scorer._checked(torch.cat([scores.log_probs[:, 0] for scores in scored]))
-        hidden = torch.cat([part.hidden for part in scored if part.hidden is not None]) if self._hidden else None
-        targets = targets.to(log_probs.device)
+        joined = ScoredTokens.joined(scored)
+        joined = replace(joined, log_probs=self._scorer._checked(joined.log_probs))
         if self._scorer.mode.predict_eos:
-            return ScoredTokens(targets, log_probs, hidden, predictions)
+            return joined
 
         # Ends of sentences are read, but they are not predictions of this model.
-        is_word = torch.ones(len(targets), dtype=torch.bool, device=targets.device)
-        is_word[torch.from_numpy(ends + np.arange(len(ends))).to(targets.device)] = False
-        if predictions is not None:
-            predictions = Predictions(*(values[is_word] for values in predictions))
-        hidden = None if hidden is None else hidden[is_word]
-        return ScoredTokens(targets[is_word], log_probs[is_word], hidden, predictions)
+        is_word = torch.ones(len(targets), dtype=torch.bool)
+        is_word[torch.from_numpy(ends + np.arange(len(ends)))] = False
+        return joined.select(is_word.to(joined.tokens.device))
 
 
 @torch.no_grad()

@@ -9,7 +9,6 @@ rows of a sentence, including its end, sum to the negative log-probability of th
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -19,14 +18,10 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
-import torch
 
-from syntaxlm.core.errors import amount, shortened
+from syntaxlm.core.arrays import Numbers
 from syntaxlm.core.iteration import batched
-from syntaxlm.core.option_names import option_name
 from syntaxlm.core.text_files import LINES_TOGETHER
-from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.data.dependencies import DependencyCorpus, read_words
 from syntaxlm.data.treebanks import dependency_trees
 from syntaxlm.models.abilities import GeneratesTrees, Predictions, PredictsSubtokens, ScoresTokens, ScoresWords
@@ -35,10 +30,9 @@ from syntaxlm.reports.tables import Column, Columns
 from syntaxlm.scoring.beliefs import BeliefMeasures, BeliefReader
 from syntaxlm.scoring.engine import ScoredTokens, Scorer, TokenStream, require_predictions
 from syntaxlm.scoring.options import BELIEF_MEASURES, TREE_MEASURES, ScoreOptions
+from syntaxlm.scoring.parts import numbered_corpus
 from syntaxlm.storage.folder import ModelBundle
-from syntaxlm.text.doubts import has_letters, without_letters
 from syntaxlm.text.lines import WrittenWord
-from syntaxlm.text.options import TextOptions
 from syntaxlm.text.reader import REMEMBERED_WORDS, TextReader
 from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.trees.marks import is_mark
@@ -219,13 +213,14 @@ def lines_scorer(
     reader = TextReader.of(bundle.normaliser, bundle.vocabulary, options)
     if options.predictions is not None:
         require_predictions(bundle.model, bundle.name)
-    believed = None
+    belief_reader = None
     if options.beliefs:
-        believed = BeliefReader(bundle.model, bundle.vocabulary, bundle.name, f"the measure {options.beliefs[0]}")
+        purpose = f"the measure {options.beliefs[0]}"
+        belief_reader = BeliefReader(bundle.model, bundle.vocabulary, bundle.name, purpose)
 
     def text_surprisals(lines: Iterable[str]) -> Iterator[list[WordSurprisal]]:
         stream = scorer.stream(best=options.predictions) if scorer.mode.carry_state else None
-        return _rows(scorer, stream, reader, iter(lines), options, believed)
+        return _rows(scorer, stream, reader, iter(lines), options, belief_reader)
 
     return text_surprisals
 
@@ -236,13 +231,13 @@ def _rows(
     reader: TextReader,
     lines: Iterator[str],
     options: ScoreOptions,
-    believed: BeliefReader | None,
+    belief_reader: BeliefReader | None,
 ) -> Iterator[list[WordSurprisal]]:
     """Yield the rows of each line.
 
     Args:
         stream: the stream that the lines continue; None if each line is read by itself.
-        believed: measures beliefs about trees; None unless measures need them.
+        belief_reader: measures beliefs about trees; None unless measures need them.
     """
     given = scorer.vocabulary.encode(reader.tokens(options.given)) if options.given else []
     ends = int(scorer.mode.predict_eos)
@@ -250,32 +245,59 @@ def _rows(
     first = 1
     for chunk in batched(lines, LINES_TOGETHER):
         read = reader.read(chunk, first)
-        ids = read.by_line(read.ids.tolist())
-        scored: list[ScoredTokens] = []
-        beliefs: dict[tuple[int, ...], BeliefMeasures] = {}
-        if sentences := [[*given, *line_ids] for line_ids in ids if line_ids]:
-            corpus = EncodedCorpus.from_sentences(sentences)
-            corpus.line_numbers = np.flatnonzero([bool(line_ids) for line_ids in ids]) + first
-            scored = list(scorer.tokens(corpus, best=options.predictions)) if stream is None else [stream.read(corpus)]
-            if believed is not None:
-                beliefs = believed.measures(corpus, options.beliefs)
-        nats = [part.log_probs.double().cpu().numpy() for part in scored]
-        bits = 0.0 - np.concatenate([[], *nats]) / math.log(2)  # never -0
-        predictions = [part.predictions for part in scored if part.predictions is not None]
-        distributions = Predictions(*map(torch.cat, zip(*predictions, strict=True))) if predictions else None
+        sentences = [(*given, *ids) if ids else () for ids in read.by_line(read.ids.tolist())]
+        numbered = [(number, sentence) for number, sentence in enumerate(sentences, first) if sentence]
+        scored = _scored_sentences(scorer, stream, numbered, options, belief_reader)
 
-        # Of each line with tokens, the bits of `given`, of its own tokens and of its end follow each other.
-        begin = end = 0
-        for number, (line, words, line_ids) in enumerate(zip(chunk, read.words(), ids, strict=True), first):
+        # The bits of each line with tokens follow each other: those of `given`, of its own tokens and of its end.
+        end = 0
+        for number, (line, words, sentence) in enumerate(zip(chunk, read.words(), sentences, strict=True), first):
             begin = end
-            if line_ids:
+            if sentence:
                 begin += len(given)
-                end = begin + len(line_ids) + ends
-            of_line = beliefs.get((*given, *line_ids)) if line_ids else None
-            starts_text = not given and (stream is None or number == 1)
-            tokens = _LineTokens(bits[begin:end].tolist(), begin, distributions, of_line, len(given), starts_text)
+                end += len(sentence) + ends
+            tokens = _LineTokens(
+                bits=scored.bits[begin:end].tolist(),
+                begin=begin,
+                distributions=scored.distributions,
+                beliefs=scored.beliefs.get(sentence),
+                given=len(given),
+                starts_text=not given and (stream is None or number == 1),
+            )
             yield maker.rows(number, line, words, tokens)
         first += len(chunk)
+
+
+class _ScoredSentences(NamedTuple):
+    """The scores of several sentences.
+
+    Attributes:
+        bits: (n,) the surprisal of each token, sentence after sentence, with their ends if these are predicted.
+        distributions: before each of these tokens; None unless measures need them.
+        beliefs: about each sentence, by its token ids; empty unless measures need them.
+    """
+
+    bits: Numbers
+    distributions: Predictions | None
+    beliefs: Mapping[tuple[int, ...], BeliefMeasures]
+
+
+def _scored_sentences(
+    scorer: Scorer,
+    stream: TokenStream | None,
+    sentences: Sequence[tuple[int, Sequence[int]]],
+    options: ScoreOptions,
+    belief_reader: BeliefReader | None,
+) -> _ScoredSentences:
+    """Score sentences, each given by its number and token ids. Parameters: see `_rows`."""
+    if not sentences:
+        return _ScoredSentences(np.zeros(0), None, {})
+    corpus = numbered_corpus(sentences)
+    parts = scorer.tokens(corpus, best=options.predictions) if stream is None else [stream.read(corpus)]
+    scored = ScoredTokens.joined(list(parts))
+    bits = 0.0 - scored.log_probs.double().cpu().numpy() / math.log(2)  # never -0
+    beliefs = {} if belief_reader is None else belief_reader.measures(corpus, options.beliefs)
+    return _ScoredSentences(bits, scored.predictions, beliefs)
 
 
 @dataclass(frozen=True)
@@ -390,106 +412,15 @@ class _RowMaker:
         return {name: values[name] for name in self.columns}
 
 
-MANY_UNKNOWN = 0.1  # share of unknown words above which advice is printed
-EXAMPLES = 5  # unknown words in a message
-LONGEST_EXAMPLE = 40  # characters; a word can be as long as a file
-REMEMBERED_UNKNOWN = 100_000  # maximum number of distinct unknown words that are counted
-REMEMBERED_SENTENCES = 20_000  # maximum number of distinct sentences that are compared
-
-
-class ReadingSummary:
-    """Counts what a model does not know, read or distinguish, and reports it, with advice on unknown words."""
-
-    def __init__(self, bundle: ModelBundle, options: TextOptions) -> None:
-        """Create a counter for a model.
-
-        Args:
-            options: those with which the rows were read.
-        """
-        self._reader = TextReader.of(bundle.normaliser, bundle.vocabulary, options)
-        self._auto = TextReader.of(bundle.normaliser, bundle.vocabulary, TextOptions())
-        self._not_read_of = lru_cache(REMEMBERED_WORDS)(self._find_not_read)
-        self.words = 0  # words that the model read, without ends of sentences
-        self.not_read: Counter[str] = Counter()  # dropped words and punctuation marks
-        self.alike: list[tuple[int, int]] = []  # sentences that differ as written, but not as read
-        self._sentences: dict[tuple[str, ...], tuple[int, list[str]]] = {}  # by tokens: number and words
-        self.unknown: Counter[str] = Counter()
-        self.unknown_count = 0
-        self.unknown_without_letters = 0
-        self.impossible = 0  # words of probability 0, which an n-gram model or a DMV may give
-
-    def add(self, rows: Iterable[WordSurprisal]) -> None:
-        rows = list(rows)
-        words = [row.word for row in rows]
-        tokens = tuple(row.token for row in rows if row.token)
-        if tokens and (tokens in self._sentences or len(self._sentences) < REMEMBERED_SENTENCES):
-            number, first_words = self._sentences.setdefault(tokens, (rows[0].sentence, words))
-            if first_words != words:
-                self.alike.append((number, rows[0].sentence))
-        for row in rows:
-            if not row.word.isalnum():
-                by_normaliser = self._not_read_of(row.word)
-                is_dropped = not row.token and row.word.strip()  # the tokenizer of the model may drop words, too
-                self.not_read.update(by_normaliser or ([row.word] if is_dropped else []))
-            if row.word and row.in_vocabulary is not None:
-                self.words += 1
-                self.impossible += row.surprisal == math.inf
-                if not row.in_vocabulary:
-                    self.unknown_count += 1
-                    self.unknown_without_letters += not has_letters(row.word)
-                    if row.word in self.unknown or len(self.unknown) < REMEMBERED_UNKNOWN:
-                        self.unknown[row.word] += 1
-
-    def _find_not_read(self, word: str) -> list[str]:
-        return [part.written for part in self._reader.align(word) if part.token is None]
-
-    def __str__(self) -> str:
-        """Return a line such as "120 words, 3 unknown (2.5%)", with advice if the share is large."""
-        units = "characters" if self._reader.normaliser.units == "characters" else "words"
-        share = self.unknown_count / max(1, self.words)
-        text = f"{self.words:,} {units}, {self.unknown_count:,} unknown ({share:.1%})"
-        text += without_letters(self.unknown_without_letters)
-        if self.impossible:
-            text += f", {self.impossible:,} with probability 0 (surprisal inf)"
-        if self.not_read:
-            examples = " ".join(shortened(word, LONGEST_EXAMPLE) for word, _ in self.not_read.most_common(EXAMPLES))
-            text += f", {self.not_read.total():,} not read ({examples})"
-        if self.alike:
-            first, second = self.alike[0]
-            further = f" and {amount(len(self.alike) - 1, 'other')}" if len(self.alike) > 1 else ""
-            text += f". Sentence {second}{further} cannot be distinguished from another one, such as sentence {first}"
-        return f"{text}. {self._advice()}" if share > MANY_UNKNOWN else text
-
-    def _advice(self) -> str:
-        for word, _ in self.unknown.most_common():
-            parts = [part for part in self._auto.align(word) if part.token is not None]
-            known = " ".join(part.written for part in parts if self._auto.vocabulary.knows(str(part.token)))
-            is_known = bool(parts) and all(self._auto.vocabulary.knows(str(part.token)) for part in parts)
-            if is_known and not all(map(self._reader.vocabulary.knows, self._reader.tokens(word))):
-                read_as = " ".join(str(part.token) for part in parts)
-                known_part = known if known != word else read_as
-                return (
-                    f"{shortened(word, LONGEST_EXAMPLE)!r} is unknown, but {shortened(known_part, LONGEST_EXAMPLE)!r}"
-                    f" is known: use {option_name('--punctuation', 'auto')} and {option_name('--contractions', 'auto')}"
-                )
-        examples = ", ".join(shortened(word, LONGEST_EXAMPLE) for word, _ in self.unknown.most_common(EXAMPLES))
-        return (
-            f"Most frequent: {examples}. The surprisal of an unknown word is not informative; expected text that is"
-            " similar to the model's training text"
-        )
-
-
 # Log-probabilities of words and sentences given their dependency trees, P(S | T).
 
-Values = npt.NDArray[np.float64]
 
-
-def tree_log_probs(bundle: ModelBundle, corpus: DependencyCorpus) -> Values:
+def tree_log_probs(bundle: ModelBundle, corpus: DependencyCorpus) -> Numbers:
     """Return ln P(S | T) of each tree, in nats: (S,). Raises InputError like `Scorer.trees`."""
     return np.add.reduceat(Scorer.of(bundle).trees(corpus), corpus.text.offsets[:-1])
 
 
-def log_probs_of_trees(bundle: ModelBundle, trees: Sequence[DependencyTree], source: str = "") -> Values:
+def log_probs_of_trees(bundle: ModelBundle, trees: Sequence[DependencyTree], source: str = "") -> Numbers:
     """Return ln P(S | T) of trees in memory, in nats: (n,), in their order.
 
     Trees that the model cannot distinguish are scored once, so that rounding, which differs between batches, does not

@@ -243,9 +243,8 @@ def score_words_with_measures(
     scores = score_words(bundle, words, options, name, rows_of)
     if alone:
         reset = ScoreOptions(context="reset", measures=alone, **vars(style))
-        of_sentences = score_words(bundle, words, reset, name, rows_of).measures
-        found = {**scores.measures, **of_sentences}
-        scores = replace(scores, measures={measure: found[measure] for measure in measures})
+        all_measures = {**scores.measures, **score_words(bundle, words, reset, name, rows_of).measures}
+        scores = replace(scores, measures={measure: all_measures[measure] for measure in measures})
     return scores
 
 
@@ -424,10 +423,10 @@ def word_table(
     check_names(column=column, sentence=sentence, order=order)
     groups = None if group is None else names_of(group, "group")
     chosen = ScoreOptions(measures=measures).measures
-    if found := TREE_MEASURES.intersection(chosen):
+    if of_trees := TREE_MEASURES.intersection(chosen):
         raise InputError(
-            f"measure: found {min(found)!r}, which belongs to the tree of a sentence; expected a measure that displayed"
-            " words have"
+            f"measure: found {min(of_trees)!r}, which belongs to the tree of a sentence; expected a measure that"
+            " displayed words have"
         )
     check_scores_words(bundle, chosen)
     listed = None if frequencies is None else Frequencies.read(frequencies)

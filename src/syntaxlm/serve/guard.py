@@ -123,13 +123,13 @@ class Guard:
             await asyncio.Event().wait()
 
     def _knows(self, host: str) -> bool:
-        found = _HOST.fullmatch(host)
-        if found is None:
+        parts = _HOST.fullmatch(host)
+        if parts is None:
             return False
         try:
-            ipaddress.ip_address(found["address"] or found["name"])
+            ipaddress.ip_address(parts["address"] or parts["name"])
         except ValueError:
-            return found["name"] is not None and found["name"].lower() in self._hosts
+            return parts["name"] is not None and parts["name"].lower() in self._hosts
         return True
 
     async def _body(self, receive: Receive) -> bytes | None:

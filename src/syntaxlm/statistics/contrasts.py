@@ -91,17 +91,27 @@ def factorial_contrasts(factors: Mapping[str, Sequence[str]], coding: Coding = "
         coding: what is compared for a factor with more than two levels: each other level with the first one
             (treatment), or with the level before it (successive).
     """
-    found = []
+    contrasts = []
     for size in range(1, len(factors) + 1):
         for compared in combinations(factors, size):
             pairs = [_compared_levels(len(factors[name]), coding) for name in compared]
             for chosen in product(*pairs):
-                of_factor = dict(zip(compared, chosen, strict=True))
-                weights = [_weights(len(factors[name]), of_factor.get(name)) for name in factors]
-                named = [f"{factors[name][high]} - {factors[name][low]}" for name, (low, high) in of_factor.items()]
-                levels = named[0] if size == 1 else TIMES.join(f"({each})" for each in named)
-                found.append(Contrast(compared, levels, reduce(np.multiply.outer, weights)))
-    return found
+                compared_levels = dict(zip(compared, chosen, strict=True))
+                contrasts.append(_contrast(factors, compared_levels))
+    return contrasts
+
+
+def _contrast(factors: Mapping[str, Sequence[str]], compared: Mapping[str, tuple[int, int]]) -> Contrast:
+    """Return the contrast of two levels of each compared factor, averaged over the other factors.
+
+    Args:
+        factors: the levels of each factor.
+        compared: the places of the two levels, by factor.
+    """
+    weights = [_weights(len(levels), compared.get(name)) for name, levels in factors.items()]
+    differences = [f"{factors[name][high]} - {factors[name][low]}" for name, (low, high) in compared.items()]
+    levels = differences[0] if len(compared) == 1 else TIMES.join(f"({difference})" for difference in differences)
+    return Contrast(tuple(compared), levels, reduce(np.multiply.outer, weights))
 
 
 def _compared_levels(count: int, coding: Coding) -> list[tuple[int, int]]:
@@ -154,9 +164,11 @@ def t_test(*groups: Numbers, largest: float = 0.0) -> TTest:
         return TTest(estimate, estimate, estimate, nan, nan, nan, count, "no variation")
 
     variances = [spread**2 / len(values) for spread, values in zip(spreads, groups, strict=True)]
-    of_groups = [variance**2 / (len(values) - 1) for variance, values in zip(variances, groups, strict=True)]
     error = math.sqrt(sum(variances))
-    df = count - 1.0 if len(groups) == 1 else sum(variances) ** 2 / sum(of_groups)
+    df = count - 1.0
+    if len(groups) > 1:  # Welch and Satterthwaite
+        terms = [variance**2 / (len(values) - 1) for variance, values in zip(variances, groups, strict=True)]
+        df = sum(variances) ** 2 / sum(terms)
     reach = t_quantile(df) * error
     p = t_p_value(estimate / error, df)
     test: Test = "paired" if len(groups) == 1 else "Welch"

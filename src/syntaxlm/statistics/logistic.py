@@ -60,10 +60,10 @@ def fit_logistic(columns: Mapping[str, Numbers], shares: Numbers, trials: Number
     # If predictors separate 0 and 1, coefficients grow without end. The deviance converges nevertheless.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # also about separation, which is an error below
-        found = model.fit(maxiter=MOST_STEPS, tol=_CONVERGED, tol_criterion="params")
-    coefficients = found.params / sizes
-    if found.converged and np.isfinite(coefficients).all():
-        return LogisticFit(coefficients, found.cov_params() / np.outer(sizes, sizes))
+        fitted = model.fit(maxiter=MOST_STEPS, tol=_CONVERGED, tol_criterion="params")
+    coefficients = fitted.params / sizes
+    if fitted.converged and np.isfinite(coefficients).all():
+        return LogisticFit(coefficients, fitted.cov_params() / np.outer(sizes, sizes))
 
     # The predictor that changes the log odds most is the one whose coefficient grows.
     effects = np.nan_to_num(np.ptp(design, axis=0) * np.abs(coefficients))

@@ -102,16 +102,18 @@ def dependences(predictors: Predictors) -> dict[str, list[str]]:
     kept, left_out = independent(predictors)
     names = list(predictors)
     scaled = {name: _scaled(predictors[name]) for name in predictors}
-    found = dict[str, list[str]]()
+    combined_from = dict[str, list[str]]()
     for name in left_out:
-        earlier = [one for one in names[: names.index(name)] if one in kept]
+        earlier = [predictor for predictor in names[: names.index(name)] if predictor in kept]
         if not scaled[name].any() or not earlier:
-            found[name] = []
+            combined_from[name] = []
             continue
-        columns = np.column_stack([scaled[one] for one in earlier])
-        shares = np.linalg.lstsq(columns, scaled[name], rcond=None)[0]
-        found[name] = [one for one, share in zip(earlier, shares.tolist(), strict=True) if abs(share) > _SMALLEST_SHARE]
-    return found
+        columns = np.column_stack([scaled[predictor] for predictor in earlier])
+        shares = np.linalg.lstsq(columns, scaled[name], rcond=None)[0].tolist()
+        combined_from[name] = [
+            predictor for predictor, share in zip(earlier, shares, strict=True) if abs(share) > _SMALLEST_SHARE
+        ]
+    return combined_from
 
 
 def _scaled(values: Numbers) -> Numbers:
@@ -146,12 +148,12 @@ def _logistic(values: Numbers, kept: Predictors, trials: Integers, left_out: tup
     """Return the logistic regression of all rows, see `fit`."""
     from scipy.stats import norm  # which statsmodels requires
 
-    found = fit_logistic(kept, values, trials.astype(float))
-    errors = np.sqrt(np.diag(found.covariance))
-    scores = found.coefficients / errors
-    columns = zip(kept, found.coefficients, errors, scores, 2 * norm.sf(np.abs(scores)), strict=True)
+    logistic = fit_logistic(kept, values, trials.astype(float))
+    errors = np.sqrt(np.diag(logistic.covariance))
+    scores = logistic.coefficients / errors
+    columns = zip(kept, logistic.coefficients, errors, scores, 2 * norm.sf(np.abs(scores)), strict=True)
     coefficients = tuple(Coefficient(name, *map(float, numbers)) for name, *numbers in columns)
-    log_odds = np.column_stack(list(kept.values())) @ found.coefficients
+    log_odds = np.column_stack(list(kept.values())) @ logistic.coefficients
     log_likelihood = float(trials @ log_likelihoods(log_odds, values))
     return Regression("logistic", int(trials.sum()), log_likelihood, None, left_out, coefficients)
 
@@ -179,9 +181,9 @@ def held_out_log_likelihood(
     for fold in np.unique(folds).tolist():
         inside = folds == fold
         if trials is not None:
-            others = {name: column[~inside] for name, column in kept.items()}
-            found = fit_logistic(others, values[~inside], trials[~inside].astype(float))
-            result[inside] = log_likelihoods(design[inside] @ found.coefficients, values[inside])
+            columns = {name: column[~inside] for name, column in kept.items()}
+            logistic = fit_logistic(columns, values[~inside], trials[~inside].astype(float))
+            result[inside] = log_likelihoods(design[inside] @ logistic.coefficients, values[inside])
             continue
         fitted = regression(values[~inside], design[~inside]).fit()
         result[inside] = norm.logpdf(values[inside], fitted.predict(design[inside]), math.sqrt(fitted.scale))

@@ -22,6 +22,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from syntaxlm.core.arrays import Integers, Numbers
 from syntaxlm.core.errors import InputError, amount, shortened, warn_caller
 from syntaxlm.core.files import decode_text, replaced
 from syntaxlm.core.reading import ReadingReport, Remarks, announce
@@ -31,7 +32,6 @@ from syntaxlm.core.threads import no_collection
 from syntaxlm.models.batches import TextMode
 from syntaxlm.models.layers import LOG_PROBS
 from syntaxlm.models.ngram import LOG10_NEVER, Level, NGramConfig, NGramModel
-from syntaxlm.ops.kneser_ney import Integers, Numbers
 from syntaxlm.storage.folder import ModelBundle, ModelSettings
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.normaliser_settings import NormaliserSettings

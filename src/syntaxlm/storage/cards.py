@@ -65,14 +65,14 @@ def read_card(folder: Path) -> StoredCard | None:
     """
     path = folder / CARD
     text = card_text(folder)
-    found = None if text is None else _FRONT.match(text)
-    if text is None or found is None:
+    front_matter = None if text is None else _FRONT.match(text)
+    if text is None or front_matter is None:
         return None
-    if len(found[1]) > LARGEST_FRONT:
+    if len(front_matter[1]) > LARGEST_FRONT:
         raise InputError(f"{path}: the front matter is too long; expected at most {LARGEST_FRONT:,} characters")
-    front = parse_yaml("\n" + found[1], f"{path}: the front matter")
+    front = parse_yaml("\n" + front_matter[1], f"{path}: the front matter")
     stated: dict[Any, Any] = front if isinstance(front, dict) else {}
-    sections = _sections(text[found.end() :])
+    sections = _sections(text[front_matter.end() :])
     return StoredCard(
         licence=_fact(stated.get("license")),
         language=_fact(stated.get("language")),
@@ -90,8 +90,8 @@ def card_text(folder: Path) -> str | None:
 
 def _fact(value: Any) -> str | None:
     """Return a text, or several separated by commas; None for other values."""
-    texts = [value] if isinstance(value, str) else value if isinstance(value, list) else []
-    joined = ", ".join(text for text in texts if isinstance(text, str))
+    values = value if isinstance(value, list) else [value]
+    joined = ", ".join(text for text in values if isinstance(text, str))
     return shortened(printable(joined), _LONGEST_FACT) or None
 
 

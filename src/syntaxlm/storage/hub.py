@@ -100,13 +100,7 @@ def model_card(bundle: ModelBundle, name: str, facts: CardFacts, weight_bytes: i
         name: the name by which `syntaxlm.load` finds the model.
         weight_bytes: size of the weights.
     """
-    front: dict[str, Any] = {"library_name": "syntaxlm", "tags": ["syntaxlm", bundle.name, "syntax"]}
-    if facts.licence is not None:
-        front["license"] = facts.licence
-    if facts.language is not None:
-        front["language"] = [facts.language] if isinstance(facts.language, str) else list(facts.language)
-    if facts.results:
-        front["model-index"] = index_of(name.rpartition("/")[2], facts.results)
+    settings = bundle.settings
     facts_of_model = {
         "model type": bundle.name,
         "parameters": f"{bundle.model.parameter_count:,}",
@@ -115,22 +109,11 @@ def model_card(bundle: ModelBundle, name: str, facts: CardFacts, weight_bytes: i
         "structure": structure_name(bundle.model),
         "text in training": bundle.trained_on,
     }
-    settings = {name: value for name, value in vars(bundle.settings.model).items() if name != "name"}
-    settings |= {f"normaliser.{name}": value for name, value in vars(bundle.settings.normaliser).items()}
+    all_settings = {name: value for name, value in vars(settings.model).items() if name != "name" and name[0] != "_"}
+    all_settings |= {f"normaliser.{name}": value for name, value in vars(settings.normaliser).items()}
+    front = _front_matter(bundle, name, facts)
     package = "'syntaxlm[hub]'" if "/" in name else "syntaxlm"
-    text = '"The cat sleeps."'
-    if bundle.normaliser.units == "tags":
-        text = '"the_DT cat_NN sleeps_VBZ"'
-    elif front.get("language", ["en"]) != ["en"]:
-        text = '"A sentence in the language of the model."'
-    usage = ["import syntaxlm", "", f'nlp = syntaxlm.load("{name}")']
-    if isinstance(bundle.model, ParsesSentences):
-        usage.append(f"nlp.parse({text}).tree.pretty_print()")
-    if isinstance(bundle.model, ScoresTokens) and bundle.model.reads != "trees":
-        usage.append(f"print([(word.word, word.surprisal) for word in nlp.surprisal({text})])")
-    if isinstance(bundle.model, PredictsNextToken | SamplesSentences):
-        usage.append("print(nlp.generate(3, seed=1))")
-    code = "\n".join(["```python", *usage, "```"])
+    code = "\n".join(["```python", *_usage(bundle, name, front.get("language", ["en"])), "```"])
     sections = [
         f"---\n{yaml_text(front)}---\n",
         f"# {name.rpartition('/')[2]}\n",
@@ -141,13 +124,42 @@ def model_card(bundle: ModelBundle, name: str, facts: CardFacts, weight_bytes: i
         "## Model\n",
         _table(facts_of_model),
         "## Settings\n",
-        _table({name: value for name, value in settings.items() if name[0] != "_"}),
+        _table(all_settings),
         "## Training data\n",
         (facts.data or NOT_STATED).strip() + "\n",
         "## Licence\n",
         (facts.licence or NOT_STATED) + "\n",
     ]
     return "\n".join(sections)
+
+
+def _front_matter(bundle: ModelBundle, name: str, facts: CardFacts) -> dict[str, Any]:
+    """Return what the hub reads of a card."""
+    front: dict[str, Any] = {"library_name": "syntaxlm", "tags": ["syntaxlm", bundle.name, "syntax"]}
+    if facts.licence is not None:
+        front["license"] = facts.licence
+    if facts.language is not None:
+        front["language"] = [facts.language] if isinstance(facts.language, str) else list(facts.language)
+    if facts.results:
+        front["model-index"] = index_of(name.rpartition("/")[2], facts.results)
+    return front
+
+
+def _usage(bundle: ModelBundle, name: str, languages: Sequence[str]) -> list[str]:
+    """Return the lines of a program that uses a model."""
+    text = '"The cat sleeps."'
+    if bundle.normaliser.units == "tags":
+        text = '"the_DT cat_NN sleeps_VBZ"'
+    elif list(languages) != ["en"]:
+        text = '"A sentence in the language of the model."'
+    lines = ["import syntaxlm", "", f'nlp = syntaxlm.load("{name}")']
+    if isinstance(bundle.model, ParsesSentences):
+        lines.append(f"nlp.parse({text}).tree.pretty_print()")
+    if isinstance(bundle.model, ScoresTokens) and bundle.model.reads != "trees":
+        lines.append(f"print([(word.word, word.surprisal) for word in nlp.surprisal({text})])")
+    if isinstance(bundle.model, PredictsNextToken | SamplesSentences):
+        lines.append("print(nlp.generate(3, seed=1))")
+    return lines
 
 
 def write_card(folder: Path, bundle: ModelBundle, name: str, facts: CardFacts, own: Path | None = None) -> None:

@@ -15,11 +15,12 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from syntaxlm.core.arrays import Flags, Integers
 from syntaxlm.core.threads import no_collection, publishing
 from syntaxlm.text.normaliser import ZERO_WIDTH_SPACE, AlignedToken
 from syntaxlm.text.quotation_marks import DIRECTED_MARKS, Quoted, opening_marks
 from syntaxlm.trees.marks import is_mark
-from syntaxlm.trees.spans import Flags, Integers, item_indices, offsets_of
+from syntaxlm.trees.spans import item_indices, offsets_of
 
 Value = TypeVar("Value")
 
@@ -79,8 +80,8 @@ class WrittenLines:
         if not text.isascii():
             directed = np.flatnonzero(is_alone & np.isin(codes[starts], _DIRECTED_CODES))
             with_marks = np.unique(np.searchsorted(offsets, directed, side="right") - 1).tolist()
-            found = [line_starts[line] + place for line in with_marks for place in opening_marks(lines[line])]
-            opens[directed] = np.isin(starts[directed], found)
+            opening = [line_starts[line] + place for line in with_marks for place in opening_marks(lines[line])]
+            opens[directed] = np.isin(starts[directed], opening)
         return WrittenLines(lines, text.split(), offsets, starts - before, opens)
 
 

@@ -12,12 +12,12 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from syntaxlm.core.arrays import Flags
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import parse_json, read_stored, replaced, sha256
 from syntaxlm.core.threads import publishing
 
 IntegerArray = npt.NDArray[np.integer[Any]]
-BooleanArray = npt.NDArray[np.bool_]
 
 _FORMAT = "syntaxlm vocabulary 1"
 _LONGEST_SUFFIX = 4  # characters
@@ -177,7 +177,7 @@ class Vocabulary:
         """Return the `id` of every token. BOS and EOS are not added."""
         return list(map(self._ids_in_text.__getitem__, tokens))
 
-    def is_unknown(self, ids: IntegerArray) -> BooleanArray:
+    def is_unknown(self, ids: IntegerArray) -> Flags:
         """Return whether each id stands for unknown words.  ids, result: arrays of the same shape."""
         return np.isin(ids, self.unknown_ids)
 

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from syntaxlm.core.arrays import Integers, Numbers
 from syntaxlm.core.errors import InputError
 from syntaxlm.reports.tables import PERCENT, ReportTable
 from syntaxlm.trees.bounds import left, right
@@ -29,9 +30,9 @@ from syntaxlm.trees.charts import (
     spans_in,
 )
 from syntaxlm.trees.decoding import Scores, SpanTable
-from syntaxlm.trees.f1 import Fractions, Protocol, score
+from syntaxlm.trees.f1 import Protocol, score
 from syntaxlm.trees.marks import Marks
-from syntaxlm.trees.spans import Integers, SpanSets, span_keys, spans_of_keys
+from syntaxlm.trees.spans import SpanSets, span_keys, spans_of_keys
 
 # Agreement of several parsers on the same sentences, in unlabelled F1. No gold trees are needed.
 
@@ -45,14 +46,14 @@ class AgreementMatrix:
         sentences: number of scored sentences.
     """
 
-    values: Fractions
+    values: Numbers
     protocol: Protocol
     sentences: int
 
     @property
-    def with_others(self) -> Fractions:
+    def with_others(self) -> Numbers:
         """(k,) the mean agreement of each prediction with the others; an outlier has the lowest."""
-        means: Fractions = (self.values.sum(1) - 1) / (len(self.values) - 1)
+        means: Numbers = (self.values.sum(1) - 1) / (len(self.values) - 1)
         return means
 
     def to_dict(self) -> dict[str, Any]:

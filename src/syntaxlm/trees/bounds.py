@@ -10,10 +10,10 @@ from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from syntaxlm.core.arrays import Flags, Integers, Numbers
 from syntaxlm.trees.decoding import DecodingRule, decode, nearest_larger_after
-from syntaxlm.trees.spans import Flags, Integers, SpanSets, offsets_of, span_keys, spans_of_keys, top_down
+from syntaxlm.trees.spans import SpanSets, offsets_of, span_keys, spans_of_keys, top_down
 
 
 def left(lengths: Sequence[int] | Integers) -> SpanSets:
@@ -181,7 +181,7 @@ def _open_positions(starts: Integers, ends: Integers, offsets: Integers) -> Flag
     return is_open
 
 
-def _distances(starts: Integers, ends: Integers, is_open: Flags, offsets: Integers) -> npt.NDArray[np.float64]:
+def _distances(starts: Integers, ends: Integers, is_open: Flags, offsets: Integers) -> Numbers:
     """Return distances whose `biased` trees have these open positions.
 
     Args:
@@ -210,7 +210,7 @@ def _distances(starts: Integers, ends: Integers, is_open: Flags, offsets: Intege
 
     # Largest is the last root, then its descendants, from right to left, then the root before it.
     first = np.repeat(offsets[:-1], lengths)
-    distances: npt.NDArray[np.float64] = ((block_ends - first) * (sentence_ends - first + 1.0)) - (place - first)
+    distances: Numbers = ((block_ends - first) * (sentence_ends - first + 1.0)) - (place - first)
     return distances
 
 

@@ -21,8 +21,9 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 import numpy.typing as npt
 
+from syntaxlm.core.arrays import Flags, Integers, Numbers
 from syntaxlm.core.errors import InputError
-from syntaxlm.trees.spans import Integers, SpanSets, item_indices, offsets_of, sorted_by_sentence
+from syntaxlm.trees.spans import SpanSets, item_indices, offsets_of, sorted_by_sentence
 
 TieBreaking = Literal["first", "random"]
 TIE_RULES: tuple[TieBreaking, ...] = get_args(TieBreaking)
@@ -72,9 +73,7 @@ def best_trees_of_charts(
     return sorted_by_sentence(lengths, groups)
 
 
-def best(
-    weights: Chart, ties: TieBreaking = "first", seeds: Hashes | None = None
-) -> tuple[Chart, npt.NDArray[np.bool_]]:
+def best(weights: Chart, ties: TieBreaking = "first", seeds: Hashes | None = None) -> tuple[Chart, Flags]:
     """Return a binary tree of maximal weight for each sentence: the CYK algorithm.
 
     Args:
@@ -104,7 +103,7 @@ def best(
     return scores, _best_spans(inside, length, ties, seeds)
 
 
-def k_best(weights: Chart, count: int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
+def k_best(weights: Chart, count: int) -> tuple[Numbers, Flags]:
     """Return the `count` different trees of the largest weight for each sentence, the best first.
 
     Of trees of equal weight, those with shorter left parts come first.
@@ -185,7 +184,7 @@ def _best_inside(weights: Chart, length: int) -> Chart:
     return inside
 
 
-def _best_spans(inside: Chart, length: int, ties: TieBreaking, seeds: Hashes | None) -> npt.NDArray[np.bool_]:
+def _best_spans(inside: Chart, length: int, ties: TieBreaking, seeds: Hashes | None) -> Flags:
     """Return the chart of the best trees' spans, computed from the widest spans down.
 
     Best splits are only computed for spans of these trees, so no chart of splits is needed.

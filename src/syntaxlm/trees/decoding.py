@@ -20,9 +20,10 @@ from typing import Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
+from syntaxlm.core.arrays import Integers
 from syntaxlm.core.errors import InputError
 from syntaxlm.trees.charts import Chart, best_trees_of_charts, spans_in
-from syntaxlm.trees.spans import AnyIntegers, Integers, SpanSets, offsets_of, sorted_by_sentence, top_down
+from syntaxlm.trees.spans import AnyIntegers, SpanSets, offsets_of, sorted_by_sentence, top_down
 
 DecodingRule = Literal["biased", "unbiased"]
 DECODING_RULES: tuple[DecodingRule, ...] = get_args(DecodingRule)

@@ -20,10 +20,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from syntaxlm.core.arrays import Integers
 from syntaxlm.core.errors import InputError
 from syntaxlm.trees.tree import DependencyTree
-
-Integers = npt.NDArray[np.int64]
 
 
 class Edge(IntEnum):

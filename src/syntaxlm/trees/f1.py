@@ -10,13 +10,11 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
+from syntaxlm.core.arrays import Flags, Integers, Numbers
 from syntaxlm.core.errors import InputError
 from syntaxlm.reports.tables import PERCENT, ReportTable
-from syntaxlm.trees.spans import Flags, Integers, SpanSets, common, contained, counted, key_bases, keys_of, span_keys
-
-Fractions = npt.NDArray[np.float64]
+from syntaxlm.trees.spans import SpanSets, common, contained, counted, key_bases, keys_of, span_keys
 
 
 @dataclass(frozen=True)
@@ -81,9 +79,9 @@ class SentenceScores:
     matched_spans: Integers
     predicted_spans: Integers
     gold_spans: Integers
-    precision: Fractions
-    recall: Fractions
-    f1: Fractions
+    precision: Numbers
+    recall: Numbers
+    f1: Numbers
 
 
 @dataclass(frozen=True)

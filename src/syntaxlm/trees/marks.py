@@ -14,8 +14,9 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from syntaxlm.core.arrays import Flags, Integers
 from syntaxlm.trees.charts import spans_in
-from syntaxlm.trees.spans import Flags, Integers, offsets_of
+from syntaxlm.trees.spans import offsets_of
 
 Violations = npt.NDArray[np.float32]
 MarkSide = Literal["both", "either", "end", "start"]

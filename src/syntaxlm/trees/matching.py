@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
+from syntaxlm.core.arrays import Numbers
 from syntaxlm.core.errors import InputError, shortened, warn_caller
 from syntaxlm.core.option_names import option_name
 from syntaxlm.core.reading import ReadingReport, Remarks, announce
@@ -360,8 +360,6 @@ def beginning(words: Sequence[str]) -> str:
 # Labels are compared in full, including subtypes (nsubj:pass).
 
 
-Counts = npt.NDArray[np.float64]
-
 NO_PUNCTUATION, ALL_WORDS = range(2)  # rows of `Counts`: which words are counted
 WORDS, HEADS, LABELLED = range(3)  # columns: all words, those with the correct head, with the correct head and label
 
@@ -376,7 +374,7 @@ def is_punctuation(word: str, tag: str) -> bool:
     return all(unicodedata.category(character)[0] == "P" for character in word)
 
 
-def attachment(predicted: DependencyTree, gold: DependencyTree, place: str = "", gold_place: str = "") -> Counts:
+def attachment(predicted: DependencyTree, gold: DependencyTree, place: str = "", gold_place: str = "") -> Numbers:
     """Count correct attachments: (2, 3), rows NO_PUNCTUATION, ALL_WORDS, columns WORDS, HEADS, LABELLED.
 
     Args:
@@ -405,7 +403,7 @@ class AttachmentScores:
         labelled: whether the gold trees have labels; without labels there is no LAS.
     """
 
-    counts: Counts
+    counts: Numbers
     labelled: bool = True
 
     def uas(self, words: int = NO_PUNCTUATION) -> float | None:
@@ -434,9 +432,7 @@ class AttachmentScores:
         return float(self.counts[:, words, column].sum() / total) if total else None
 
 
-def compare_attachment(
-    first: AttachmentScores, second: AttachmentScores, samples: int = 10_000, seed: int = 0
-) -> BootstrapResult:
+def compare_attachment(first: AttachmentScores, second: AttachmentScores) -> BootstrapResult:
     """Compare two sets of trees by a paired bootstrap over sentences, for UAS without punctuation.
 
     Raises:
@@ -450,4 +446,4 @@ def compare_attachment(
         raise InputError("found only punctuation; expected other words to compare")
     first_run = RunScores(first.counts[None, :, NO_PUNCTUATION, HEADS], words[None])
     second_run = RunScores(second.counts[None, :, NO_PUNCTUATION, HEADS], words[None])
-    return compare_runs(first_run, second_run, "UAS", samples, seed)
+    return compare_runs(first_run, second_run, "UAS")

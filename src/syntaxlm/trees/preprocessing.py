@@ -319,12 +319,6 @@ class PreprocessedTrees:
     remarks: tuple[Remark, ...]
 
 
-def clean_all(trees: Sequence[Tree], preprocessing: GoldPreprocessing, source: str) -> tuple[list[Tree], list[int]]:
-    """Return the preprocessed trees that have words left, and their indices in `trees` (from 0); see `preprocess`."""
-    done = preprocess(trees, preprocessing, source)
-    return done.trees, done.indices
-
-
 def preprocess(trees: Sequence[Tree], preprocessing: GoldPreprocessing, source: str) -> PreprocessedTrees:
     """Preprocess the trees of a file.
 

@@ -10,13 +10,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from syntaxlm.core.arrays import Flags, Integers
 from syntaxlm.core.errors import InputError
 from syntaxlm.trees.tree import INDUCED_LABEL, Constituent, Tree, escaped
 
-Integers = npt.NDArray[np.int64]
 Positions = npt.NDArray[np.int32]
 AnyIntegers = npt.NDArray[np.signedinteger[Any]]
-Flags = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)

@@ -104,15 +104,15 @@ class PCFG(SentencePCFG, PredictsNextToken, HasTreeBeliefs):
         for length in sorted(set(map(len, words))):
             self._check_beliefs(length, spans, entropies)
             columns = [column for column, sentence in enumerate(words) if len(sentence) == length]
-            for some in batched(columns, max(1, _BELIEFS_TOGETHER // (length**3 * self.config.rule_rows))):
+            for together in batched(columns, max(1, _BELIEFS_TOGETHER // (length**3 * self.config.rule_rows))):
                 # The chart needs two words: a single word is repeated, and the second is ignored.
-                read = [words[column].repeat(2) if length == 1 else words[column] for column in some]
-                part = Sentences(torch.cat(read), (max(2, length),) * len(some))
+                read = [words[column].repeat(2) if length == 1 else words[column] for column in together]
+                part = Sentences(torch.cat(read), (max(2, length),) * len(together))
                 tables = self._tables(part)
-                tables = tables._replace(words=tables.words.view(len(some), -1))
-                alone = self.unigrams[torch.stack([words[column][0] for column in some])]
-                found = tree_beliefs(tables, emission_entropies, alone, self.one_word_share, length, spans)
-                beliefs.update(zip(some, found, strict=True))
+                tables = tables._replace(words=tables.words.view(len(together), -1))
+                alone = self.unigrams[torch.stack([words[column][0] for column in together])]
+                new_beliefs = tree_beliefs(tables, emission_entropies, alone, self.one_word_share, length, spans)
+                beliefs.update(zip(together, new_beliefs, strict=True))
         return [beliefs[column] for column in range(len(words))]
 
     def _check_beliefs(self, words: int, spans: bool, entropies: bool) -> None:
