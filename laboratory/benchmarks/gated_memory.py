@@ -3,12 +3,13 @@
 A step is forward, loss over the vocabulary, backward, clipping and optimiser. In one run:
 - the fast form, in float32 and bf16-mixed;
 - the reference: the same model with the references of its ops, per-step autograd loops, in float32;
-- nn.LSTM: a language model of the same embedding, hidden size and layers, in both precisions.
+- nn.LSTM: a language model of the same embedding, hidden size and layers, in both precisions, with PyTorch's operator
+  (in bfloat16, `LSTMBackbone` itself uses a faster op).
 
 words: the published word model, E 800, H 1200, 2 layers, T 35, B 64, V 10,000.
-sentences: the parsing model, E 200, H 400, on real sentences, counting real tokens. The reference reads batches of 64
-in corpus order, padded to the longest, as the released program does, and also computes the padding. The fast form reads
-batches of mixed lengths, as PRPN is trained, and nn.LSTM batches of similar length.
+sentences: the released parsing model, E 200, H 400, no residual block, on real sentences, counting real tokens. The
+reference reads batches of 64 in corpus order, padded to the longest, as the released program does, and also computes
+the padding. The fast form reads batches of mixed lengths, as PRPN is trained, and nn.LSTM batches of similar length.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from laboratory.benchmarks import training
 from laboratory.benchmarks.timing import Contestant, Row, race, refuse_failing_tests, show
@@ -27,8 +29,10 @@ from laboratory.benchmarks.training import WORDS
 from syntaxlm.batches import SentenceBatches
 from syntaxlm.data.corpora import EncodedCorpus, count_tokens
 from syntaxlm.data.toy import english_fragment
-from syntaxlm.models.batches import TokenBatch
-from syntaxlm.models.lstm import LSTMConfig
+from syntaxlm.models.backbone import NeuralModel
+from syntaxlm.models.batches import State, TokenBatch
+from syntaxlm.models.layers import Rows
+from syntaxlm.models.lstm import LSTMBackbone, LSTMConfig
 from syntaxlm.models.prpn import PRPNConfig
 from syntaxlm.models.registry import build_model
 from syntaxlm.text.normaliser import Normaliser
@@ -41,6 +45,20 @@ TOKEN_BUDGET = 1536
 SETTINGS = OptimiserSettings(learning_rate=0.001, beta1=0.0)
 
 
+class TorchLSTM(LSTMBackbone):
+    """Reads with nn.LSTM in every precision."""
+
+    def _read_rows(self, inputs: Tensor, rows: Rows, state: State) -> tuple[Tensor, dict[str, Tensor]]:
+        hidden, after = self._read(rows.padded(inputs), state)
+        return rows.of(hidden), after
+
+
+def model_of(config: PRPNConfig | LSTMConfig) -> NeuralModel:
+    if isinstance(config, LSTMConfig):
+        return NeuralModel(TorchLSTM(config), config, WORDS)
+    return build_model(config, WORDS)
+
+
 def contestant(
     config: PRPNConfig | LSTMConfig,
     batches: Sequence[TokenBatch],
@@ -49,7 +67,7 @@ def contestant(
     tokens: Sequence[int] | None = None,
 ) -> Contestant:
     """Trains on the batches in turn."""
-    return training.contestant(partial(build_model, config, WORDS), batches, form, precision, SETTINGS, tokens)
+    return training.contestant(partial(model_of, config), batches, form, precision, SETTINGS, tokens)
 
 
 def words(rounds: int) -> list[Row]:
@@ -100,10 +118,11 @@ def sentences(rounds: int, text: Path) -> list[Row]:
         batch = mixed.batch(indices[np.argsort(-corpus.lengths[indices], kind="stable")])
         real.append(batch.token_count())
         as_they_come.append(TokenBatch(batch.tokens, batch.targets))
+    prpn = PRPNConfig(residual_blocks=0)
     contestants = [
-        contestant(PRPNConfig(), samples["mixed"], "fast", "bf16-mixed"),
-        contestant(PRPNConfig(), samples["mixed"], "fast", "32"),
-        contestant(PRPNConfig(), as_they_come, "reference", "32", real),
+        contestant(prpn, samples["mixed"], "fast", "bf16-mixed"),
+        contestant(prpn, samples["mixed"], "fast", "32"),
+        contestant(prpn, as_they_come, "reference", "32", real),
         contestant(LSTMConfig(), samples["alike"], "nn.LSTM", "32"),
         contestant(LSTMConfig(), samples["alike"], "nn.LSTM", "bf16-mixed"),
     ]
