@@ -50,7 +50,7 @@ def nats_by_hand(read, settings: CacheSettings) -> float:
 @MODES
 def test_the_score_is_that_of_the_equations_token_by_token(stored, text, monkeypatch, mode):
     monkeypatch.setattr(cache, "ROWS_TOGETHER", 5)  # many parts, of rows and of the text
-    for name, value in (("STREAM_STEPS", 16), ("TOKENS", 30), ("TOKEN_BUDGET", 20)):
+    for name, value in (("STREAM_STEPS", 16), ("TOKENS_WITH_STATES", 30), ("TOKEN_BUDGET", 20)):
         monkeypatch.setattr(engine, name, value)
     lines = text.read_text().splitlines()
     read = [token for line in read_by_hand(stored, lines, mode) for token in line]

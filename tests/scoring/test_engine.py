@@ -180,7 +180,7 @@ def test_the_tokens_of_a_text_are_in_text_order_however_it_is_batched(monkeypatc
     text = [sentence for sentence in TEXT if sentence]
     corpus, end = corpus_of(stored, text), [stored.vocabulary.end_id] * mode.predict_eos
     whole = list(Scorer.of(stored).tokens(corpus))
-    for constant in ("TOKENS", "TOKEN_BUDGET", "STREAM_STEPS"):
+    for constant in ("TOKENS", "TOKENS_WITH_STATES", "TOKEN_BUDGET", "STREAM_STEPS"):
         monkeypatch.setattr(engine, constant, size)
     parts = list(Scorer.of(stored).tokens(corpus))
     assert len(parts) > 1
@@ -194,7 +194,7 @@ def test_the_tokens_of_a_text_are_in_text_order_however_it_is_batched(monkeypatc
 @MODES
 def test_hidden_states_are_in_text_order(monkeypatch, name, mode):
     """Also for repeated sentences: the decoder computes the tokens' log-probabilities from them."""
-    monkeypatch.setattr(engine, "TOKENS", 50)
+    monkeypatch.setattr(engine, "TOKENS_WITH_STATES", 50)
     stored = fresh(name, mode)
     corpus = corpus_of(stored, [sentence for sentence in TEXT if sentence] * 2)
     for part in Scorer.of(stored).tokens(corpus, hidden=True):

@@ -21,7 +21,7 @@ from syntaxlm.models.backbone import (
 )
 from syntaxlm.models.batches import State, TokenBatch
 from syntaxlm.models.config import TreeLoss
-from syntaxlm.models.layers import Rows, dropout
+from syntaxlm.models.layers import Linear, Rows, dropout
 from syntaxlm.models.structures import SplitScores
 from syntaxlm.ops.on_lstm import CellWeights, recurrence
 
@@ -84,7 +84,7 @@ class LSTMBackbone(Backbone):
             dropout=config.layer_dropout if config.layers > 1 else 0.0,
         )
         projected = config.tied and config.mixture == 1 and config.hidden_size != config.embedding_size
-        self.projection = nn.Linear(config.hidden_size, config.embedding_size) if projected else nn.Identity()
+        self.projection = Linear(config.hidden_size, config.embedding_size) if projected else nn.Identity()
         self.output_size = config.embedding_size if projected else config.hidden_size
 
     def forward(self, embedded: Tensor, batch: TokenBatch, state: State) -> BackboneOutput:

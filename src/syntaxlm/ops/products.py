@@ -144,11 +144,11 @@ def product_into(weight: Tensor, columns: bool, tiled: bool) -> Callable[[Tensor
         right = weight if columns else weight.T
         if weight.device.type == "cpu" and weight.dtype == torch.float32:
             repeated = RepeatedProduct(right.T, 64)
-            return lambda rows, out: out.copy_(repeated(_padded(rows, 64))[: len(rows)])
+            return lambda rows, out: out.copy_(repeated(padded_rows(rows, 64))[: len(rows)])
 
         def product(rows: Tensor, out: Tensor) -> Tensor:
             if rows.dtype == torch.bfloat16 and rows.device.type == "cpu":
-                return out.copy_(torch.mm(_padded(rows, 64), right)[: len(rows)])
+                return out.copy_(torch.mm(padded_rows(rows, 64), right)[: len(rows)])
             if out.dtype == rows.dtype:
                 return torch.mm(rows, right, out=out)
             return out.copy_(torch.mm(rows, right))
@@ -182,7 +182,7 @@ def product_of_sums(left: Tensor, right: Tensor, tiled: bool = False) -> Tensor:
         sums = torch.float64 if left.dtype == torch.float64 else torch.float32
         total = left.new_zeros(left.shape[1], right.shape[1], dtype=sums)
         for part in parts(len(left), _ROWS_SUMMED_TOGETHER if left.device.type == "cpu" else max(1, len(left))):
-            total += weight_gradient(_padded(left[part], 512), _padded(right[part], 512))
+            total += weight_gradient(padded_rows(left[part], 512), padded_rows(right[part], 512))
         return total
     tiles: Any = _tiles()
     (inner, rows), columns = left.shape, right.shape[1]
@@ -193,7 +193,7 @@ def product_of_sums(left: Tensor, right: Tensor, tiled: bool = False) -> Tensor:
     return out
 
 
-def _padded(rows: Tensor, step: int) -> Tensor:
+def padded_rows(rows: Tensor, step: int) -> Tensor:
     """Pad rows with zeros to a multiple of `step` if kernels are compiled per shape, to limit the number of shapes."""
     compiled_per_shape = rows.device.type == "cpu" and rows.dtype in (torch.bfloat16, torch.float32)
     return pad(rows, (0, 0, 0, -len(rows) % step)) if compiled_per_shape and len(rows) % step else rows

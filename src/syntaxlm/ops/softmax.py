@@ -19,7 +19,15 @@ from torch import Tensor
 from torch.nn.functional import linear, pad
 
 from syntaxlm.ops.backend import applied, call, kernels, parts, with_reference
-from syntaxlm.ops.products import affine, product_dtype, product_into, product_of_sums, tiles_usable
+from syntaxlm.ops.products import (
+    RepeatedProduct,
+    affine,
+    padded_rows,
+    product_dtype,
+    product_into,
+    product_of_sums,
+    tiles_usable,
+)
 
 # Logits computed at a time. Forward is fastest if they fit in the processor's caches; in backward every part adds to
 # the whole weight gradient, so few large parts are faster. Each part reads all weights: with few rows in a part, time
@@ -27,8 +35,7 @@ from syntaxlm.ops.products import affine, product_dtype, product_into, product_o
 FORWARD_LOGITS, FORWARD_ROWS = 1 << 21, 64
 BACKWARD_LOGITS, BACKWARD_ROWS = 1 << 23, 256
 
-_NUMBERS_PER_LINE = 16  # of 4 bytes, in a cache line of 64 bytes
-_NUMBERS_PER_PAGE = 512  # of 4 bytes, in 2048 bytes
+_ROW_MULTIPLE = 16  # rows of products without gradients are padded to a multiple, because oneDNN keeps each shape
 _PRETERMINAL_MULTIPLE = 64  # the compiled kernel of emissions needs a multiple of this many preterminals
 _EMISSIONS_IN_CACHE = 1 << 20  # logits of emissions that are computed at a time on a CPU
 _EMISSIONS_ON_DEVICE = 1 << 28  # the same on other devices
@@ -74,25 +81,20 @@ class _TargetLogProbs(torch.autograd.Function):
         low_rows, low_weight = rows.to(dtype), weight.to(dtype)
         result, sums = torch.empty(2, len(rows)).unbind()
 
-        # All logits are saved for backward. Without gradients, those of a part are overwritten by the next part.
-        needs_grad = any(ctx.needs_input_grad[:3])
-        saved = torch.empty(len(rows) if needs_grad else 0, len(weight), dtype=dtype)
-        together = max(FORWARD_ROWS, FORWARD_LOGITS // len(weight))
-        reused = torch.empty(0 if needs_grad else min(together, len(rows)), _aligned(len(weight)), dtype=dtype)
+        # All logits are saved for backward. Without gradients, logits need not be written to one matrix, so the weight
+        # is packed for oneDNN, which takes as long as the product of a few rows.
+        is_packed = len(rows) > FORWARD_ROWS and not any(ctx.needs_input_grad[:3])
+        saved = torch.empty(0 if is_packed else len(rows), len(weight), dtype=dtype)
+        together = max(1, FORWARD_LOGITS // len(weight) // FORWARD_ROWS) * FORWARD_ROWS
+        product = RepeatedProduct(low_weight, together) if is_packed else None
         for part in parts(len(rows), together):
+            if product is None:
+                logits = torch.mm(low_rows[part], low_weight.T, out=saved[part])
+            else:
+                logits = product(padded_rows(low_rows[part], _ROW_MULTIPLE))
             tensors = bias, targets[part], sums[part], result[part]
-            logits = saved[part] if needs_grad else reused[: part.stop - part.start]
-            torch.mm(low_rows[part], low_weight.T, out=logits[:, : len(weight)])
-            call(
-                library.softmax_forward,
-                logits,
-                dtype == torch.bfloat16,
-                len(logits),
-                len(weight),
-                logits.shape[1],
-                *tensors,
-                torch.get_num_threads(),
-            )
+            shape = part.stop - part.start, len(weight)
+            call(library.softmax_forward, logits, dtype == torch.bfloat16, *shape, *tensors, torch.get_num_threads())
         ctx.save_for_backward(low_rows, low_weight, bias, targets, saved, sums)
         ctx.row_dtype, ctx.library = rows.dtype, library
         return result
@@ -112,15 +114,6 @@ class _TargetLogProbs(torch.autograd.Function):
             torch.mm(logit_grad, weight, out=rows_grad[part])
             weight_grad += logit_grad.T @ rows[part]
         return rows_grad.to(ctx.row_dtype), weight_grad, bias_grad, *(None,) * 3
-
-
-def _aligned(size: int) -> int:
-    """Return the row length of a matrix with `size` columns into which a product is written fastest.
-
-    Rows start at multiples of 64 bytes, but not of 2048: those of a page share few lines of the cache.
-    """
-    length = -(-size // _NUMBERS_PER_LINE) * _NUMBERS_PER_LINE
-    return length if length % _NUMBERS_PER_PAGE else length + _NUMBERS_PER_LINE
 
 
 def emission_log_probs_reference(hidden: Tensor, words: Tensor, bias: Tensor | None, columns: Tensor) -> Tensor:

@@ -50,7 +50,8 @@ from syntaxlm.text.vocabulary import Vocabulary
 TOKEN_BUDGET = 8192  # tokens of a batch of sentences or trees, padding included
 MASKED_BUDGET = 512  # of a model that masks tokens, for which each token is a sentence to read
 SENTENCES = 1 << 15  # sentences batched at a time: enough for batches of similar length
-TOKENS = 1 << 15  # tokens of a part of a text whose hidden states are in memory until they are in order
+TOKENS = 1 << 18  # tokens of a part of a text: enough for batches of similar length, with little padding
+TOKENS_WITH_STATES = 1 << 15  # the same if hidden states or predictions are in memory until they are in order
 SUM_COLUMNS = 32  # of a batch of a stream if only the sum is needed
 SUM_STEPS = 128  # of such a batch
 _ROUNDING = 1e-3  # nats by which the logarithm of a rounded probability may exceed 0
@@ -172,8 +173,9 @@ class Scorer:
         model = self._token_model(hidden, best)
         if self.mode.carry_state:
             stream = self.stream(hidden, best)
-            return (stream.read(part) for part in parts_of(corpus, TOKENS))
-        return (self._sentence_tokens(model, part, hidden, best) for part in parts_of(corpus, TOKENS))
+            return (stream.read(part) for part in parts_of(corpus, TOKENS_WITH_STATES))
+        together = TOKENS_WITH_STATES if hidden or best is not None else TOKENS
+        return (self._sentence_tokens(model, part, hidden, best) for part in parts_of(corpus, together))
 
     def stream(self, hidden: bool = False, best: int | None = None) -> TokenStream:
         """Read sentences as one stream that continues from call to call. Parameters and errors: see `tokens`."""
@@ -245,7 +247,7 @@ class Scorer:
             return float(self._tree_words(corpus).sum())
         if not self.mode.carry_state:
             model = require(self.model, ScoresSentences, self.name, "perplexity")
-            return sum(float(self._sentence_sums(model, part).sum()) for part in parts_of(corpus, SENTENCES * 8))
+            return sum(float(self._sentence_sums(model, part).sum()) for part in parts_of(corpus, TOKENS))
 
         # A stream in several columns, because only the sum is needed.
         total = 0.0

@@ -47,7 +47,7 @@ class ReadingSummary:
         """Count the rows of a sentence."""
         self._compare_with_earlier(rows)
         for row in rows:
-            if not row.word.isalnum():
+            if not row.word.isalnum() and row.token.replace(" ", "").lower() != row.word.lower():
                 by_normaliser = self._not_read_of(row.word)
                 is_dropped = not row.token and row.word.strip()  # the tokenizer of the model may drop words, too
                 self.not_read.update(by_normaliser or ([row.word] if is_dropped else []))

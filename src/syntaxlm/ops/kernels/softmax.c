@@ -8,15 +8,15 @@ static inline float logit_at(const void *logits, int half, integer at) {
     return half ? of_half(((const uint16_t *)logits)[at]) : ((const float *)logits)[at];
 }
 
-/* logits (rows, size), without bias, rows `stride` values apart. Writes log sum exp and the target's log-probability of each row. */
-void softmax_forward(const void *logits, int half, integer rows, integer size, integer stride, const float *bias,
+/* logits (rows, size), without bias. Writes log sum exp and the target's log-probability of each row. */
+void softmax_forward(const void *logits, int half, integer rows, integer size, const float *bias,
                      const integer *targets, float *sums, float *log_probs, integer threads) {
 #pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
     for (integer row = 0; row < rows; row++) {
         float copy[BLOCK], largest = -INFINITY, sum = 0;
         for (integer from = 0; from < size; from += BLOCK) {
             integer width = size - from < BLOCK ? size - from : BLOCK;
-            const float *x = block_of(logits, half, row * stride + from, width, copy);
+            const float *x = block_of(logits, half, row * size + from, width, copy);
 #pragma omp simd reduction(max : largest)
             for (integer j = 0; j < width; j++) {
                 float logit = x[j] + bias[from + j];
@@ -25,11 +25,11 @@ void softmax_forward(const void *logits, int half, integer rows, integer size, i
         }
         for (integer from = 0; from < size; from += BLOCK) {
             integer width = size - from < BLOCK ? size - from : BLOCK;
-            const float *x = block_of(logits, half, row * stride + from, width, copy);
+            const float *x = block_of(logits, half, row * size + from, width, copy);
             for (integer j = 0; j < width; j++) sum += fast_exp(x[j] + bias[from + j] - largest);
         }
         sums[row] = largest + logf(sum);
-        log_probs[row] = logit_at(logits, half, row * stride + targets[row]) + bias[targets[row]] - sums[row];
+        log_probs[row] = logit_at(logits, half, row * size + targets[row]) + bias[targets[row]] - sums[row];
     }
 }
 
