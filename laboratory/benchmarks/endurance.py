@@ -8,8 +8,9 @@ One in twenty is wrong and must be refused with the expected status. Sentences h
 program prints the number of answers, the time of answers and the resident memory of the server.
 
 - Errors are answers with an unexpected status or number of sentences, and lost connections.
-- The first minutes warm up (`--warm-up`), in which all models answer all kinds of requests. Growth is the largest
-  memory afterwards relative to the memory at the end of the warm-up. The slope is that of a line through these minutes.
+- The first minutes warm up (`--warm-up`), in which all models answer all kinds of requests. A line
+  through the memory of the minutes after it gives slope and growth, because the memory of a minute depends on the
+  requests that are just computed.
 - The exit code is 1 if there was an error or if the memory grew by more than 10%.
 """
 
@@ -214,8 +215,8 @@ async def measure(process: int, minutes: list[Minute], length: float, count: int
 
 def summary_of(rows: Sequence[Row], minutes: Sequence[Minute], warm_up: int, start: float) -> dict[str, Any]:
     """Return the figures of a run. start: the memory before the first request, in MiB."""
-    after = [row.memory for row in rows[warm_up - 1 :]]
-    slope = statistics.linear_regression(range(len(after)), after).slope if len(after) > 1 else None
+    after = [row.memory for row in rows[warm_up:]]
+    line = statistics.linear_regression(range(len(after)), after)
     median, p95, p99 = times_of([one for minute in minutes for one in minute.seconds])
     return {
         "answers": sum(row.answers for row in rows),
@@ -224,10 +225,10 @@ def summary_of(rows: Sequence[Row], minutes: Sequence[Minute], warm_up: int, sta
         "p95": p95,
         "p99": p99,
         "memory_before": start,
-        "memory_warm": after[0],
+        "memory_warm": line.intercept,
         "memory_largest": max(after),
-        "growth_percent": 100 * (max(after) / after[0] - 1),
-        "slope_per_hour": None if slope is None else 60 * slope,
+        "growth_percent": 100 * line.slope * (len(after) - 1) / line.intercept,
+        "slope_per_hour": 60 * line.slope,
     }
 
 
@@ -245,8 +246,8 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60, metavar="S", help="length of a minute, for a short test")
     parser.add_argument("--json", action="store_true", help="print a JSON object")
     options = parser.parse_args()
-    if not 1 <= options.warm_up <= options.minutes:
-        parser.error(f"--warm-up: found {options.warm_up}; expected 1 to {options.minutes}, the minutes of the run")
+    if not 0 <= options.warm_up <= options.minutes - 2:
+        parser.error(f"--warm-up: found {options.warm_up}; expected two minutes or more after it, of {options.minutes}")
 
     words = [word for sentence in english_fragment().sample(SAMPLED, 1) for word in sentence.words]
     minutes = [Minute()]
@@ -295,8 +296,8 @@ def main() -> None:
             f"answers {summary['answers']:,}   errors {sum(summary['errors'].values())}   median"
             f" {shown(summary['median'])} s   95% {shown(summary['p95'])} s   99% {shown(summary['p99'])} s\n"
             f"memory before {start:,.0f} MiB   after warm-up {summary['memory_warm']:,.0f} MiB   largest"
-            f" {summary['memory_largest']:,.0f} MiB ({summary['growth_percent']:+.1f}%)   slope"
-            f" {shown(summary['slope_per_hour'], 1)} MiB per hour"
+            f" {summary['memory_largest']:,.0f} MiB   slope {summary['slope_per_hour']:+,.1f} MiB per hour"
+            f" ({summary['growth_percent']:+.1f}% in the run)"
         )
     for fault, count in summary["errors"].items():
         print(f"{count} x {fault}", file=sys.stderr)

@@ -199,13 +199,13 @@ def _stop_at(number: int, stop: Callable[[str, str], None], folder: Path) -> Non
     sys.addaudithook(hook)
 
 
-_RUN_HEAD = re.compile(rb'"(date|minutes|seconds)": ("[^"]*"|[\d.]+)')
+_TIMES = re.compile(rb'"(date|minutes|seconds)": ("[^"]*"|[\d.]+)|\d{4}-\d\d-\d\d \d\d:\d\d UTC')
 
 
 def snapshot(folder: Path) -> dict[str, bytes]:
     """Return the contents of all files below a folder, without dates and times, by their names in it."""
     files = (path for path in sorted(folder.rglob("*")) if path.is_file())
-    return {str(path.relative_to(folder)): _RUN_HEAD.sub(rb"\1", path.read_bytes()) for path in files}
+    return {str(path.relative_to(folder)): _TIMES.sub(b"", path.read_bytes()) for path in files}
 
 
 def is_unfinished(name: str) -> bool:

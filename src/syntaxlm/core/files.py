@@ -13,6 +13,7 @@ import json
 import math
 import os
 import re
+import shutil
 import stat
 import sys
 from collections.abc import Iterable, Iterator
@@ -451,7 +452,6 @@ def written_together(folder: Path, stored: bool = False) -> Iterator[Path]:
     Raises:
         InputError: if a file or folder cannot be written.
     """
-    check_name(folder)
     check_system_name(folder)
     target = folder.resolve()  # a link is kept
     is_new = not target.exists()
@@ -471,8 +471,6 @@ def written_together(folder: Path, stored: bool = False) -> Iterator[Path]:
             replace_file(file, path)
         temporary.rmdir()
     except BaseException as error:
-        import shutil
-
         shutil.rmtree(temporary, ignore_errors=True)
         remove_empty(made)
         if isinstance(error, OSError):
@@ -558,9 +556,15 @@ def make_and_lock(folder: Path, stack: ExitStack) -> list[Path]:
 
 
 def remove_unfinished(folder: Path) -> None:
-    """Remove half-written files of a killed program from a folder. Raises InputError if it fails."""
+    """Remove half-written files and folders of a killed program from a folder. Raises InputError if it fails."""
     for path in [*folder.glob(f".*{UNFINISHED}"), *folder.glob(SAFETENSORS_UNFINISHED)]:
-        remove_file(path)
+        if path.is_dir() and not path.is_symlink():
+            try:
+                shutil.rmtree(path)
+            except OSError as error:
+                raise system_error(path, "removed", error) from error
+        else:
+            remove_file(path)
 
 
 def remove_file(path: Path) -> None:

@@ -194,6 +194,7 @@ def write_model(folder: Path, bundle: ModelBundle, dtype: torch.dtype | None = N
         raise InputError(
             f"{folder}: the encoder of a pair classifier cannot be saved without it; copy the classifier's folder"
         )
+    check_name(folder)
     with written_together(folder, stored=True) as temporary:
         write_settings(temporary, bundle.settings, bundle.vocabulary, bundle.labels)
         write_weights(temporary, bundle.model, bundle.vocabulary, dtype)
