@@ -29,7 +29,7 @@ _RENAMES = ("os.rename", "os.link", "os.symlink")
 _CHANGES = ("open", "os.mkdir", "os.rmdir", "os.remove", "os.truncate", "shutil.rmtree", *_RENAMES)
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 _CLONE_NEWUSER = 0x10000000  # of unshare(2)
-SECONDS = 120  # in which a command must end
+SECONDS = 600  # in which a command must end, also on a busy machine
 TEMPORARY, STATES = "temporary", "states"  # beside the folder of a command
 
 
