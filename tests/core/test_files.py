@@ -15,6 +15,7 @@ import pytest
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import (
     LARGEST_JSON,
+    UNFINISHED,
     append_stored,
     decode_text,
     locked,
@@ -23,10 +24,12 @@ from syntaxlm.core.files import (
     parse_json,
     read_stored,
     read_stored_text,
+    remove_unfinished,
     text_output,
     to_json,
     truncate_stored,
     write_text,
+    written_together,
 )
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="links, pipes and devices of POSIX")
@@ -284,3 +287,59 @@ def test_names_that_are_not_utf8_are_escapes_in_files_from_which_json_restores_t
     with text_output(path) as file:
         file.write(f"{NOT_UTF8}\n")
     assert path.read_bytes() == b"l\\udcfc\n"
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+@pytest.mark.parametrize("exists", [False, True])
+def test_files_that_are_written_together_appear_when_all_are_complete(tmp_path, exists):
+    folder = tmp_path / "above" / "new"
+    if exists:
+        folder.mkdir(parents=True)
+        (folder / "b").write_text("earlier")
+    with written_together(folder) as temporary:
+        for name in ("b", "a"):
+            write_text(name, temporary / name)
+        assert (folder / "b").read_text() == "earlier" if exists else not folder.exists()
+    assert {name: (folder / name).read_text() for name in names(folder)} == {"a": "a", "b": "b"}
+    assert names(tmp_path / "above") == ["new"]
+
+
+@pytest.mark.parametrize("exists", [False, True])
+@pytest.mark.parametrize("error", [InputError, KeyboardInterrupt, OSError])
+def test_files_that_are_not_all_written_leave_nothing(tmp_path, exists, error):
+    folder = tmp_path / "above" / "new"
+    if exists:
+        folder.mkdir(parents=True)
+    with pytest.raises(KeyboardInterrupt if error is KeyboardInterrupt else InputError) as raised:  # noqa: PT012, SIM117
+        with written_together(folder) as temporary:
+            write_text("a", temporary / "a")
+            raise error(f"{temporary / 'b'}: no space")
+    assert names(tmp_path) == (["above"] if exists else [])
+    assert not exists or names(folder) == []
+    assert error is KeyboardInterrupt or f"{UNFINISHED}" not in str(raised.value).partition(": ")[0]
+
+
+@posix
+def test_files_that_are_written_together_replace_targets_of_links_but_not_in_a_model_folder(tmp_path):
+    folder = tmp_path / "one"
+    folder.mkdir()
+    link(folder / "a")
+    with pytest.raises(InputError, match="is a link"), written_together(folder, stored=True) as temporary:
+        write_text("new", temporary / "a")
+    assert ((folder / "outside").read_text(), names(folder)) == ("outside", ["a", "outside"])
+    with written_together(folder) as temporary:
+        write_text("new", temporary / "a")
+    assert (folder / "a").is_symlink()
+    assert (folder / "outside").read_text() == "new"
+
+
+def test_half_written_files_and_folders_are_removed(tmp_path):
+    (tmp_path / f".a{UNFINISHED}").write_text("half")
+    (tmp_path / f".b{UNFINISHED}").mkdir()
+    (tmp_path / f".b{UNFINISHED}" / "c").write_text("half")
+    (tmp_path / "kept").write_text("kept")
+    remove_unfinished(tmp_path)
+    assert names(tmp_path) == ["kept"]

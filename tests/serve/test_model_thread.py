@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
+import time
 
 import pytest
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.threads import check_wanted
-from syntaxlm.serve.threads import ModelThread, OverloadError
+from syntaxlm.serve import threads
+from syntaxlm.serve.threads import RELEASE_SECONDS, ModelThread, OverloadError
 
 
 @pytest.fixture
@@ -93,3 +95,13 @@ def test_stopping_refuses_what_waits(worker, busy):
         job.result(30)
     with pytest.raises(OverloadError, match="stopping"):
         worker.submit("a", [1], list)
+
+
+def test_freed_memory_is_released_now_and_then(worker, monkeypatch):
+    releases = []
+    monkeypatch.setattr(threads, "release_freed_memory", lambda: releases.append(time.monotonic()))
+    for before, expected in ((RELEASE_SECONDS - 3, 0), (RELEASE_SECONDS, 1)):
+        monkeypatch.setattr(threads, "_last_release", time.monotonic() - before)
+        for _ in range(3):  # what follows the last job may be still to come
+            worker.submit("a", [1], list).result(30)
+        assert len(releases) == expected

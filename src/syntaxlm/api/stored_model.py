@@ -109,7 +109,7 @@ class StoredModel(ModelBundle):
         from syntaxlm.storage.transformers_export import write_transformers  # which imports several model types
 
         path = named_path(folder).expanduser()
-        if path.is_dir() and any(path.iterdir()):
+        if path.is_dir() and any(not entry.name.startswith(".") for entry in path.iterdir()):
             raise InputError(f"{folder}: the folder is not empty; expected a new or empty folder")
         write_transformers(self, path)
 

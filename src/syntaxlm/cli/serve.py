@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
 
 DEFAULT_MODELS = Path("en"), Path("en-fast")
+KEPT_KERNELS = (
+    64  # of torch's library oneDNN, which compiles one for each shape; 1,024 by default, about a megabyte each
+)
 
 
 def serve(
@@ -61,6 +64,7 @@ def serve(
     from syntaxlm.serve.server import Server, address_of, is_loopback, listen
     from syntaxlm.serve.site import Site
 
+    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", str(KEPT_KERNELS))  # read by torch at its first product
     limits = Limits(max_words=max_words, max_sentences=max_sentences)
     folders = by_distinct_names(models or DEFAULT_MODELS)
     with suppress(OSError):  # reported below, as any other fault of a folder

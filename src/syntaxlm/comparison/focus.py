@@ -423,6 +423,7 @@ def _write_average(bundles: Sequence[ModelBundle], folder: Path, say: Callable[[
     if any(bundle.name not in PARSER_TYPES or bundle.normaliser != bundles[0].normaliser for bundle in bundles):
         say(f"{folder}: not written, because not all parsers are PCFGs or span parsers that read text in the same way")
         return None
+    remove_unfinished(folder.parent)
     if folder.exists():
         shutil.rmtree(folder)
     write_model(folder, combine(bundles))

@@ -13,6 +13,7 @@ import json
 import math
 import os
 import re
+import shutil
 import stat
 import sys
 from collections.abc import Iterable, Iterator
@@ -119,9 +120,14 @@ def check_writable(path: Path) -> None:
             os.lstat(path)  # raises an error for a name that is too long, and below a file
         if not os.path.exists(path) or os.path.isfile(path):
             temporary = _temporary_beside(path.resolve())
-            with open(temporary, "xb"):
-                pass
-            temporary.unlink()
+            try:
+                with open(temporary, "xb"):
+                    pass
+                temporary.unlink()
+            except BaseException:  # such as a signal
+                with suppress(OSError):
+                    temporary.unlink()
+                raise
     except OSError as error:
         raise system_error(path, "written", error) from error
 
@@ -434,6 +440,47 @@ def replaced(path: Path, stored: bool = False) -> Iterator[Path]:
 
 
 @contextmanager
+def written_together(folder: Path, stored: bool = False) -> Iterator[Path]:
+    """Give a temporary folder whose files appear together in `folder` when the block succeeds.
+
+    A new folder appears complete. In a folder that exists, files are moved one after another, in the order in which
+    they were written. If the block fails, nothing has changed.
+
+    Args:
+        stored: as for `replaced`.
+
+    Raises:
+        InputError: if a file or folder cannot be written.
+    """
+    check_system_name(folder)
+    target = folder.resolve()  # a link is kept
+    is_new = not target.exists()
+    made = make_folder(target.parent if is_new else target)
+    temporary = _temporary_beside(target if is_new else target / folder.name)
+    try:
+        temporary.mkdir()
+        yield temporary
+        if is_new:
+            temporary.rename(target)
+            return
+        files = sorted(temporary.iterdir(), key=lambda file: file.stat().st_mtime_ns)
+        targets = [target / file.name if stored else (target / file.name).resolve() for file in files]
+        for path in targets if stored else ():
+            check_stored(path)
+        for file, path in zip(files, targets, strict=True):
+            replace_file(file, path)
+        temporary.rmdir()
+    except BaseException as error:
+        shutil.rmtree(temporary, ignore_errors=True)
+        remove_empty(made)
+        if isinstance(error, OSError):
+            raise system_error(folder, "written", error) from error
+        if isinstance(error, InputError):
+            raise InputError(str(error).replace(str(temporary), str(folder))) from error
+        raise
+
+
+@contextmanager
 def text_output(path: str | Path | None) -> Iterator[TextIO]:
     """Open a UTF-8 text file that replaces `path` when the block succeeds, see `replaced`; None: standard output.
 
@@ -509,9 +556,15 @@ def make_and_lock(folder: Path, stack: ExitStack) -> list[Path]:
 
 
 def remove_unfinished(folder: Path) -> None:
-    """Remove half-written files of a killed program from a folder. Raises InputError if it fails."""
+    """Remove half-written files and folders of a killed program from a folder. Raises InputError if it fails."""
     for path in [*folder.glob(f".*{UNFINISHED}"), *folder.glob(SAFETENSORS_UNFINISHED)]:
-        remove_file(path)
+        if path.is_dir() and not path.is_symlink():
+            try:
+                shutil.rmtree(path)
+            except OSError as error:
+                raise system_error(path, "removed", error) from error
+        else:
+            remove_file(path)
 
 
 def remove_file(path: Path) -> None:

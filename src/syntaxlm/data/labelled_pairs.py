@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.files import make_folder, write_text
+from syntaxlm.core.files import write_text, written_together
 from syntaxlm.core.progress import working
 from syntaxlm.core.reading import ReadingReport, announce
 from syntaxlm.core.settings import LARGEST_SEED, check_number
@@ -181,9 +181,9 @@ def write_next_sentence_pairs(
                 f"{source_name(text)}: found no pair of adjacent sentences of up to {maximum_words} words for"
                 f" {name}.tsv in {len(lines)} lines; expected a longer text"
             )
-    make_folder(Path(folder))
-    for name, pairs in parts.items():
-        _write_rows(Path(folder) / f"{name}.tsv", PAIR_COLUMNS, pairs)
+    with written_together(Path(folder)) as temporary:
+        for name, pairs in parts.items():
+            _write_rows(temporary / f"{name}.tsv", PAIR_COLUMNS, pairs)
     return NextSentenceSummary(str(folder), **{name: len(pairs) for name, pairs in parts.items()})
 
 
@@ -366,7 +366,7 @@ MOST_PAIRS = 5_000_000  # limit of `write_logic`, which keeps all pairs in memor
 def write_logic(folder: str | Path, pairs: int = 100_000, seed: int = 0) -> LogicSummary:
     """Write train.tsv, valid.tsv and test.tsv with the columns relation, left, right and operators.
 
-    No pair occurs in two files; a pair and its mirror image count as the same pair. Files are written atomically.
+    No pair occurs in two files; a pair and its mirror image count as the same pair. The files appear together.
 
     Args:
         pairs: the number of training pairs. They have up to 6 operators, in the proportions of the sampling. The
@@ -379,16 +379,12 @@ def write_logic(folder: str | Path, pairs: int = 100_000, seed: int = 0) -> Logi
     check_number("pairs", pairs, 1, MOST_PAIRS)
     check_number("seed", seed, 0, LARGEST_SEED)
     folder = Path(folder)
-    make_folder(folder)
-    sampler = _FormulaSampler(seed)
-    each = min(1000, max(1, pairs // 100))
-    # Test pairs are sampled first: there are few pairs with one operator, and training would use all of them.
-    test = [pair for count in range(1, MOST_OPERATORS + 1) for pair in sampler.pairs(each, range(count, count + 1))]
-    valid, train = (sampler.pairs(count, range(TRAINED_OPERATORS + 1)) for count in (max(1, pairs // 20), pairs))
-    parts = {"train": train, "valid": valid, "test": test}
     counts: dict[str, dict[str, dict[str, int]]] = {}
+    with written_together(folder) as temporary:
+        parts = _formula_pairs(_FormulaSampler(seed), pairs)
+        for name, part in parts.items():
+            write_formula_pairs(part, temporary / f"{name}.tsv")
     for name, part in parts.items():
-        write_formula_pairs(part, folder / f"{name}.tsv")
         relations = Counter(pair.label for pair in part)
         operators = Counter(pair.operators for pair in part)
         counts[name] = {
@@ -396,6 +392,15 @@ def write_logic(folder: str | Path, pairs: int = 100_000, seed: int = 0) -> Logi
             "operators": {str(number): operators[number] for number in sorted(operators)},
         }
     return LogicSummary(str(folder), **counts)
+
+
+def _formula_pairs(sampler: _FormulaSampler, pairs: int) -> dict[str, list[LabelledPair]]:
+    """Return the pairs of each file of `write_logic`."""
+    each = min(1000, max(1, pairs // 100))
+    # Test pairs are sampled first: there are few pairs with one operator, and training would use all of them.
+    test = [pair for count in range(1, MOST_OPERATORS + 1) for pair in sampler.pairs(each, range(count, count + 1))]
+    valid, train = (sampler.pairs(count, range(TRAINED_OPERATORS + 1)) for count in (max(1, pairs // 20), pairs))
+    return {"train": train, "valid": valid, "test": test}
 
 
 def write_formula_pairs(pairs: Iterable[LabelledPair], path: str | Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Container, Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from itertools import compress
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from syntaxlm.core.errors import InputError, amount
-from syntaxlm.core.files import make_folder, refuse_overwriting, replaced, split_lines
+from syntaxlm.core.files import refuse_overwriting, replaced, split_lines, written_together
 from syntaxlm.core.progress import progress_bar
 from syntaxlm.core.reading import ReadingReport, Remarks, announce
 from syntaxlm.core.text_files import open_bytes, read_bytes, read_whole_text, source_name
@@ -131,10 +132,13 @@ def write_sentences(
     paragraphs = [paragraph for book in books for paragraph in book.paragraphs]
     for_valid = np.random.default_rng(seed).random(len(paragraphs)) < (0 if valid is None else valid_share)
     written_valid = None
-    if valid is not None:
-        written_valid = _write(compress(paragraphs, for_valid.tolist()), splitter, style, valid)
-    rest = progress_bar(list(compress(paragraphs, (~for_valid).tolist())), "splitting, paragraphs")
-    written = _write(rest, splitter, style, train)
+    with ExitStack() as replacing:  # earlier files only when both are complete
+        if valid is not None:
+            path = replacing.enter_context(replaced(Path(valid)))
+            written_valid = _write(compress(paragraphs, for_valid.tolist()), splitter, style, path, valid)
+        path = replacing.enter_context(replaced(Path(train)))
+        rest = progress_bar(list(compress(paragraphs, (~for_valid).tolist())), "splitting, paragraphs")
+        written = _write(rest, splitter, style, path, train)
     notices = sum(book.has_notice for book in books)
     known = splitter.language
     return SentencesSummary(
@@ -149,19 +153,22 @@ def write_sentences(
     )
 
 
-def _write(paragraphs: Iterable[str], splitter: Splitter, style: TreebankStyle, path: str | Path) -> WrittenText:
+def _write(
+    paragraphs: Iterable[str], splitter: Splitter, style: TreebankStyle, path: Path, name: str | Path
+) -> WrittenText:
+    """Write paragraphs to `path`. Messages and the result have the name of the file that it will replace."""
     count = words = 0
-    with replaced(Path(path)) as temporary, open(temporary, "w", encoding="utf-8", newline="\n") as file:
+    with open(path, "w", encoding="utf-8", newline="\n") as file:
         for paragraph in paragraphs:
             for sentence in filter(None, map(style, splitter(paragraph))):
                 file.write(sentence + "\n")
                 count, words = count + 1, words + len(sentence.split())
         if not count:
             raise InputError(
-                f"{path}: found no paragraph to write, because none was drawn; expected more text, another share, or"
+                f"{name}: found no paragraph to write, because none was drawn; expected more text, another share, or"
                 " one paragraph per line (--paragraphs lines)"
             )
-    return WrittenText(str(path), count, words)
+    return WrittenText(str(name), count, words)
 
 
 @dataclass(frozen=True)
@@ -329,13 +336,13 @@ def split_text8(path: str | Path, folder: str | Path) -> Text8Summary:
             f"{source_name(path)}: found byte 0x{other.group()[0]:02x} at offset {other.start():,}; expected text8,"
             " which has only a to z and spaces"
         )
-    make_folder(folder)
     train = text[:TEXT8_TRAINING_BYTES]
     valid = text[TEXT8_TRAINING_BYTES:]
-    for name, part in (("valid", valid), ("train", train)):  # the larger last: it is what is missing after a failure
-        with replaced(folder / f"{name}.txt") as temporary, open(temporary, "wb") as file:
-            file.write(part)
-            file.write(b"\n")
+    with written_together(folder) as temporary:
+        for name, part in (("train", train), ("valid", valid)):
+            with replaced(temporary / f"{name}.txt") as path, open(path, "wb") as file:
+                file.write(part)
+                file.write(b"\n")
     cut = None
     if not train.endswith(b" ") and not valid.startswith(b" "):
         cut = (train[train.rfind(b" ") + 1 :] + valid.partition(b" ")[0]).decode("ascii")

@@ -21,13 +21,21 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from syntaxlm.core.errors import InputError, listed
-from syntaxlm.core.files import make_folder, parse_json, read_text, sha256, system_error, write_text
+from syntaxlm.core.files import (
+    UNFINISHED,
+    parse_json,
+    read_text,
+    sha256,
+    system_error,
+    write_text,
+    written_together,
+)
 from syntaxlm.core.progress import progress_bar
 from syntaxlm.core.settings import LARGEST_SEED, check_number
 from syntaxlm.core.yaml_files import read_yaml
@@ -542,7 +550,7 @@ MOST_SENTENCES = 5_000_000  # limit for `write_corpus`, which holds all sentence
 def write_corpus(folder: str | Path, sentences: int = 20_000, seed: int = 0, punctuated: bool = False) -> CorpusSummary:
     """Write samples of the English fragment: train, valid and test, each as .txt, .mrg and .conllu; and floor.json.
 
-    Files are written atomically.
+    The files appear together.
 
     Args:
         sentences: the sentences of train; valid and test have 5 % as many each, at least 1 and at most 2,000. The
@@ -564,7 +572,12 @@ def write_corpus(folder: str | Path, sentences: int = 20_000, seed: int = 0, pun
     check_number("seed", seed, 0, LARGEST_SEED)
     folder = Path(folder)
     _refuse_changed(folder)
-    make_folder(folder)
+    with written_together(folder) as temporary:
+        return _write_files(temporary, sentences, seed, punctuated)
+
+
+def _write_files(folder: Path, sentences: int, seed: int, punctuated: bool) -> CorpusSummary:
+    """Write the files of `write_corpus`, with their hashes last."""
     grammar = english_fragment()
     held_out = min(2000, max(1, sentences // 20))
     splits: dict[str, SplitSummary] = {}
@@ -586,13 +599,14 @@ def write_corpus(folder: str | Path, sentences: int = 20_000, seed: int = 0, pun
 
 
 def _refuse_changed(folder: Path) -> None:
-    """Raise InputError if files that `write_corpus` would replace are not as it wrote them."""
-    hashes: Any = {}
-    with suppress(InputError):  # none, or of another program
-        content = parse_json(read_text(folder / FLOOR), FLOOR)
-        hashes = content.get("sha256", {}) if isinstance(content, dict) else {}
+    """Raise InputError if files that `write_corpus` would replace are not as it wrote them.
+
+    A run that was killed while it moved its files has left the hashes of the new ones in its temporary folder.
+    """
+    hashes = _hashes_in(folder)
+    written = [hashes, *map(_hashes_in, folder.glob(f".*{UNFINISHED}"))]
     present = [name for name in FILES if (folder / name).is_file()]
-    changed = [name for name in present if not isinstance(hashes, dict) or hashes.get(name) != _hash(folder / name)]
+    changed = [name for name in present if _hash(folder / name) not in [known.get(name) for known in written]]
     if (folder / FLOOR).exists() and not hashes:
         changed.append(FLOOR)
     if changed:
@@ -600,6 +614,15 @@ def _refuse_changed(folder: Path) -> None:
             f"{folder}: contains files that this command did not write, or that were changed: {listed(changed)}. Name a"
             " new folder, or move the files away."
         )
+
+
+def _hashes_in(folder: Path) -> Mapping[str, object]:
+    """Return the hashes of the files of a folder by name; none if this program has not written them."""
+    with suppress(InputError):
+        content = parse_json(read_text(folder / FLOOR), FLOOR)
+        if isinstance(content, dict) and isinstance(content.get("sha256"), dict):
+            return cast(Mapping[str, object], content["sha256"])
+    return {}
 
 
 def _hash(path: Path) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future, InvalidStateError, ThreadPoolExecutor
@@ -12,10 +13,12 @@ from itertools import islice
 from typing import Any
 
 from syntaxlm.core.errors import InputError
+from syntaxlm.core.systems import release_freed_memory
 from syntaxlm.core.threads import abandonable, check_wanted
 
 ITEMS_PER_CALL = 32  # most texts of several requests that are computed together
 PIECE = 8  # texts that are computed at once; between them, a computation that is no longer wanted ends
+RELEASE_SECONDS = 5.0  # between two releases of freed memory, each of which takes a few milliseconds
 
 Compute = Callable[[list[Any]], Sequence[Any]]
 
@@ -96,6 +99,19 @@ class ModelThread:
             with abandonable(lambda: not all(job.result.done() for job in jobs)):
                 _compute(jobs)
             self._running = []
+            _release_memory()
+
+
+_last_release = time.monotonic()
+
+
+def _release_memory() -> None:
+    """Release freed memory now and then. Otherwise each thread keeps that of its largest request."""
+    global _last_release
+    now = time.monotonic()
+    if now - _last_release >= RELEASE_SECONDS:
+        _last_release = now
+        release_freed_memory()
 
 
 def _compute(jobs: list[_Job]) -> None:

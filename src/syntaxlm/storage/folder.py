@@ -14,7 +14,15 @@ import torch
 from torch import Tensor, nn
 
 from syntaxlm.core.errors import InputError, shortened
-from syntaxlm.core.files import check_name, make_folder, parse_json, read_stored, to_json, write_text
+from syntaxlm.core.files import (
+    check_name,
+    make_folder,
+    parse_json,
+    read_stored,
+    to_json,
+    write_text,
+    written_together,
+)
 from syntaxlm.core.option_names import option_name
 from syntaxlm.core.settings import Bounds, Settings, T, read_settings
 from syntaxlm.core.tensor_files import read_tensors, refuse, tensor_faults, write_tensors
@@ -171,7 +179,7 @@ def write_settings(
 
 
 def write_model(folder: Path, bundle: ModelBundle, dtype: torch.dtype | None = None) -> None:
-    """Write a whole model folder. The weights are written last: without them the folder is incomplete.
+    """Write a whole model folder, whose files appear together.
 
     Args:
         dtype: floating-point type of the stored parameters, such as torch.bfloat16; None: that of the model. Models are
@@ -186,8 +194,10 @@ def write_model(folder: Path, bundle: ModelBundle, dtype: torch.dtype | None = N
         raise InputError(
             f"{folder}: the encoder of a pair classifier cannot be saved without it; copy the classifier's folder"
         )
-    write_settings(folder, bundle.settings, bundle.vocabulary, bundle.labels)
-    write_weights(folder, bundle.model, bundle.vocabulary, dtype)
+    check_name(folder)
+    with written_together(folder, stored=True) as temporary:
+        write_settings(temporary, bundle.settings, bundle.vocabulary, bundle.labels)
+        write_weights(temporary, bundle.model, bundle.vocabulary, dtype)
 
 
 def write_weights(folder: Path, model: Model, vocabulary: Vocabulary, dtype: torch.dtype | None = None) -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.files import make_folder, read_stored_text, write_text
+from syntaxlm.core.files import read_stored_text, write_text, written_together
 from syntaxlm.core.progress import error_console, status
 from syntaxlm.core.yaml_files import yaml_text
 from syntaxlm.models.abilities import ParsesSentences, PredictsNextToken, SamplesSentences, ScoresTokens
@@ -241,10 +241,10 @@ def download(name: str, folder: Path, revision: str | None = None, token: str | 
     Parameters and errors: see `read_repository`.
     """
     snapshot = fetch(name, revision, token)
-    make_folder(folder)
-    for file in FILES:
-        if (snapshot / file).exists():
-            shutil.copyfile(snapshot / file, folder / file)  # not a link: model folders contain regular files only
+    with written_together(folder) as temporary:
+        for file in FILES:
+            if (snapshot / file).exists():
+                shutil.copyfile(snapshot / file, temporary / file)  # not a link: model folders contain regular files
 
 
 def upload(

@@ -14,7 +14,7 @@ from typing import Any
 from torch import Tensor
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.files import make_folder, read_text, to_json, write_text
+from syntaxlm.core.files import read_text, to_json, write_text, written_together
 from syntaxlm.core.tensor_files import write_tensors
 from syntaxlm.models.causal_transformer import ROTARY_BASE, CausalTransformerConfig
 from syntaxlm.models.combination import Combination
@@ -85,18 +85,18 @@ def write_transformers(bundle: ModelBundle, folder: Path) -> None:
         "padding_side": "right",
     }
 
-    make_folder(folder)
-    write_tensors(folder / "model.safetensors", tensors, {"format": "pt"})
-    bundle.vocabulary.write(folder / VOCABULARY)
-    for name, content in (
-        (CONFIG, config),
-        ("generation_config.json", special | {"use_cache": config["use_cache"]}),
-        ("tokenizer_config.json", tokenizer),
-    ):
-        write_text(to_json(content, 2) + "\n", folder / name)
-    for name in (MODELING, TOKENIZATION):
-        write_text(read_text(Path(__file__).with_name(name)), folder / name)
-    write_text(_CARD_TEXT.format(name=folder.resolve().name, type=settings.name), folder / CARD)
+    with written_together(folder) as temporary:
+        bundle.vocabulary.write(temporary / VOCABULARY)
+        for name, content in (
+            (CONFIG, config),
+            ("generation_config.json", special | {"use_cache": config["use_cache"]}),
+            ("tokenizer_config.json", tokenizer),
+        ):
+            write_text(to_json(content, 2) + "\n", temporary / name)
+        for name in (MODELING, TOKENIZATION):
+            write_text(read_text(Path(__file__).with_name(name)), temporary / name)
+        write_text(_CARD_TEXT.format(name=folder.resolve().name, type=settings.name), temporary / CARD)
+        write_tensors(temporary / "model.safetensors", tensors, {"format": "pt"})
 
 
 def _exported(model: Any, settings: Any) -> tuple[str, dict[str, Any], dict[str, Tensor]]:
