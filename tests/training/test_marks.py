@@ -21,6 +21,7 @@ from syntaxlm.text.options import AS_WRITTEN
 from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.training.recipe import recipe_from
 from syntaxlm.training.run import train
+from syntaxlm.trees.marks import MarkClass
 from tests.normalisers import normaliser_with
 
 LINES = ["if it rains , we stay at home .", "we stay", "dogs , cats ( and fish ) swim"]
@@ -50,7 +51,8 @@ def test_the_loss_in_training_weighs_spans_that_cross_a_mark(text):
     normaliser = normaliser_with(drop_punctuation=True)
     vocabulary = Vocabulary.build({word: 1 for line in LINES for word in normaliser.tokens(line)})
     corpus = EncodedCorpus.encode(text, normaliser, vocabulary, marks=True)
-    assert corpus.marks.tolist()[:9] == [False, False, False, True, *[False] * 5]
+    comma, end = MarkClass.COMMA, MarkClass.END
+    assert corpus.marks.tolist()[:11] == [0, 0, 0, comma, 0, 0, 0, end, 0, 0, 0]
     torch.manual_seed(0)
     config = SimplePCFGConfig(nonterminals=3, preterminals=4, embedding_size=5, marks=1.5, marks_side="end")
     model = build_model(config, len(vocabulary)).double()
