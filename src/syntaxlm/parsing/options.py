@@ -49,8 +49,8 @@ class DecodingOptions(Options):
             - `either`: at its end or its start
             - `both`: at its end and its start, less strictly if only one is missing
             - `none`: marks are not used, and not read
-            - `auto` (default): for models that do not read marks, `both`, or the side with which they were trained if
-              they were trained with marks
+            - `auto` (default): `both`, or the side with which the model was trained, if it was trained with marks as
+              evidence; otherwise no span is avoided. The spans of models that read marks are not avoided either
     """
 
     heading: ClassVar[str] = "Trees"
