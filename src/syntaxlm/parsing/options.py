@@ -49,8 +49,8 @@ class DecodingOptions(Options):
             - `either`: at its end or its start
             - `both`: at its end and its start, less strictly if only one is missing
             - `none`: marks are not used, and not read
-            - `auto` (default): `both`, or the side with which the model was trained, if it was trained with marks as
-              evidence; otherwise no span is avoided. The spans of models that read marks are not avoided either
+            - `auto` (default): `both`, or the side with which the model was trained, if marks were evidence in its
+              training. No span is avoided for other models, and for models that read marks
     """
 
     heading: ClassVar[str] = "Trees"
