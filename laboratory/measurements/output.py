@@ -18,5 +18,6 @@ def show(report: Mapping[str, Any], as_json: bool) -> None:
     if as_json:
         print(json.dumps(with_head(report), indent=1))
         return
+    width = max(26, *map(len, report))
     for name, value in report.items():
-        print(f"{name:26} {value:,.3f}" if isinstance(value, float) else f"{name:26} {value:,}")
+        print(f"{name:{width}} {value:,.3f}" if isinstance(value, float) else f"{name:{width}} {value:,}")

@@ -16,6 +16,7 @@ from syntaxlm.data.treebanks import (
     write_words,
 )
 from syntaxlm.text.normaliser import Normaliser
+from syntaxlm.trees.marks import MarkClass
 from syntaxlm.trees.preprocessing import GoldPreprocessing
 from syntaxlm.trees.tree import Constituent, DependencyTree
 from tests.normalisers import normaliser_with
@@ -81,7 +82,8 @@ def test_dependencies_alone_are_a_treebank_too(tmp_path):
     path.write_text(conllu(FIRST_ARCS, [("?", ".", 0)], SECOND_ARCS))
     treebank = read_treebank(path, "ptb-drop")
     assert treebank.emptied == (2,)
-    assert treebank.sentences[1] == TreebankSentence(("Go",), ("VB",), None, (0,), ("dep1",), 3, marks=(False,))
+    go = TreebankSentence(("Go",), ("VB",), None, (0,), ("dep1",), 3, marks=(0, MarkClass.END))
+    assert treebank.sentences[1] == go
     assert treebank.sentences[0].heads == (2, 3, 0, 5, 3)
     assert treebank.sentences[0].labels == ("dep1", "dep2", "dep4", "dep5", "dep6")
 

@@ -14,10 +14,13 @@ from laboratory.measurements.belief_updates import (
     right_branching,
 )
 from laboratory.measurements.dependency_range import dependency_range
+from laboratory.measurements.marked_constituents import recalls
 from laboratory.measurements.tree_rnn_parameters import parameters
 
+from syntaxlm.data.treebanks import read_treebank
 from syntaxlm.ops.inside import FactoredRules
-from syntaxlm.trees.tree import DependencyTree
+from syntaxlm.trees.spans import SpanSets
+from syntaxlm.trees.tree import DependencyTree, read_brackets
 
 
 def test_the_range_of_dependencies_is_the_longest_path_of_a_tree_beside_the_words_of_its_sentence():
@@ -79,3 +82,26 @@ def test_words_are_exchanged_with_words_of_like_frequency_and_the_unknown_word_s
     assert exchanged[0] == 0
     assert sorted(exchanged.tolist()) == list(range(len(unigrams)))
     assert int((exchanged - torch.arange(len(unigrams))).abs().max()) < EXCHANGED_TOGETHER
+
+
+def test_clauses_before_commas_and_lists_are_found_by_the_commas_of_the_gold_trees(tmp_path):
+    gold, predicted = tmp_path / "gold.mrg", tmp_path / "predicted.mrg"
+    gold.write_text(
+        "(S (SBAR-ADV (IN if) (S (NP (PRP it)) (VP (VBZ rains)))) (, ,) (NP (PRP we)) (VP (VBP stay) (RB here)))\n"
+        "(S (NP (NP (JJ old) (NNS dogs)) (, ,) (NP (NNS cats)) (CC and) (NP (DT the) (NNS mice))) (VP (VBP run)))\n"
+        "(S (NP (NNS dogs) (CC and) (NNS cats)) (, ,) (ADVP (RB then)) (VP (VBP run)))\n"
+    )
+    predicted.write_text(
+        "((if (it rains)) (we (stay here)))\n"
+        "((old (dogs (cats (and (the mice))))) run)\n"
+        "(dogs (and (cats (then run))))\n"
+    )
+    trees = SpanSets.of(read_brackets(predicted))
+    assert recalls(read_treebank(gold, "ptb-keep"), {"mbr": trees}) == {
+        "clauses before a comma": 2,  # if it rains, and the clause in it
+        "clauses before a comma, mbr": 1.0,
+        "lists": 1,
+        "lists, mbr": 1.0,
+        "parts of lists": 2,
+        "parts of lists, mbr": 0.5,
+    }

@@ -25,7 +25,7 @@ from syntaxlm.trees.averaging import best_averages
 from syntaxlm.trees.charts import k_best, spans_in
 from syntaxlm.trees.decoding import SpanTable
 from syntaxlm.trees.f1 import PROTOCOLS, score
-from syntaxlm.trees.marks import Marks
+from syntaxlm.trees.marks import MarkClass, Marks
 from tests.fresh_models import fresh
 from tests.grammar_models import grammar
 from tests.trees.enumeration import all_binary_trees, spans_of_lists
@@ -60,7 +60,8 @@ def test_violations_of_marks_change_the_order_but_not_the_confidence():
     lengths = np.array([3])
     values = np.array([1, 1, 0.6, 1, 0.4, 1], np.float32)  # by end, then by length: (0, 2) has 0.6 and (1, 3) has 0.4
     table = SpanTable(lengths, values)
-    marks = Marks(np.array([False, True, False]), lengths, "both")  # a mark before the second word: (0, 2) violates it
+    gaps = np.array([0, MarkClass.COMMA, 0, 0], np.int16)  # a mark before the second word: (0, 2) violates it
+    marks = Marks(gaps, lengths, "both")
     plain, marked = best_averages([table], 9), best_averages([table], 9, marks)
     assert [tree.spans[1] for tree in plain[0]] == [(0, 2), (1, 3)]
     assert [tree.spans[1] for tree in marked[0]] == [(1, 3), (0, 2)]

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.text import normaliser as module
-from syntaxlm.text.normaliser import Normaliser, marks_of
+from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.normaliser_settings import NormaliserSettings
+from syntaxlm.trees.marks import MarkClass
 from tests.normalisers import normaliser_with
 
 AWKWARD = st.sampled_from(
@@ -286,8 +287,10 @@ def test_marks_are_the_places_of_dropped_punctuation():
     normaliser = normaliser_with(splitting="punctuation", drop_punctuation=True)
     line = "Well, (she said) - no : $ 5, \u201cyes\u201d ."
     assert normaliser.tokens(line) == ["Well", "she", "said", "no", "5", "yes"]
-    assert normaliser.marks(line) == [False, True, False, True, True, True]
-    assert normaliser.marks(line) == marks_of(normaliser.align(line))
-    assert Normaliser().marks("a , b") == [False, False, False], "what is read as a word is no mark"
+    opening, closing = MarkClass.OPENING_BRACKET, MarkClass.CLOSING_BRACKET
+    quote, end = MarkClass.OPENING_QUOTE, MarkClass.CLOSING_QUOTE | MarkClass.END
+    comma, dash, colon = MarkClass.COMMA, MarkClass.DASH, MarkClass.COLON
+    assert normaliser.marks(line) == [0, comma | opening, 0, closing | dash, colon, comma | quote, end]
+    assert Normaliser().marks("a , b") == [0, 0, 0, 0], "what is read as a word is no mark"
     chinese = normaliser_with(units="characters", space=None, drop_punctuation=True)
-    assert chinese.marks("\u6211\u8bf4\uff0c\u4e0d") == [False, False, True]
+    assert chinese.marks("\u6211\u8bf4\uff0c\u4e0d") == [0, 0, comma, 0]

@@ -21,6 +21,7 @@ from syntaxlm.text.options import AS_WRITTEN
 from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.training.recipe import recipe_from
 from syntaxlm.training.run import train
+from syntaxlm.trees.marks import MarkClass
 from tests.normalisers import normaliser_with
 
 LINES = ["if it rains , we stay at home .", "we stay", "dogs , cats ( and fish ) swim"]
@@ -50,7 +51,8 @@ def test_the_loss_in_training_weighs_spans_that_cross_a_mark(text):
     normaliser = normaliser_with(drop_punctuation=True)
     vocabulary = Vocabulary.build({word: 1 for line in LINES for word in normaliser.tokens(line)})
     corpus = EncodedCorpus.encode(text, normaliser, vocabulary, marks=True)
-    assert corpus.marks.tolist()[:9] == [False, False, False, True, *[False] * 5]
+    comma, end = MarkClass.COMMA, MarkClass.END
+    assert corpus.marks.tolist()[:11] == [0, 0, 0, comma, 0, 0, 0, end, 0, 0, 0]
     torch.manual_seed(0)
     config = SimplePCFGConfig(nonterminals=3, preterminals=4, embedding_size=5, marks=1.5, marks_side="end")
     model = build_model(config, len(vocabulary)).double()
@@ -114,3 +116,42 @@ def test_marks_of_the_built_in_corpus_are_evidence_in_training_and_in_parsing(tm
     assert set(report.scores) == {"mbr", "mbr with marks (both)"}
     (parse,) = parse_lines(bundle, ["after lunch , the old dog often sleeps ."], ParseOptions(**AS_WRITTEN))
     assert {(0, 2), (2, 7)} <= {(start, end) for _, start, end in parse.tree.constituents}
+
+
+@pytest.fixture
+def reader(tmp_path):
+    """The recipe of a span parser, for sentences whose trees depend on a comma alone."""
+    lines = {"dogs cats , swim .": "((dogs cats) swim)", "dogs , cats swim .": "(dogs (cats swim))"}
+    (tmp_path / "pairs.txt").write_text("\n".join([*lines] * 20) + "\n")
+    (tmp_path / "pairs.mrg").write_text("\n".join([*lines.values()] * 20) + "\n")
+    text, trees = (str(tmp_path / f"pairs.{suffix}") for suffix in ("txt", "mrg"))
+    return {
+        "model": {"name": "span-parser", "embedding_size": 8, "hidden_size": 16, "layers": 1, "reads_marks": True},
+        "text": {
+            "train": text,
+            "valid": text,
+            "focus": [trees],
+            "focus_valid": [trees],
+            "normaliser": {"drop_punctuation": True},
+        },
+        "batches": {"token_budget": 40},
+        "optimiser": {"learning_rate": 0.02},
+        "schedule": {"epochs": 5, "keep": "last"},
+    }
+
+
+def test_a_span_parser_learns_what_a_mark_separates_and_parses_without_marks(reader, tmp_path):
+    result = train(recipe_from(reader, "recipe.yaml"), tmp_path / "run")
+    assert result.criterion.value < 0.1, "below ln(2) / 3, the loss of a parser that does not read the comma"
+    model = read_model(tmp_path / "run")
+    lines = ["dogs cats, swim.", "dogs, cats swim."]
+    assert parse_lines(model, lines).brackets() == ["(X (X dogs cats) swim)", "(X dogs (X cats swim))"]
+    hidden = parse_lines(model, lines, ParseOptions(marks="none"))
+    assert hidden.brackets()[0] == hidden.brackets()[1]
+    assert 0.1 < hidden.structure.table.chart(0)[0, 1] < 0.9, "some sentences of the training were without marks"
+
+
+def test_a_text_without_marks_is_reported_to_a_parser_that_reads_them(reader, tmp_path):
+    (tmp_path / "pairs.txt").write_text("dogs cats swim\n" * 40)
+    with pytest.raises(InputError, match=r"found no punctuation mark .* model\.reads_marks false"):
+        train(recipe_from(reader, "recipe.yaml"), tmp_path / "run")

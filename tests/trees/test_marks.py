@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from syntaxlm.trees.averaging import average
-from syntaxlm.trees.marks import Marks, is_mark, violations
+from syntaxlm.trees.marks import MarkClass, Marks, is_mark, violations
 from syntaxlm.trees.spans import SpanSets
 from syntaxlm.trees.tree import read_brackets
 
@@ -48,13 +48,13 @@ def test_an_average_avoids_spans_that_cross_a_mark_and_end_at_none(tmp_path):
         "(a (b ((c d) e)))\n"
     )  # with a comma between b and c: (b c d e) ends the sentence, (b c d) does not
     trees = SpanSets.of(read_brackets(path))
-    before = np.array([False, False, True, False, False])
-    kept = average([trees], marks=Marks(before, trees.lengths, "end"))
+    gaps = np.array([0, 0, MarkClass.COMMA, 0, 0, 0], np.int16)
+    kept = average([trees], marks=Marks(gaps, trees.lengths, "end"))
     assert set(zip(kept.starts, kept.ends, strict=True)) == {(0, 5), (1, 5), (2, 5), (2, 4)}
     wrong = tmp_path / "wrong.mrg"
     wrong.write_text("(a ((b (c d)) e))\n")
     trees = SpanSets.of(read_brackets(wrong))
-    fixed = average([trees], marks=Marks(before, trees.lengths, "either"))
+    fixed = average([trees], marks=Marks(gaps, trees.lengths, "either"))
     spans = set(zip(fixed.starts.tolist(), fixed.ends.tolist(), strict=True))
     assert (1, 4) not in spans
     assert {(0, 5), (1, 5), (2, 4)} <= spans

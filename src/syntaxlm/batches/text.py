@@ -182,12 +182,13 @@ class SentenceBatches:
         targets[steps >= words] = self.vocabulary.end_id
         first = np.full((1, len(indices)), self.vocabulary.begin_id, np.int64)
 
-        # Step 0 reads BOS, so word k, counted from 1, is read at step k: this is where its mark and its spans are.
+        # Step 0 reads BOS, so word k, counted from 1, is read at step k: this is where the marks after it and its spans
+        # are. A sentence has one gap for marks more than it has words.
         marks = None
         if self.corpus.marks is not None:
-            places = self.corpus.offsets[indices] + steps - 1
-            real = (steps > 0) & (steps <= words)
-            marks = torch.from_numpy(self.corpus.marks[np.where(real, places, 0)] & real)
+            places = self.corpus.offsets[indices] + indices + steps
+            real = steps <= words
+            marks = torch.from_numpy(self.corpus.marks[np.where(real, places, 0)] * real)
         spans = None
         if self.spans is not None and with_spans:
             places = item_indices(self.spans.offsets, indices)

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from syntaxlm.core import text_files
-from syntaxlm.core.arrays import Flags, Integers
+from syntaxlm.core.arrays import Integers
 from syntaxlm.core.errors import InputError, warn_caller
 from syntaxlm.core.files import system_error
 from syntaxlm.core.progress import progress_bar
@@ -33,7 +33,8 @@ from syntaxlm.text.options import TextOptions
 from syntaxlm.text.reader import AS_TOKENISED, TextReader
 from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.trees.conllu import DEPENDENCY_FORMATS
-from syntaxlm.trees.spans import SpanSets, offsets_of
+from syntaxlm.trees.marks import GapMarks
+from syntaxlm.trees.spans import SpanSets, item_indices, offsets_of
 
 # A suffix determines the format of a file, except .txt. Otherwise the content determines it.
 _OF_TREES = (".mrg", ".brackets", ".bracket", ".tree", ".trees", ".parse", ".penn", ".prd", ".psd")
@@ -227,13 +228,13 @@ class _GrowingArrays:
         self.offsets = array("q", [0])
         self.line_numbers = array("q")
         self.character_counts = array("q")
-        self.marks = array("b")
+        self.marks = array("h")
         self.unknown_count = 0
         self._vocabulary = vocabulary
         id_type = np.uint16 if len(vocabulary) <= 2**16 and not vocabulary.is_open else np.int32
         self._types: dict[str, Any] = {"ids": id_type}
         self._types |= dict.fromkeys(("offsets", "line_numbers", "character_counts"), np.int64)
-        self._types |= {"marks": np.bool_} if with_marks else {}
+        self._types |= {"marks": np.int16} if with_marks else {}
         self._files = [io.BytesIO() if folder is None else open(folder / name, "wb") for name in self._types]  # noqa: SIM115
 
     def write_out(self) -> None:
@@ -267,7 +268,8 @@ class EncodedCorpus:
         unknown_count: the number of ids that are the unknown token of the vocabulary.
         character_counts: (S,) int64, the number of characters of each sentence in the original text, counted with
             `Normaliser.written_length`, plus one for its end; None if the corpus was built without text.
-        marks: (N,) whether a dropped punctuation mark precedes each word; None if they were not read.
+        marks: (N + S,) classes of the dropped punctuation marks in each gap: before each word and at the end of each
+            sentence, see `trees.marks`; None if they were not read.
 
     Attributes:
         parts: the files of a text of several files, of which `line_numbers` counts the lines on.
@@ -286,7 +288,7 @@ class EncodedCorpus:
         character_counts: Integers | None = None,
         source: str = "",
         temporary: Path | None = None,
-        marks: Flags | None = None,
+        marks: GapMarks | None = None,
     ) -> None:
         if len(offsets) < 2:
             raise no_sentence(source or "the corpus")
@@ -312,7 +314,7 @@ class EncodedCorpus:
         """Read a file with one sentence per line; "-" is standard input.
 
         Args:
-            marks: also read the places of punctuation marks that the normaliser drops.
+            marks: also read the punctuation marks that the normaliser drops.
             style: how words are split first. The ids stay in memory, or in a temporary folder if the file is large.
 
         Raises:
@@ -380,8 +382,6 @@ class EncodedCorpus:
         length = 0
         for number, line in sentences:
             start = length
-            if marks:
-                arrays.marks.extend(reader.normaliser.marks(line))
             for tokens in reader.token_parts(line):
                 added = reader.vocabulary.encode(tokens)
                 arrays.ids.extend(added)
@@ -392,25 +392,30 @@ class EncodedCorpus:
                 arrays.offsets.append(length)
                 arrays.line_numbers.append(number)
                 arrays.character_counts.append(reader.written_length(line) + 1)
+                if marks:
+                    arrays.marks.extend(reader.normaliser.marks(line))
         if not length:
             raise no_sentence(source)
         ids, offsets, line_numbers, character_counts, *mark_arrays = arrays.complete()
-        places = mark_arrays[0] if marks else None
-        return cls(ids, offsets, line_numbers, arrays.unknown_count, character_counts, source, folder, places)
+        gaps = mark_arrays[0] if marks else None
+        return cls(ids, offsets, line_numbers, arrays.unknown_count, character_counts, source, folder, gaps)
 
     @classmethod
-    def from_sentences(cls, sentences: Sequence[Sequence[int]], vocabulary: Vocabulary | None = None) -> EncodedCorpus:
+    def from_sentences(
+        cls, sentences: Sequence[Sequence[int]], vocabulary: Vocabulary | None = None, marks: GapMarks | None = None
+    ) -> EncodedCorpus:
         """Build a corpus from token ids without BOS and EOS. Sentence i gets line number i + 1 and may be empty.
 
         Args:
             vocabulary: to count unknown words.
+            marks: see `EncodedCorpus`.
         """
         lengths = np.fromiter((len(sentence) for sentence in sentences), np.int64, len(sentences))
         offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
         words = (word for sentence in sentences for word in sentence)
         ids = np.fromiter(words, np.int32, int(offsets[-1]))
         unknown = 0 if vocabulary is None else int(np.count_nonzero(vocabulary.is_unknown(ids)))
-        return cls(ids, offsets, np.arange(1, len(sentences) + 1, dtype=np.int64), unknown)
+        return cls(ids, offsets, np.arange(1, len(sentences) + 1, dtype=np.int64), unknown, marks=marks)
 
     def first(self, words: int, vocabulary: Vocabulary, longest: int | None = None) -> EncodedCorpus:
         """Return the first sentences with at most so many words in all, but at least one sentence.
@@ -426,18 +431,28 @@ class EncodedCorpus:
         chosen = np.flatnonzero(lengths <= (longest or lengths.max()))
         chosen = np.arange(len(self)) if not len(chosen) else chosen
         chosen = chosen[: max(1, int(np.searchsorted(np.cumsum(lengths[chosen]), words, "right")))]
-        ids = np.concatenate([self.ids[self.offsets[number] : self.offsets[number + 1]] for number in chosen])
-        unknown = int(np.count_nonzero(vocabulary.is_unknown(ids.astype(np.int32))))
+        corpus = self.select(chosen)
+        corpus.unknown_count = int(np.count_nonzero(vocabulary.is_unknown(corpus.ids.astype(np.int32))))
         up_to = f" of up to {longest} words" if longest else ""
-        source = f"{self.source}{PART}{len(chosen):,} sentences{up_to}, of {len(self):,})"
-        characters = None if self.character_counts is None else self.character_counts[chosen]
-        lines = self.line_numbers[chosen]
-        corpus = EncodedCorpus(ids, offsets_of(lengths[chosen]), lines, unknown, characters, source)
+        corpus.source = f"{self.source}{PART}{len(chosen):,} sentences{up_to}, of {len(self):,})"
+        return corpus
+
+    def select(self, chosen: Integers) -> EncodedCorpus:
+        """Return a corpus of some sentences, by their 0-based indices, without a count of unknown words."""
+        gaps = self.offsets + np.arange(len(self.offsets))
+        corpus = EncodedCorpus(
+            self.ids[item_indices(self.offsets, chosen)],
+            offsets_of(self.lengths[chosen]),
+            self.line_numbers[chosen],
+            character_counts=None if self.character_counts is None else self.character_counts[chosen],
+            source=self.source,
+            marks=None if self.marks is None else self.marks[item_indices(gaps, chosen)],
+        )
         corpus.spans = None if self.spans is None else self.spans.select(chosen)
         return corpus
 
     def joined(self, most: int, end: int, seed: int) -> EncodedCorpus:
-        """Return a corpus of runs of 1 to `most` consecutive sentences, each as one sentence; places of marks are lost.
+        """Return a corpus of runs of 1 to `most` consecutive sentences, each as one sentence; marks are lost.
 
         Args:
             most: sentences of a run; the number is drawn, each with the same probability.

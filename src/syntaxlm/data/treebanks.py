@@ -60,7 +60,7 @@ class TreebankSentence:
         labels: the labels of the arcs; () if no dependencies were read.
         number: the 1-based number of the sentence in the treebank before preprocessing.
         name: the id of the sentence in a dependency file, or "".
-        marks: whether a punctuation mark that preprocessing drops precedes each word.
+        marks: the classes of the punctuation marks that preprocessing drops in each gap, see `trees.marks.gap_marks`.
         place: the file, line or sentence, for messages.
     """
 
@@ -71,7 +71,7 @@ class TreebankSentence:
     labels: tuple[str, ...] = ()
     number: int = 0
     name: str = ""
-    marks: tuple[bool, ...] = ()
+    marks: tuple[int, ...] = ()
     place: str = field(default="", compare=False, repr=False)
 
     def __str__(self) -> str:

@@ -66,7 +66,7 @@ def tree_figures(bundle: ModelBundle, corpus: EncodedCorpus) -> TreeFigures | No
     chosen = np.flatnonzero(corpus.lengths > 2)[:SENTENCES]
     if not len(chosen):
         return None
-    structure = structure_of(bundle, [bundle.vocabulary.decode(corpus.sentence(place)) for place in chosen.tolist()])
+    structure = structure_of(bundle, corpus.select(chosen))
     branching = branching_f1(structure.decode(structure.decoders[0]), PROTOCOLS["wsj-test"])
     symbols = None
     if structure.labels:

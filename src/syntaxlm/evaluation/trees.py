@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import chain, groupby
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias, cast
@@ -18,6 +18,7 @@ from syntaxlm.core.settings import check_number
 from syntaxlm.core.text_files import source_name
 from syntaxlm.core.threads import torch_globals
 from syntaxlm.data.arguments import check_models, file_of, suggests_parameters
+from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.data.treebanks import Preprocessing, Treebank, read_treebank, treebank_tokens
 from syntaxlm.evaluation.reliability import reliability
 from syntaxlm.evaluation.tree_report import GoldTrees, ParsingReport, RandomWeights
@@ -25,13 +26,20 @@ from syntaxlm.models.abilities import ParsesSentences
 from syntaxlm.models.registry import build_encoder, build_model
 from syntaxlm.models.structures import CorpusMarginals, CorpusStructure
 from syntaxlm.parsing.options import Decoder, DecodingOptions, MarkUse, Ties
-from syntaxlm.parsing.structure import Decoding, combined_trees, decodings, structure_of, trained_side
+from syntaxlm.parsing.structure import (
+    Decoding,
+    combined_trees,
+    decodings,
+    share_without_marks,
+    structure_of,
+    trained_side,
+)
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.doubts import unknown_words
 from syntaxlm.trees.baselines import baseline_scores, paired_bootstrap
 from syntaxlm.trees.bounds import right
 from syntaxlm.trees.f1 import PROTOCOLS, ParsingScores, Protocol, label_mapping, score
-from syntaxlm.trees.marks import Marks, MarkSide
+from syntaxlm.trees.marks import GapMarks, Marks, MarkSide
 from syntaxlm.trees.matching import GOLD_ADVICE, GoldWords, gold_sides, match_predictions
 from syntaxlm.trees.preprocessing import GoldPreprocessing, find_preprocessing
 from syntaxlm.trees.spans import SpanSets
@@ -47,9 +55,18 @@ FailedParses: TypeAlias = Literal["skip", "zero"]
 
 
 class _Way(NamedTuple):
-    """One way to decode the trees of all models: the decoding of each model, and marks as evidence."""
+    """One way to parse with all models.
+
+    Attributes:
+        decodings: the decoding of each model.
+        structures: the structure of each model.
+        read_marks: the marks that the structures depend on; None: no model reads marks, or they are hidden.
+        marks: marks as evidence.
+    """
 
     decodings: Sequence[Decoding]
+    structures: Sequence[CorpusStructure]
+    read_marks: GapMarks | None = None
     marks: Marks | None = None
 
 
@@ -141,7 +158,8 @@ def evaluate_parsing(
     """Parse the sentences of a treebank with a model and score the trees, with baselines and upper bounds.
 
     The trees are decoded with every decoder of the model that is not costly. F1 of all layers is reported for a single
-    model. If the preprocessing drops punctuation marks, the trees with marks as evidence are scored, too.
+    model. If the preprocessing drops punctuation marks, the trees with marks are scored, too: the models read them if
+    they can, and for other models they are evidence.
 
     Args:
         bundle: the model.
@@ -182,18 +200,24 @@ def evaluate_parsing(
     all_gold = gold_trees_of(sentences, rule).spans
     sentences = sentences_up_to(sentences, protocol.max_words)
     gold = gold_trees_of(sentences, rule)
-    structures = [structure_of(model, tokens_for(model, sentences), not also, gold.numbers) for model in models]
+    tokens = [tokens_for(model, sentences) for model in models]
+
+    def structures_with(marks: GapMarks | None) -> list[CorpusStructure]:
+        corpora = [_corpus(model, words, marks) for model, words in zip(models, tokens, strict=True)]
+        pairs = zip(models, corpora, strict=True)
+        return [structure_of(model, corpus, not also, gold.numbers) for model, corpus in pairs]
 
     # Every decoder of the structures; those that a model adds are costly and included only if they are chosen.
+    structures = structures_with(None)
     decoders = list(dict.fromkeys(chain.from_iterable(structure.decoders for structure in structures)))
-    name, ways = _ways(models, decoders, chosen, options, sentences)
+    name, ways = _ways(models, decoders, chosen, options, sentences, structures, structures_with)
     predicted = {
-        title: combined_trees(structures, way.decodings, options.ties, way.marks) for title, way in ways.items()
+        title: combined_trees(way.structures, way.decodings, options.ties, way.marks) for title, way in ways.items()
     }
     report = _report(predicted, name, gold, protocol, len(models), all_gold)
     if also:
         return report
-    report = _of_single_model(report, structures[0], ways[name], decoders, protocol)
+    report = _of_single_model(report, ways[name], decoders, protocol)
     return dataclasses.replace(report, random_weights=_random_weights(bundle, sentences, report, protocol, ways, seeds))
 
 
@@ -225,28 +249,39 @@ def _ways(
     chosen: Sequence[Decoding],
     options: DecodingOptions,
     sentences: Treebank,
+    structures: Sequence[CorpusStructure],
+    structures_with: Callable[[GapMarks], Sequence[CorpusStructure]],
 ) -> tuple[str, dict[str, _Way]]:
     """Return the name of the way that is reported in detail, and all ways by name.
 
-    They are every decoder, the chosen one, and this one again with the punctuation marks as evidence that the models do
-    not read.
+    They are every decoder, the chosen one, and this one again with punctuation marks, which are evidence for the models
+    that do not read them.
+
+    Args:
+        structures: the structure of each model without marks.
+        structures_with: returns the structures of models that read these marks.
     """
     listed = [decodings(models, dataclasses.replace(options, decoder=cast(Decoder, decoder))) for decoder in decoders]
-    ways = {_decoder_name(decoding): _Way(decoding) for decoding in [*listed, chosen]}
+    ways = {_decoder_name(decoding): _Way(decoding, structures) for decoding in [*listed, chosen]}
     name = _decoder_name(chosen)
-    evidence = marks_in(sentences, trained_side(models) or "both", options.marks)
-    if evidence is not None:
-        name_with_marks = f"{name} with marks ({evidence.side})"
-        ways[name_with_marks] = _Way(chosen, evidence)
+    share = share_without_marks(models)
+    marks = marks_in(sentences, trained_side(models) or "both", options.marks, share)
+    if marks is not None:
+        name_with_marks = f"{name} with marks ({marks.side if marks.share else 'read'})"
+        evidence = marks if marks.share else None
+        if share < 1:
+            ways[name_with_marks] = _Way(chosen, structures_with(marks.gaps), marks.gaps, evidence)
+        else:
+            ways[name_with_marks] = _Way(chosen, structures, marks=evidence)
         name = name if options.marks == "auto" else name_with_marks
     return name, ways
 
 
-def _of_single_model(
-    report: ParsingReport, structure: CorpusStructure, way: _Way, decoders: Sequence[str], protocol: Protocol
-) -> ParsingReport:
+def _of_single_model(report: ParsingReport, way: _Way, decoders: Sequence[str], protocol: Protocol) -> ParsingReport:
     """Return the report with what only a single model has: layers, induced labels and calibrated probabilities."""
-    (decoding,), name, spans = way.decodings, report.chosen, report.gold.spans
+    (decoding,) = way.decodings
+    (structure,) = way.structures
+    name, spans = report.chosen, report.gold.spans
     return dataclasses.replace(
         report,
         layer=decoding.layer if structure.layers else None,
@@ -271,24 +306,30 @@ def _f1_by_layer(
     return {layer: {decoder: f1(decoder, layer) for decoder in decoders} for layer in range(1, structure.layers + 1)}
 
 
-def marks_in(treebank: Treebank, side: MarkSide, use: MarkUse) -> Marks | None:
+def marks_in(treebank: Treebank, side: MarkSide, use: MarkUse, share: float = 1.0) -> Marks | None:
     """Return the punctuation marks that the preprocessing of a treebank drops; None if they are not used.
 
     If there are no marks, they are not used; this is an InputError if `use` states a side.
 
     Args:
         side: where spans need a mark, unless `use` states it.
+        share: see `Marks`, unless `use` states a side, which all models need.
     """
-    before = np.array(list(chain.from_iterable(sentence.marks for sentence in treebank)), bool)
-    if use == "none" or (use == "auto" and not before.any()):
+    gaps = np.array(list(chain.from_iterable(sentence.marks for sentence in treebank)), np.int16)
+    if use == "none" or (use == "auto" and not gaps.any()):
         return None
-    if not before.any():
+    if not gaps.any():
         raise InputError(
             f"{treebank.source}: found no punctuation mark that the preprocessing drops; expected some for marks {use}."
             " Use marks none, or a preprocessing that drops them"
         )
     lengths = np.array([len(sentence) for sentence in treebank], np.int64)
-    return Marks(before, lengths, side if use == "auto" else use)
+    return Marks(gaps, lengths, side, share) if use == "auto" else Marks(gaps, lengths, use)
+
+
+def _corpus(bundle: ModelBundle, tokens: Sequence[Sequence[str]], marks: GapMarks | None) -> EncodedCorpus:
+    """Return the sentences of a treebank as a model reads them."""
+    return EncodedCorpus.from_sentences([bundle.vocabulary.encode(sentence) for sentence in tokens], marks=marks)
 
 
 def sentences_up_to(treebank: Treebank, words: int | None) -> Treebank:
@@ -373,10 +414,14 @@ def _random_weights(
     tokens = treebank_tokens(read, bundle.parser_normaliser)
     scores: dict[str, list[ParsingScores]] = {name: [] for name in ways}
     for seed in range(seeds):
-        fresh = structure_of(with_fresh_weights(bundle, seed), tokens, labels=False)
+        fresh = with_fresh_weights(bundle, seed)
+        structures: dict[bool, CorpusStructure] = {}  # by whether marks are read
         for name, way in ways.items():
+            reads = way.read_marks is not None
+            if reads not in structures:
+                structures[reads] = structure_of(fresh, _corpus(fresh, tokens, way.read_marks), labels=False)
             (decoding,) = way.decodings
-            scores[name].append(score(fresh.decode(*decoding, way.marks), report.gold.spans, protocol))
+            scores[name].append(score(structures[reads].decode(*decoding, way.marks), report.gold.spans, protocol))
     return RandomWeights({name: tuple(seed_scores) for name, seed_scores in scores.items()}, report.chosen)
 
 

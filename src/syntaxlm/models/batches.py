@@ -70,7 +70,8 @@ class TokenBatch:
         indices: (B,) int64, index of each column's sentence in the corpus; None for streams.
         spans: (n, 3) int64, constituents of given trees to train on: step t, column, and length of each constituent
             that ends just before t; None without trees.
-        marks: (T, B) bool, whether a dropped punctuation mark precedes each input token; None if they were not read.
+        marks: (T, B) int16, the classes of the dropped punctuation marks that follow each input token, see
+            `trees.marks`; 0 without marks. None if they were not read.
         ends: (T, B) bool, whether each input token is an EOS, before the next sentence; None but for streams with
             spans.
     """
@@ -164,7 +165,7 @@ class TokenBatch:
             return None
         longest = int(lengths.max())
         first, last = np.indices((longest, longest)).reshape(2, -1)
-        marks = self.marks[1 : longest + 1].T.cpu().numpy()
+        marks = self.marks[:longest].T.cpu().numpy() != 0  # before each word
         values = violations(marks, first, last + 1, lengths.cpu().numpy(), side)
         return torch.from_numpy(values).to(self.marks.device).unflatten(1, (longest, longest))
 

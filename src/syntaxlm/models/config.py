@@ -24,6 +24,7 @@ class BaseConfig(Settings, section="model"):
         is_focusable: whether the setting `focus` penalises spans that are in no given tree (text.focus).
         supervision: weight of the loss of given trees (text.trees); 0: the model does not learn from them.
         drop_punctuation: whether the model parses without the punctuation marks that it reads to predict words.
+        reads_marks: whether the model reads the punctuation marks in the gaps between words.
     """
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
@@ -31,6 +32,7 @@ class BaseConfig(Settings, section="model"):
     name: str
     supervision: float = 0.0
     drop_punctuation: bool = False
+    reads_marks: bool = False
 
     def __init_subclass__(cls, section: str = "model") -> None:
         super().__init_subclass__(section)

@@ -21,7 +21,7 @@ from syntaxlm.models.layers import dropout
 from syntaxlm.models.registry import model
 from syntaxlm.models.sentences import BOS, EOS, ChartParser, chart_spans
 from syntaxlm.ops import charts
-from syntaxlm.trees.marks import MarkSide
+from syntaxlm.trees.marks import MarkClass, MarkSide
 
 _SPAN_FEATURES_TOGETHER = 1 << 23  # most hidden features of spans of sentences that are scored together
 
@@ -37,6 +37,8 @@ class SpanParserConfig(BaseConfig):
         dropout: rate on embeddings, between layers, and on the features of spans
         marks: whether its teachers used punctuation marks, so that parsing also uses them
         marks_side: the side of a span at which parsing expects a mark
+        reads_marks: whether it reads the punctuation marks between words
+        marks_dropout: share of the sentences whose marks are hidden in training, so that it also parses without marks
     """
 
     name: Literal["span-parser"] = "span-parser"
@@ -46,6 +48,8 @@ class SpanParserConfig(BaseConfig):
     dropout: Fraction = 0.3
     marks: bool = False
     marks_side: MarkSide = "both"
+    reads_marks: bool = False
+    marks_dropout: Fraction = 0.3
 
     @property
     def training_marks(self) -> MarkSide | None:
@@ -76,6 +80,12 @@ class SpanParser(Model, LearnsFromTrees, NeedsTextCounts, ChartParser):
         self.bias = nn.Parameter(torch.zeros(size))
         self.score = nn.Linear(size, 1, bias=False)
         nn.init.normal_(self.embedding.weight, std=config.embedding_size**-0.5)
+
+        # The sum of embeddings of the classes of marks before a word, and after it: without marks, it is 0.
+        self.marks_dropout = config.marks_dropout
+        self.marks = nn.Linear(2 * len(MarkClass), config.embedding_size, bias=False) if config.reads_marks else None
+        if self.marks is not None:
+            nn.init.normal_(self.marks.weight, std=config.embedding_size**-0.5)
 
     def setup(self, counts: TextCounts) -> None:
         """Set the number of parsers whose trees are in the batches."""
@@ -116,7 +126,10 @@ class SpanParser(Model, LearnsFromTrees, NeedsTextCounts, ChartParser):
             length = words.shape[1]
             ends = words.new_full((1, len(words)), EOS)
             tokens = torch.cat([torch.full_like(ends, BOS), words.T, ends])
-            features, _ = self.lstm(dropout(self.embedding(tokens), self.dropout, self.training))
+            read = self.embedding(tokens)
+            if self.marks is not None and batch.marks is not None:
+                read = read + self.marks(self._mark_classes(batch.marks[: length + 1, columns]).to(read.dtype))
+            features, _ = self.lstm(dropout(read, self.dropout, self.training))
             forward, backward = features.chunk(2, -1)
 
             # Before, between and after the words: what was read from the left, and from the right.
@@ -128,6 +141,20 @@ class SpanParser(Model, LearnsFromTrees, NeedsTextCounts, ChartParser):
                 hidden = (boundaries[some_stops] - boundaries[some_starts] + self.bias).relu()
                 scores.append(self.score(dropout(hidden, self.dropout, self.training))[..., 0].double())
             yield columns, length, nn.functional.pad(torch.cat(scores), (0, 0, length, int(length > 1)))
+
+    def _mark_classes(self, gaps: Tensor) -> Tensor:
+        """Return the classes of the marks before and after each token, BOS and EOS included: (n + 2, b, 2 classes).
+
+        In training, the marks of some sentences are hidden.
+
+        Args:
+            gaps: (n + 1, b) see `TokenBatch.marks`.
+        """
+        if self.training:
+            gaps = gaps * (torch.rand(gaps.shape[1], device=gaps.device) >= self.marks_dropout)
+        classes = torch.stack([gaps & mark_class != 0 for mark_class in MarkClass], -1)
+        none = torch.zeros_like(classes[:1])
+        return torch.cat([torch.cat([none, classes]), torch.cat([classes, none])], -1)
 
     def _shares(self, batch: TokenBatch, columns: slice, length: int) -> Tensor:
         """Return the share of the parsers whose tree has each inner span: (n(n + 1)/2, b) float64."""

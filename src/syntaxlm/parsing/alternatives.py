@@ -36,7 +36,7 @@ def check_several(bundles: Sequence[ModelBundle], chosen: Sequence[Decoding], op
 
 def alternatives_of(
     bundles: Sequence[ModelBundle],
-    sentences: Sequence[Sequence[str]],
+    corpus: EncodedCorpus,
     structures: Sequence[CorpusStructure],
     chosen: Sequence[Decoding],
     options: ParseOptions,
@@ -47,23 +47,23 @@ def alternatives_of(
     The trees of a single model have probabilities, if it gives these.
 
     Args:
-        sentences: tokens as the first model reads them.
+        corpus: the sentences as the first model reads them.
         structures: what each model says about the sentences.
         marks: see `best_averages`; samples do not depend on them.
     """
     bundle = bundles[0]
     structure = structures[0]
     if options.samples and isinstance(structure, CorpusMarginals):
-        trees = _sampled(bundle, sentences, structure, options.samples, options.sample_seed)
+        trees = _sampled(bundle, corpus, structure, options.samples, options.sample_seed)
     else:
         inputs = averaging_inputs(structures, chosen)
         trees = best_averages(inputs, options.best, marks)
     is_single = len(bundles) == 1 and isinstance(bundle.model, ScoresTrees)
-    return _with_probabilities(bundle, sentences, trees) if is_single else trees
+    return _with_probabilities(bundle, corpus, trees) if is_single else trees
 
 
 def _sampled(
-    bundle: ModelBundle, sentences: Sequence[Sequence[str]], structure: CorpusMarginals, count: int, seed: int
+    bundle: ModelBundle, corpus: EncodedCorpus, structure: CorpusMarginals, count: int, seed: int
 ) -> list[list[RankedTree]]:
     """Return trees drawn from P(tree | sentence).
 
@@ -71,27 +71,24 @@ def _sampled(
     """
     model = bundle.require(ScoresTrees, "samples of trees")
     trees = []
-    for number, sentence in enumerate(sentences):
-        corpus = EncodedCorpus.from_sentences([bundle.vocabulary.encode(sentence)])
-        ((batch, _),) = batches_of(bundle, corpus)
-        (drawn,) = model.sample_trees(batch, count, np.random.default_rng([seed, *corpus.sentence(0)]))
+    for number in range(len(corpus)):
+        ((batch, _),) = batches_of(bundle, corpus.select(np.array([number])))
+        (drawn,) = model.sample_trees(batch, count, np.random.default_rng([seed, *corpus.sentence(number)]))
         probabilities = structure.table.chart(number)
         trees.append([RankedTree.of(spans, probabilities) for spans in drawn])
     return trees
 
 
 def _with_probabilities(
-    bundle: ModelBundle, sentences: Sequence[Sequence[str]], trees: Sequence[Sequence[RankedTree]]
+    bundle: ModelBundle, corpus: EncodedCorpus, trees: Sequence[Sequence[RankedTree]]
 ) -> list[list[RankedTree]]:
     """Return the trees of each sentence with P(tree | sentence)."""
     model = bundle.require(ScoresTrees, "probabilities of trees")
     # A corpus that repeats each sentence for each of its trees.
-    ids = map(bundle.vocabulary.encode, sentences)
-    repeated = ([sentence] * len(alternatives) for sentence, alternatives in zip(ids, trees, strict=True))
-    corpus = EncodedCorpus.from_sentences(list(chain.from_iterable(repeated)))
+    repeated = corpus.select(np.repeat(np.arange(len(corpus)), list(map(len, trees))))
     all_trees = list(chain.from_iterable(trees))
     probabilities = np.zeros(len(all_trees))
-    for batch, indices in batches_of(bundle, corpus):
+    for batch, indices in batches_of(bundle, repeated):
         longest = len(batch.tokens) - 2
         spans = torch.zeros(len(indices), longest, longest, dtype=torch.bool)
         for column, index in enumerate(indices.tolist()):

@@ -41,14 +41,16 @@ class DecodingOptions(Options):
         ties: Choose among equally good splits in this way when the trees of several models are averaged.
             - `random` (default): each split with the same probability, reproducibly
             - `first`: the first split, which favours right branching
-        marks: Use punctuation marks that the model does not read as evidence of where constituents start and end. A
-            span with a mark inside is avoided, unless a mark or an edge of the sentence is also at these places.
+        marks: Use punctuation marks that are not words of the model. Models with `model.reads_marks` read them. For
+            others, they are evidence of where constituents start and end: a span with a mark inside is avoided, unless
+            a mark or an edge of the sentence is also at these places.
             - `end`: at the end of the span
             - `start`: at the start of the span
             - `either`: at its end or its start
             - `both`: at its end and its start, less strictly if only one is missing
-            - `none`: marks are not used
-            - `auto` (default): `both`, or the side with which the model was trained if it was trained with marks
+            - `none`: marks are not used, and not read
+            - `auto` (default): `both`, or the side with which the model was trained, if marks were evidence in its
+              training. No span is avoided for other models, and for models that read marks
     """
 
     heading: ClassVar[str] = "Trees"

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from itertools import chain, takewhile
+from itertools import takewhile
 from pathlib import Path
 
 import numpy as np
 
-from syntaxlm.core.arrays import Integers
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.iteration import batched
 from syntaxlm.core.progress import progress_bar
@@ -19,10 +18,17 @@ from syntaxlm.models.abilities import LabelsSpans
 from syntaxlm.parsing.alternatives import alternatives_of, check_several
 from syntaxlm.parsing.options import ParseOptions
 from syntaxlm.parsing.result import ParseBatch
-from syntaxlm.parsing.structure import Decoding, combined_trees, decodings, structure_of, trained_side
+from syntaxlm.parsing.structure import (
+    Decoding,
+    combined_trees,
+    decodings,
+    share_without_marks,
+    structure_of,
+    trained_side,
+)
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.doubts import warn_of_doubts
-from syntaxlm.text.normaliser import marks_of, without_tags
+from syntaxlm.text.normaliser import without_tags
 from syntaxlm.text.pretokenised import PretokenisedReader
 from syntaxlm.text.reader import TextReader, each_line
 from syntaxlm.trees.marks import Marks, MarkSide
@@ -67,15 +73,16 @@ def parse_lines(
     if not numbers:
         return replace(batch, labelled=options.labels)
 
-    # What each model says about the structure of the lines, and their trees.
+    # What each model says about the structure of the lines, and their trees. All models have the same words, so the
+    # marks of the first reading are those of all.
+    marks = _marks(bundles, batch, options)
+    corpora = [reading.corpus(None if marks is None else marks.gaps) for reading in readings]
     structures = [
-        structure_of(bundle, reading.corpus(), options.labels, numbers)
-        for bundle, reading in zip(bundles, readings, strict=True)
+        structure_of(bundle, corpus, options.labels, numbers) for bundle, corpus in zip(bundles, corpora, strict=True)
     ]
-    marks = _unread_marks(bundles, batch, structures[0].lengths, options)
+    marks = marks if marks is not None and marks.share else None  # as evidence
     if options.several:
-        sentences = [tokens for tokens in batch.tokens if tokens]
-        alternatives = alternatives_of(bundles, sentences, structures, chosen, options, marks)
+        alternatives = alternatives_of(bundles, corpora[0], structures, chosen, options, marks)
         batch = replace(batch, alternatives=alternatives)
     if len(bundles) > 1:
         return replace(batch, spans=combined_trees(structures, chosen, options.ties, marks))
@@ -103,20 +110,24 @@ def _checked_decodings(bundles: Sequence[ModelBundle], options: ParseOptions) ->
     return chosen
 
 
-def _unread_marks(
-    bundles: Sequence[ModelBundle], batch: ParseBatch, lengths: Integers, options: ParseOptions
-) -> Marks | None:
-    """Return the punctuation marks that the models do not read, as evidence of constituents; None if not used.
+def _marks(bundles: Sequence[ModelBundle], batch: ParseBatch, options: ParseOptions) -> Marks | None:
+    """Return the punctuation marks of the lines, which are no words; None if no model uses them.
+
+    Some models read them. For others, they are evidence of constituents.
 
     Args:
         batch: what the first model reads.
-        lengths: number of words of each line that has words.
     """
     side = _side_of_marks(bundles, options)
-    if side is None:
+    share = share_without_marks(bundles)
+    if options.marks == "none" or (side is None and share == 1):
         return None
-    before = np.array(list(chain.from_iterable(map(marks_of, batch.read.aligned()))), bool)
-    return Marks(before, lengths, side)
+    if side is None:
+        share = 0.0
+    elif options.marks != "auto":
+        share = 1.0
+    lengths = np.diff(batch.read.places)
+    return Marks(batch.read.gap_marks(), lengths[lengths > 0], side or "both", share)
 
 
 def _side_of_marks(bundles: Sequence[ModelBundle], options: ParseOptions) -> MarkSide | None:

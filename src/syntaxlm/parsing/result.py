@@ -23,6 +23,7 @@ from syntaxlm.text.lines import EncodedLines
 from syntaxlm.text.reader import TextReader
 from syntaxlm.trees.averaging import RankedTree
 from syntaxlm.trees.decoding import Scores
+from syntaxlm.trees.marks import GapMarks
 from syntaxlm.trees.spans import SpanSets, format_spans, offsets_of, trees_of
 from syntaxlm.trees.tree import INDUCED_LABEL, Constituent, DependencyTree, Tree, format_brackets
 
@@ -294,13 +295,16 @@ class ParseBatch:
         """The tokens of each line."""
         return self.read.by_line(cast(Sequence[str], self.read.tokens))
 
-    def corpus(self) -> EncodedCorpus:
-        """Return the token ids of all lines that have words."""
+    def corpus(self, marks: GapMarks | None = None) -> EncodedCorpus:
+        """Return the token ids of all lines that have words.
+
+        Args:
+            marks: of these lines, see `EncodedCorpus`.
+        """
         is_full = np.diff(self.read.places) > 0
         offsets = np.append(self.read.places[:-1][is_full], self.read.places[-1])
-        return EncodedCorpus(
-            self.read.ids[self.read.is_read].astype(np.int32), offsets, self.first + np.flatnonzero(is_full)
-        )
+        ids = self.read.ids[self.read.is_read].astype(np.int32)
+        return EncodedCorpus(ids, offsets, self.first + np.flatnonzero(is_full), marks=marks)
 
     def brackets(self, with_unread: bool = False) -> list[str]:
         """Return the tree of each line in bracket notation; "" for a line without words.

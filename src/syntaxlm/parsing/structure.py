@@ -157,6 +157,17 @@ def trained_side(bundles: Sequence[ModelBundle]) -> MarkSide | None:
     return None
 
 
+def share_without_marks(bundles: Sequence[ModelBundle]) -> float:
+    """Return the share of the averaged parsers that do not read punctuation marks, 0 to 1.
+
+    All models have the same weight in an average, and so have all parsers of a combination in its probabilities.
+    """
+    shares = [
+        np.mean([not parser.reads_marks for parser in bundle.settings.model.parser_settings]) for bundle in bundles
+    ]
+    return float(np.mean(shares))
+
+
 def distances_of(bundle: ModelBundle, corpus: EncodedCorpus) -> npt.NDArray[np.float32]:
     """Compute the syntactic distances of all words, sentence after sentence: (layers, words).
 

@@ -19,7 +19,7 @@ from syntaxlm.core.arrays import Flags, Integers
 from syntaxlm.core.threads import no_collection, publishing
 from syntaxlm.text.normaliser import ZERO_WIDTH_SPACE, AlignedToken
 from syntaxlm.text.quotation_marks import DIRECTED_MARKS, Quoted, opening_marks
-from syntaxlm.trees.marks import is_mark
+from syntaxlm.trees.marks import GapMarks, gap_marks, is_mark
 from syntaxlm.trees.spans import item_indices, offsets_of
 
 Value = TypeVar("Value")
@@ -165,6 +165,13 @@ class EncodedLines:
         columns = self.written, self.starts.tolist(), self.ends.tolist(), self.tokens
         parts = list(map(AlignedToken, *columns))
         return (parts[start:end] for start, end in pairwise(self.offsets.tolist()))
+
+    def gap_marks(self) -> GapMarks:
+        """Return the classes of the marks in each gap of all lines with words, line after line; see `trees.marks`."""
+        parts = list(zip(self.written, self.is_read.tolist(), strict=True))
+        has_words = (np.diff(self.places) > 0).tolist()
+        lines = compress(pairwise(self.offsets.tolist()), has_words)
+        return np.array(list(chain.from_iterable(gap_marks(parts[start:end]) for start, end in lines)), np.int16)
 
     def words(self) -> Iterator[list[WrittenWord]]:
         """Yield the words of each line, separated by white space; for a character-level model, its characters.

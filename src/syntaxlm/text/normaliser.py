@@ -15,7 +15,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from syntaxlm.core.errors import InputError, shortened
 from syntaxlm.text.normaliser_settings import NormaliserSettings
-from syntaxlm.trees.marks import is_mark
+from syntaxlm.trees.marks import gap_marks
 
 Result = TypeVar("Result")
 
@@ -137,7 +137,6 @@ class Normaliser:
         self._tokens = _PieceCache(self._find_tokens)
         self._aligned = _PieceCache(self._find_aligned)
         self._lengths = _PieceCache(self._find_length)
-        self._marks = _PieceCache(self._find_marks)
         self._segment_tokens = _PieceCache(self._find_segment_tokens)
 
     @classmethod
@@ -165,17 +164,9 @@ class Normaliser:
         tokens = list(chain.from_iterable(map(self._tokens.__getitem__, line.split())))
         return tokens[1:] if self._has_space_tokens else tokens
 
-    def marks(self, line: str) -> list[bool]:
-        """Return, for each of `tokens(line)`, whether a dropped punctuation mark precedes it (see `trees.marks`)."""
-        marks: list[bool] = []
-        is_after_mark = False
-        for piece_marks, ends_in_mark in map(self._marks.__getitem__, split_words(line)):
-            if piece_marks:
-                marks += piece_marks
-                marks[-len(piece_marks)] |= is_after_mark
-                is_after_mark = False
-            is_after_mark |= ends_in_mark
-        return marks[1:] if self._has_space_tokens else marks
+    def marks(self, line: str) -> list[int]:
+        """Return the classes of the dropped punctuation marks in each gap of `tokens(line)`, see `trees.marks`."""
+        return gap_marks((part.written, part.token is not None) for part in self.align(line))
 
     def token_parts(self, line: str) -> Iterator[list[str]]:
         """Yield `tokens` of a line in several lists, so that a line of 100 MB does not require one list of all
@@ -267,20 +258,6 @@ class Normaliser:
         """Return the tokens of a piece; in character units, with the space before it."""
         tokens = tuple([token for span in self._spans(piece) for token in span.tokens])
         return (str(self.space), *tokens) if tokens and self._has_space_tokens else tokens
-
-    def _find_marks(self, piece: str) -> tuple[tuple[bool, ...], bool]:
-        """Return whether a dropped mark precedes each token of a piece, and whether one follows the last token."""
-        marks: list[bool] = []
-        is_after_mark = False
-        for start, end, tokens in self._spans(piece):
-            if tokens:
-                marks += [is_after_mark] + [False] * (len(tokens) - 1)
-                is_after_mark = False
-            else:
-                is_after_mark |= is_mark(piece[start:end])
-        if marks and self._has_space_tokens:
-            marks.insert(0, marks[0])
-        return tuple(marks), is_after_mark
 
     def _find_aligned(self, piece: str) -> list[AlignedToken]:
         """Return the tokens of a piece with their positions in it."""
@@ -389,19 +366,6 @@ class Normaliser:
 def _is_word_character(sign: str) -> bool:
     """Return whether a character is a letter, digit or combining mark, as many vowel signs are."""
     return sign.isalnum() or unicodedata.category(sign)[0] == "M"
-
-
-def marks_of(aligned: Iterable[AlignedToken]) -> list[bool]:
-    """Return, for each token of an aligned line, whether a dropped punctuation mark precedes it."""
-    marks: list[bool] = []
-    is_after_mark = False
-    for part in aligned:
-        if part.token is not None:
-            marks.append(is_after_mark)
-            is_after_mark = False
-        else:
-            is_after_mark |= is_mark(part.written)
-    return marks
 
 
 def has_tag(token: str) -> bool:

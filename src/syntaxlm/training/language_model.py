@@ -319,14 +319,16 @@ class TextTask(LanguageModelTask):
         counts = count_tokens(text.train, normaliser)
         self.vocabulary = Vocabulary.build(counts, "<unk>", *special, **vars(text.vocabulary))
         encode = partial(EncodedCorpus.encode, normaliser=normaliser, vocabulary=self.vocabulary)
-        self.train = encode(text.train, marks=self.recipe.model.training_marks is not None)
+        model = self.recipe.model
+        self.train = encode(text.train, marks=model.reads_marks or model.training_marks is not None)
         if isinstance(self.recipe.batches, SentenceBatchSettings) and self.recipe.batches.joined > 1:
             self.train = self.train.joined(self.recipe.batches.joined, self.vocabulary.end_id, self.recipe.run.seed)
-        self.valid = encode(text.valid) if text.valid is not None else None
+        self.valid = encode(text.valid, marks=model.reads_marks) if text.valid is not None else None
         if self.train.marks is not None and not self.train.marks.any():
+            setting, unset = ("model.reads_marks", "false") if model.reads_marks else ("model.marks", "0")
             raise InputError(
-                f"{text.train}: found no punctuation mark that text.normaliser drops; expected some for model.marks."
-                " Use a text with punctuation and text.normaliser.drop_punctuation true, or set model.marks 0"
+                f"{text.train}: found no punctuation mark that text.normaliser drops; expected some for {setting}."
+                f" Use a text with punctuation and text.normaliser.drop_punctuation true, or set {setting} {unset}"
             )
         self.test = encode(text.test) if text.test else None
         read = partial(read_supervision, normaliser=normaliser, vocabulary=self.vocabulary)

@@ -15,7 +15,7 @@ from syntaxlm.core.errors import InputError, closest_match
 from syntaxlm.core.reading import Remark, Remarks
 from syntaxlm.core.settings import read_settings
 from syntaxlm.core.yaml_files import read_yaml
-from syntaxlm.trees.marks import is_mark
+from syntaxlm.trees.marks import gap_marks
 from syntaxlm.trees.tree import Constituent, Tree
 
 EMPTY_TAG = "-NONE-"  # tag of empty nodes, whose leaves are always dropped
@@ -286,20 +286,11 @@ def _is_text(word: str, tag: str) -> bool:
     return tag not in _NOT_TEXT and not _TRACE.fullmatch(word)
 
 
-def dropped_marks(tree: Tree, preprocessing: GoldPreprocessing) -> tuple[bool, ...]:
-    """Return, for each word that is scored, whether a dropped punctuation mark precedes it."""
+def dropped_marks(tree: Tree, preprocessing: GoldPreprocessing) -> tuple[int, ...]:
+    """Return the classes of the dropped punctuation marks in each gap of the words that are scored: see `gap_marks`."""
     kept = kept_words(tree, preprocessing)
-    if all(kept):
-        return (False,) * len(kept)
-    marks: list[bool] = []
-    waiting = False
-    for word, tag, stays in zip(tree.words, tree.tags, kept, strict=True):
-        if stays:
-            marks.append(waiting)
-            waiting = False
-        else:
-            waiting |= tag != EMPTY_TAG and is_mark(word)
-    return tuple(marks)
+    parts = zip(tree.words, tree.tags, kept, strict=True)
+    return tuple(gap_marks((word, stays) for word, tag, stays in parts if tag != EMPTY_TAG))
 
 
 @dataclass(frozen=True)
