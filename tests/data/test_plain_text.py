@@ -202,7 +202,7 @@ def test_a_few_bracketed_lines_are_a_warning_and_read(write):
     lines = ["the cat sat", "(S (NP (DT the) (NN cat)) (VP (VBD sat)))", "(he left)"]
     read, _, caught = sentences_of(write("\n".join(lines) + "\n"))
     assert read == lines
-    assert "1 line of the first 3, such as line 2, may be bracketed trees, but are read as text" in caught[0]
+    assert "line 2: found what may be a bracketed tree, as in 1 of the first 3 lines; it is read as text" in caught[0]
 
 
 @pytest.mark.parametrize(

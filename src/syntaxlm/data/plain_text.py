@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice, pairwise
 from typing import Literal, NamedTuple
 
-from syntaxlm.core.errors import InputError, amount, shortened, warn_caller
+from syntaxlm.core.errors import InputError, shortened, warn_caller
 from syntaxlm.core.foreign_files import foreign_treebank
 from syntaxlm.core.reading import LINES_NAMED, ReadingReport, Remark, Remarks, announce
 from syntaxlm.data.table_form import refuse_table_lines
@@ -334,8 +334,8 @@ def _looks_like_trees(given: Sequence[tuple[int, str]], source: str) -> str:
     if not trees:
         return ""
     return (
-        f"{source}: {amount(len(trees), 'line')} of the first {len(given):,}, such as line {trees[0]}, may be bracketed"
-        " trees, but are read as text"
+        f"{source}, line {trees[0]}: found what may be a bracketed tree, as in {len(trees):,} of the first"
+        f" {len(given):,} lines; it is read as text"
     )
 
 
