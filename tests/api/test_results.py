@@ -224,7 +224,8 @@ def test_columns_of_a_data_frame_keep_their_types_so_that_results_can_be_merged(
     model = language_model(fresh("lstm"))
     frame = pandas.DataFrame({
         "item": [1, 2], "condition": ["a", "b"], "sentence": ["the cat", "a dog"], "age": [1.5, None],
-        "is_odd": [True, False], "code": pandas.array([7, None], "Int64"),
+        "is_odd": [True, False], "code": pandas.array([2**60 + 1, None], "Int64"),
+        "id": pandas.array([2**64 - 1, 2**63], "UInt64"),
     })  # fmt: skip
     results = [
         model.surprisal(frame, column="sentence"), model.evaluate_items(frame),
@@ -232,10 +233,39 @@ def test_columns_of_a_data_frame_keep_their_types_so_that_results_can_be_merged(
     ]  # fmt: skip
     for result in results:
         scored = result.to_dataframe()
-        kinds = {name: scored[name].dtype.kind for name in ("item", "age", "is_odd", "code")}
-        assert kinds == {"item": "i", "age": "f", "is_odd": "b", "code": scored["code"].dtype.kind}
-        assert scored["code"].dropna().unique().tolist() == [7]
+        kinds = {name: scored[name].dtype.kind for name in ("item", "age", "is_odd")}
+        assert kinds == {"item": "i", "age": "f", "is_odd": "b"}
+        assert (str(scored["code"].dtype), str(scored["id"].dtype)) == ("Int64", "UInt64")
+        assert scored["code"].dropna().unique().tolist() == [2**60 + 1]
+        assert scored["id"].unique().tolist() == [2**64 - 1, 2**63]
         assert len(scored.merge(frame, on=["item", "is_odd"])) == len(scored)
+
+
+def test_copied_integers_keep_all_digits_without_pandas_and_in_parquet(monkeypatch, tmp_path):
+    polars = pytest.importorskip("polars")
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    frame = polars.DataFrame(
+        {"sentence": ["the cat", "a dog"], "code": [None, 2**60 + 1], "id": [2**64 - 1, None]},
+        {"sentence": polars.String, "code": polars.Int64, "id": polars.UInt64},
+    )
+    scored = language_model(fresh("lstm")).surprisal(frame, column="sentence")
+    found = scored.to_dataframe()
+    assert (found.schema["code"], found.schema["id"]) == (polars.Int64, polars.UInt64)
+    assert (set(found["code"]), set(found["id"])) == ({None, 2**60 + 1}, {2**64 - 1, None})
+    scored.to_parquet(tmp_path / "a.parquet")
+    read = polars.read_parquet(tmp_path / "a.parquet")
+    assert (read.schema["code"], read.schema["id"]) == (polars.Int64, polars.UInt64)
+    assert set(read["id"]) == {2**64 - 1, None}
+
+
+@pytest.mark.parametrize("integers", [[2**64, 0], [-1, 2**63], [-(2**63) - 1, 0]])
+def test_integers_of_more_than_64_bits_are_refused_before_the_model_reads(integers):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"sentence": ["the cat", "a dog"], "id": pandas.Series(integers, dtype="object")})
+    with pytest.raises(
+        InputError, match=r"the data frame: found the integers? .* in column id; expected integers of 64"
+    ):
+        language_model(fresh("lstm")).surprisal(frame, column="sentence")
 
 
 def test_the_probability_of_a_continuation_is_that_of_its_words():

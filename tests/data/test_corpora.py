@@ -240,7 +240,7 @@ def test_counting_needs_little_memory(tmp_path):
 def test_trees_that_are_read_as_text_are_reported(first, tmp_path):
     (tmp_path / "a.txt").write_text(f"{first}\na b\n")
     is_tree = first.endswith("))")
-    expected = r"a\.txt, line 1: this looks like a bracketed tree"
+    expected = r"a\.txt, line 1: found what may be a bracketed tree, as in 1 of the first 2 lines; it is read as text"
     with pytest.warns(InputWarning, match=expected) if is_tree else nullcontext():
         assert len(list(read_lines(tmp_path / "a.txt"))) == 2
 

@@ -12,6 +12,7 @@ from syntaxlm.core.errors import InputError
 from syntaxlm.data.dependencies import ROOT, UNKNOWN, DependencyCorpus, count_dependencies, label_vocabulary
 from syntaxlm.data.treebanks import dependency_trees
 from syntaxlm.text.vocabulary import Vocabulary
+from syntaxlm.trees.conllu import NO_HEAD
 from syntaxlm.trees.tree import DependencyTree
 from tests.batches.forests import CAT, GO, LOWER, corpus_of
 from tests.shared_data import DATA
@@ -57,6 +58,19 @@ def conllu(*trees):
         lines += [f"{n}\t{w}\t_\t{t}\t_\t_\t{h}\t{d}\t_\t_" for n, (w, t, h, d) in enumerate(rows, 1)]
         lines.append("")
     return "\n".join(lines) + "\n"
+
+
+@pytest.mark.parametrize("preprocessing", ["none", "letters"])
+@pytest.mark.parametrize("heads", [(2, 1), (0, NO_HEAD)])
+def test_a_cycle_or_a_missing_head_in_a_file_is_refused_with_file_and_line(tmp_path, heads, preprocessing):
+    text = "# text = a\n1\ta\t_\tN\t_\t_\t0\tx\t_\t_\n\n" + conllu(
+        DependencyTree(("b", "c"), ("N", "N"), heads, ("x", "x"))
+    )
+    (tmp_path / "a.conllu").write_text(text.replace("\t-1\t", "\t_\t"))
+    vocabulary = Vocabulary([UNKNOWN, ROOT, "b"], UNKNOWN, ROOT, ROOT)
+    for path in (tmp_path / "a.conllu", tmp_path):
+        with pytest.raises(InputError, match=rf"^{tmp_path}/a\.conllu, line 4, sentence 2: words? "):
+            DependencyCorpus.read(path, LOWER, vocabulary, label_vocabulary(Counter("x")), preprocessing)
 
 
 def test_trees_of_files_folders_and_patterns_are_named_by_id_or_place(tmp_path):

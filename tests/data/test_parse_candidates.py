@@ -97,7 +97,7 @@ def test_gold_trees_are_matched_with_their_candidates(read, tmp_path):
     ("gold", "said"),
     [
         (cat("0 1"), "k.conllu, line 4, sentence 2: found no gold tree for this sentence"),
-        (cat() + dog() + dog(), "gold.conllu, sentence 3: found no candidates for this sentence"),
+        (cat() + dog() + dog(), "gold.conllu, line 7, sentence 3: found no candidates for this sentence"),
         (cat() + cat(), "k.conllu, line 4, sentence 2: found 'dogs' as word 1; expected 'cats' as in gold.conllu,"),
     ],
 )

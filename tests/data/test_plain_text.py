@@ -17,6 +17,7 @@ from syntaxlm.data.running_text import read_paragraphs
 from syntaxlm.text.normaliser import Normaliser
 from tests.normalisers import normaliser_with
 
+CONLLU = "# sent_id = 1\n1\tIt\t_\tPRON\t_\t_\t2\tnsubj\t_\t_\n2\tran\t_\tVERB\t_\t_\t0\troot\t_\t_\n"
 SENTENCES = ["the dog runs .", "a cat sleeps .", "it is <unk> late ."]
 
 
@@ -168,8 +169,13 @@ def test_html_is_a_warning_if_there_is_much_and_a_remark_otherwise(write):
         ("\\documentclass{article}\n", "the start of a LaTeX document"),
         ("1\n00:00:01,000 --> 00:00:04,000\nHello.\n", "the start of SubRip subtitles"),
         ("WEBVTT\n\n00:01.000 --> 00:04.000\nHi\n", "the start of WebVTT subtitles"),
-        ("a b\n".encode("utf-16"), "line 1: found the byte order mark of UTF-16"),
-        ("a b\n".encode("utf-16-le"), "line 1: found a zero byte"),
+        ("(S (NP (DT the) (NN cat)) (VP (VBD sat)))\n" * 2, "the start of bracketed trees; expected plain text"),
+        ("( (S\n    (NP (DT the)\n      (NN cat) )\n    (VP (VBD sat) )))\n", "the start of bracketed trees"),
+        ("((the cat) (sat down))\n(ROOT)\n((it) (ran))\n", "the start of bracketed trees"),
+        (CONLLU, "line 1: found '# sent_id = 1', the start of CoNLL-U or a similar format; expected plain text"),
+        ("1\tIt\t_\tPRP\tO\t2\tnsubj\n2\tran\t_\tVBD\tO\t0\troot\n", "the start of CoNLL-U or a similar format"),
+        ("#FORMAT 3\n#BOS 1 1 0 0\nDas\tART\t--\tNK\t500\n#EOS 1\n", "--inputfmt=export --outputfmt=bracket"),
+        ('<?xml version="1.0"?>\n<corpus>\n<annotation/>\n', "the start of Tiger XML; expected"),
     ],
 )  # fmt: skip
 def test_other_formats_are_refused_by_name(write, content, found):
@@ -178,8 +184,42 @@ def test_other_formats_are_refused_by_name(write, content, found):
     assert found in str(error.value)
 
 
+TABLE = 'item,sentence,condition\n0,"the cat, it ran",x\n1,the dog ran,x\n'
+
+
+@pytest.mark.parametrize("read", [sentences_of, read_paragraphs])
+def test_tables_are_refused_as_texts_with_the_column_of_the_sentences(write, read):
+    columns = "found a table with the columns item, sentence, condition; expected"
+    for content, name in [(TABLE, "a.csv"), (TABLE, "a.txt"), (TABLE.replace(",", "\t"), "a.tsv")]:
+        with pytest.raises(InputError, match=columns) as error:
+            read(write(content, name))
+        assert str(error.value).endswith("Write the sentences, here of the column sentence, to a text file")
+    with pytest.raises(InputError, match="the columns a, b"):
+        read(write("a,b\n", "b.csv.txt"))
+
+
+def test_a_few_bracketed_lines_are_a_warning_and_read(write):
+    lines = ["the cat sat", "(S (NP (DT the) (NN cat)) (VP (VBD sat)))", "(he left)"]
+    read, _, caught = sentences_of(write("\n".join(lines) + "\n"))
+    assert read == lines
+    assert "line 2: found what may be a bracketed tree, as in 1 of the first 3 lines; it is read as text" in caught[0]
+
+
 @pytest.mark.parametrize(
-    "text", ["{ a set } of words\n", "[ Laughter ] he said\n", "< 5 is few\n", "1\n2\n3\n", "\\o/ yes\n"]
+    "text",
+    [
+        "(he left)\n(she (too))\n(it ran)\n",
+        "(he left) early\n",
+        "(((\n",
+        "1\t2\n",
+        "#BOS won\n",
+        "Yes, we can, now\nNo, we\n",
+        "{ a set } of words\n",
+        "[ Laughter ] he said\n",
+        "< 5 is few\n",
+        "1\n2\n3\n",
+        "\\o/ yes\n",
+    ],
 )
 def test_text_that_starts_like_another_format_is_text(write, text):
     assert sentences_of(write(text))[0] == text.splitlines()
@@ -216,7 +256,7 @@ def test_columns_numbers_and_words_as_lines_are_a_warning(write, text, warned):
 
 
 def test_running_text_of_another_format_is_refused_and_html_is_a_warning(write):
-    with pytest.raises(InputError, match="ten columns as in CoNLL-U; expected running text"):
+    with pytest.raises(InputError, match="CoNLL-U or a similar format; expected running text"):
         read_paragraphs(write("1\tthe\tthe\tDET\t_\t_\t2\tdet\t_\t_\n2\tdog\tdog\tN\t_\t_\t0\troot\t_\t_\n"))
     with pytest.raises(InputError, match="the start of an HTML or XML document"):
         read_paragraphs(write("<html>\n<p>Yes</p>\n"))

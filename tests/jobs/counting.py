@@ -54,7 +54,7 @@ class Counting(Work):
             numbers = list(range(first, first + len(lines)))
             return [{"sentence": numbers, "words": [len(line.split()) for line in lines]}]
 
-        return Loaded(rows, columns=COUNTS, reads_tags=False, sha256=("0" * 64,))
+        return Loaded(rows, columns=COUNTS, sha256=("0" * 64,))
 
     def to_dict(self) -> dict[str, Any]:
         return {}

@@ -78,6 +78,14 @@ def test_ids_are_copied_to_the_rows(ids, tmp_path):
     assert found == [(id, number, number) for number, id in enumerate(ids, 1)]
 
 
+def test_unsigned_ids_are_copied_to_the_rows(tmp_path):
+    polars = pytest.importorskip("polars")
+    ids = polars.Series([2**64 - 1, 0, None], dtype=polars.UInt64)
+    polars.DataFrame({"text": ["a", "a b", "a b c"], "key": ids}).write_parquet(tmp_path / "a.parquet")
+    run(counting(tmp_path, tmp_path / "a.parquet", id_column="key", lines_per_shard=2))
+    assert [row["id"] for row in rows(tmp_path)] == [2**64 - 1, 0, None]
+
+
 def test_a_rerun_does_only_what_is_not_done(tmp_path, text):
     job = counting(tmp_path, text)
     run(job)
@@ -167,7 +175,9 @@ def test_other_settings_are_refused_with_the_difference_once_a_shard_is_done(tmp
         run(counting(tmp_path, text, lines_per_shard=5))
     run(counting(tmp_path, text, bad_lines="skip"), workers=1)  # these do not change rows
     text.write_text("changed\n")
-    with pytest.raises(InputError, match=r"inputs.1.bytes: \d+ before, 8 now"):
+    moment = r"of \d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}"
+    changed = rf"{text}: has changed: \d+ bytes {moment} before, 8 bytes {moment} now\nRestore them"
+    with pytest.raises(InputError, match=changed):
         run(counting(tmp_path, text))
     (tmp_path / "job" / "done.jsonl").unlink()
     assert run(counting(tmp_path, text, lines_per_shard=5))[0].lines == 1

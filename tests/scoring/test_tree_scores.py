@@ -9,7 +9,12 @@ import pytest
 import torch
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.scoring.surprisal import log_probs_of_trees
+from syntaxlm.scoring.reading_summary import ReadingSummary
+from syntaxlm.scoring.surprisal import log_probs_of_trees, tree_surprisals
+from syntaxlm.storage.folder import ModelBundle
+from syntaxlm.text.normaliser_settings import NormaliserSettings
+from syntaxlm.text.options import TextOptions
+from syntaxlm.trees.conllu import write_conllu
 from tests.models.tree_variants import SENTENCE, TREES, built, by_word, tree
 from tests.tree_models import tree_model
 
@@ -51,3 +56,15 @@ def test_unsuitable_trees_and_models_raise_an_error(lstm):
         broken.model.embedding.weight.fill_(math.nan)
     with pytest.raises(InputError, match="the model returned NaN; its weights are unusable"):
         log_probs_of_trees(broken, TREES)
+
+
+def test_the_summary_of_trees_counts_the_marks_that_have_rows(tmp_path):
+    stored = tree_model()
+    settings = replace(stored.settings, normaliser=NormaliserSettings(lower_case=True, drop_punctuation=True))
+    model = ModelBundle(stored.model, settings, stored.vocabulary, stored.labels)
+    write_conllu([replace(tree("the zebra !", (2, 0, 2)), name="")], tmp_path / "a.conllu")
+    summary = ReadingSummary(model, TextOptions())
+    for rows in tree_surprisals(model, tmp_path / "a.conllu"):
+        assert [row.in_vocabulary for row in rows] == [True, False, False]
+        summary.add(rows)
+    assert summary.counts()[1:6] == (3, 2, 1, 0, 0)

@@ -24,6 +24,18 @@ from syntaxlm.text.treebank_style import TreebankStyle
         ("It rose 5.5%.", "It rose 5.5 % .", "It rose 5.5 %"),
         ("It costs $3.50.", "It costs $ 3.50 .", "It costs $ 3.50"),
         ("Well... it's (so-called) 1,000!", "Well ... it's ( so-called ) 1,000 !", "Well it's so-called 1,000"),
+        ("“…and then,” ... “...but no.”", "“ … and then , ” ... “ ... but no . ”", "and then but no"),
+        (
+            "well...and well…and Well..and, so....",
+            "well ... and well … and Well .. and , so ....",
+            "well and well and Well and so",
+        ),
+        ("...the U.S...and (...his) “…’cause", "... the U.S ... and ( ... his ) “ … ’cause", "the U.S and his ’cause"),
+        (
+            "../a a..b@c.de [...] [...]and f(...) … ...",
+            "../a a..b@c.de [ ... ] [...]and f(...) … ...",
+            "../a a..b@c.de [...]and f(...)",
+        ),
         ("<unk> ?", "<unk> ?", "<unk>"),
     ],
 )

@@ -5,6 +5,7 @@ import pytest
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.reading import collected
+from syntaxlm.data.treebanks import read_treebank
 from syntaxlm.trees import conllu
 from syntaxlm.trees.conllu import (
     NO_HEAD,
@@ -90,6 +91,28 @@ def test_words_with_tabs_cannot_be_written(tmp_path):
         (".conllu", row(*"2bBNN_-x__"), "found the head '-'; expected a number"),
         (".conllu", row(*"3bBNN_1x__"), "found the word id '3'; expected 2"),
         (".conllu", row(*"xbBNN_1x__"), "found the word id 'x'; expected 2"),
+        (
+            ".conllu",
+            row("3-4", *"b________"),
+            "found the word id '3-4'; expected a range from 2, the id of",
+        ),
+        (
+            ".conllu",
+            row("2-1", *"b________"),
+            "found the word id '2-1'; expected a range from 2, the id of",
+        ),
+        (
+            ".conllu",
+            row("2-9", *"b________"),
+            "found the word id '2-9'; expected a range up to 1, the last",
+        ),
+        (".conllu", row("2.1", *"b________"), "found the word id '2.1'; expected 1.1 or a word id"),
+        (
+            ".conllu",
+            "2 b B N N _ 1 x _ _",
+            "found 10 columns separated by spaces; expected 10 separated by tabs",
+        ),
+        (".conllu", "2", "found 1 tab-separated column; expected 10"),
         (".conllu", row("2", "", *"BNN_1x__"), "found an empty word form"),
         (".conllx", row(*"2bBNN_1"), "found 7 tab-separated columns; expected 8 to 10"),
         (".conllx", row(*"2bBNN_3x"), "found head 3 of 'b'; expected 0 to 2"),
@@ -190,6 +213,41 @@ def test_words_without_heads_are_words(tmp_path):
         check_heads(tree, "here")
 
 
+def test_ranges_that_overlap_are_refused_and_others_counted_with_empty_nodes(tmp_path):
+    file = tmp_path / "file.conllu"
+    words = [row(str(number), *"aANN_0x__") for number in (1, 2, 3)]
+    one, two = row("1-2", *"b________"), row("2-3", *"c________")
+    file.write_text("\n".join([one, words[0], two, *words[1:], ""]))
+    with pytest.raises(InputError, match=r"line 3, sentence 1: found the word id '2-3'; expected a range from 2"):
+        read_conllu(file)
+    empty = [row(id, *"c________") for id in ("0.1", "2.1", "2.2")]
+    file.write_text("\n".join([empty[0], one, *words[:2], *empty[1:], words[2], ""]))
+    with collected() as reports:
+        read_conllu(file)
+    assert [*map(str, reports[0].remarks)] == ["3 empty nodes, left out", "1 multiword range, read as separate words"]
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "option"),
+    [
+        (
+            "#FORMAT 3\n#BOS 1 1 0 0\nDas\tART\t--\tNK\t500\n#500\tNP\t--\t--\t0\n#EOS 1\n",
+            "the NEGRA export format",
+            "export",
+        ),
+        ('<?xml version="1.0"?>\n<corpus>\n<s id="s1"><graph root="s1_500">\n', "Tiger XML", "tiger"),
+    ],
+)
+@pytest.mark.parametrize("suffix", [".conllu", ".conll", ".dp", ".mrg", ".txt", ".export"])
+def test_other_treebank_formats_are_refused_with_a_command_that_converts_them(tmp_path, text, name, option, suffix):
+    file = tmp_path / f"file{suffix}"
+    file.write_text(text)
+    with pytest.raises(InputError) as caught:
+        read_treebank(file)
+    assert f"found {name}; expected" in str(caught.value)
+    assert f"discodop treetransforms {file} FILE.mrg --inputfmt={option}" in str(caught.value)
+
+
 @pytest.mark.parametrize(("heads", "message"), [((2, 1, 0), "of 'a' form a cycle"), ((1, 0), "of 'a' form a cycle")])
 def test_cycles_are_found_where_heads_are_used(heads, message):
     tree = DependencyTree(tuple("abc"[: len(heads)]), ("",) * len(heads), heads, ("",) * len(heads))
@@ -198,11 +256,14 @@ def test_cycles_are_found_where_heads_are_used(heads, message):
     check_heads(DependencyTree(("a", "b"), ("", ""), (2, 0), ("", "")), "here")
 
 
+BA = "1\tb\t_\tX\t_\t_\t0\tr\t_\t_\n2\ta\t_\tX\t_\t_\t1\tr\t_\t_\n"
+
+
 @pytest.mark.parametrize(
     ("text", "words", "form"),
     [
-        ("# text = b a\n1-2\tba\t_\t_\t_\t_\t_\t_\t_\t_\n1\tb\t_\tX\t_\t_\t0\tr\t_\t_\n", ("b",), "CoNLL-U"),
-        ("1-2\tba\t_\t_\t_\t_\t_\t_\t_\t_\n1\tb\t_\tX\t_\t_\t0\tr\t_\t_\n", ("b",), "CoNLL-U"),
+        ("# text = b a\n1-2\tba\t_\t_\t_\t_\t_\t_\t_\t_\n" + BA, ("b", "a"), "CoNLL-U"),
+        ("1-2\tba\t_\t_\t_\t_\t_\t_\t_\t_\n" + BA, ("b", "a"), "CoNLL-U"),
         ("1\tThe\tthe\tDT\tO\t2\tdet\n2\tcat\tcat\tNN\tO\t0\tROOT\n", ("The", "cat"), "CoNLL of Stanford CoreNLP"),
         ("1\tb\tb\tX\tY\t_\t0\tr\n", ("b",), "CoNLL-X"),
     ],

@@ -142,8 +142,12 @@ def test_paths_of_a_corpus_are_those_of_its_trees_one_by_one(seed):
 )
 def test_words_without_a_path_to_a_root_raise_an_error_with_sentence_and_reason(heads, message):
     several, offsets = np.array([0, 1, *heads, 0]), np.array([0, 2, 5, 6])
-    with pytest.raises(InputError, match=rf"^some\.conllu, sentence some-id: {message}"):
-        paths_of(several, offsets, ["one", "some-id", "two"], "some.conllu")
+    with pytest.raises(InputError, match=rf"^some\.conllu, line 4, sentence b: {message}"):
+        paths_of(
+            several,
+            offsets,
+            [f"some.conllu, line {line}, sentence {name}" for line, name in zip((1, 4, 8), "abc", strict=True)],
+        )
     with pytest.raises(InputError, match=f"^sentence 2: {message}"):
         paths_of(several, offsets)
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from syntaxlm.cli.options import PARSES, WITH_JOB, ComparedModels, TextSource, by_distinct_names
+from syntaxlm.cli.output import print_note
 from syntaxlm.core.declarations import Count, Name, OutputFile, Shown, With
 from syntaxlm.core.errors import InputError, escaped
 from syntaxlm.core.files import text_output, to_json
@@ -107,6 +108,8 @@ class JobOptions:
             report = run_job(job, self.workers, ProcessEngine)
         if not is_quiet():
             print(escaped(str(report)))
+        if report.words is not None:
+            print_note(report.words)
         return FAILED if report.failed else 0
 
 
@@ -162,11 +165,8 @@ def parse(
     format = format or ("brackets" if isinstance(source, str) else "tree")
     if show_unread and format not in ("brackets", "latex"):
         raise InputError(f"--show-unread: found --format {format}; expected brackets or latex. Omit it, or change it")
-    from syntaxlm.data.tables import refuse_table
     from syntaxlm.parsing.parse import parse_text
 
-    if isinstance(source, str):
-        refuse_table(source, "Write the sentences, here of the column {}, to a text file")
     bundles = list(models.load_all().values())
     gc.freeze()  # the garbage collector need not visit models and libraries again
     if format == "conllu":

@@ -1,4 +1,4 @@
-"""Files of other programs that are no text: recognised by their first bytes, to say how they become text."""
+"""Files of other programs: recognised by their start, to say how they become text or brackets."""
 
 from __future__ import annotations
 
@@ -63,3 +63,29 @@ def foreign_format(start: bytes, path: str | Path) -> tuple[str, str] | None:
     if suffix in _R_SUFFIXES and _COMPRESSED.match(start):
         return "R data (.rds, .RData)", _FROM_R
     return next(((name, remedy) for pattern, name, remedy in _FORMATS if re.match(pattern, start)), None)
+
+
+_EXPORT = re.compile(r"(?:%%.*\n|\s)*#(?:(?:FORMAT|BOS)\s+\d|BOT\s+[A-Z]+\b)")
+_XML = re.compile(r"\s*<(?:\?xml|!DOCTYPE|corpus|subcorpus|s)\b", re.IGNORECASE)
+_TIGER = re.compile(r"<(?:corpus|annotation|s|graph|terminals)\b.*<(?:annotation|graph|terminals|t)\b", re.DOTALL)
+_START_CHARACTERS = 20_000
+
+
+def foreign_treebank(start: str, source: str) -> tuple[str, str] | None:
+    """Return the format of a treebank that cannot be read, and how it is converted; None for other texts.
+
+    Args:
+        start: of its text.
+        source: its name, for the command.
+    """
+    start = start[:_START_CHARACTERS]
+    if _EXPORT.match(start):
+        name, option = "the NEGRA export format", "export"
+    elif _XML.match(start) and _TIGER.search(start):
+        name, option = "Tiger XML", "tiger"
+    else:
+        return None
+    return name, (
+        "Convert it to bracketed trees, for example with: discodop treetransforms"
+        f" {source} FILE.mrg --inputfmt={option} --outputfmt=bracket --splitdisc"
+    )

@@ -35,9 +35,9 @@ def read_words(tree: DependencyTree, normaliser: Normaliser) -> tuple[str, ...]:
         return tree.words
     if "" in tree.tags:
         word = tree.words[tree.tags.index("")]
+        place = tree.place or f"sentence {tree.name}"
         raise InputError(
-            f"sentence {tree.name}: the word {word!r} has no part-of-speech tag; the model reads tags"
-            " (text.normaliser.units: tags)"
+            f"{place}: the word {word!r} has no part-of-speech tag; the model reads tags (text.normaliser.units: tags)"
         )
     return tree.tags
 
@@ -134,6 +134,7 @@ class DependencyCorpus:
         lengths = array("q")
         characters = array("q")
         names: list[str] = []
+        places: list[str] = []
         labelled = False
         for tree in trees:
             read = read_words(tree, normaliser)
@@ -142,6 +143,8 @@ class DependencyCorpus:
             marks.extend(map(labels.id, tree.labels))
             lengths.append(len(tree))
             names.append(tree.name)
+            sentence = f"sentence {tree.name or len(lengths)}"
+            places.append(tree.place or (f"{source}, {sentence}" if source else sentence))
             characters.append(sum(map(len, read)) + len(tree))  # one for each space between words and one for the end
             labelled = labelled or any(tree.labels)
         ids = np.array(words, np.int32)
@@ -149,7 +152,7 @@ class DependencyCorpus:
         unknown = int(np.count_nonzero(vocabulary.is_unknown(ids)))
         numbers = np.arange(1, len(offsets), dtype=np.int64)
         text = EncodedCorpus(ids, offsets, numbers, unknown, np.array(characters, np.int64), source)
-        paths = paths_of(np.array(heads, np.int32), offsets, names, source)
+        paths = paths_of(np.array(heads, np.int32), offsets, places)
         depths = np.maximum.reduceat(paths.depths, offsets[:-1])
         roots = vocabulary.begin_id, labels.begin_id
         return cls(text, np.array(marks, np.int32), paths, depths, tuple(names), *roots, labelled)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -14,7 +14,14 @@ from syntaxlm.core.errors import InputError
 from syntaxlm.core.option_names import option_name
 from syntaxlm.core.reading import ReadingReport, Remarks, announce, collected
 from syntaxlm.data.table_form import MISSING, NA_ADVICE, SPREADSHEET_ERRORS, Missing, text_of, warn_of_missing
-from syntaxlm.data.tables import check_unique, find_column, has_decimal_commas, open_table
+from syntaxlm.data.tables import (
+    LARGEST_INTEGER,
+    LARGEST_UNSIGNED,
+    check_unique,
+    find_column,
+    has_decimal_commas,
+    open_table,
+)
 from syntaxlm.reports.report import HasRows
 
 LOGICALS = (("true", "false"), ("t", "f"), ("yes", "no"))  # without case; R and data frames write them for 1 and 0
@@ -86,6 +93,8 @@ class InputTable:
             keep_empty = keep_empty or len(names) == 1
             filled = [(number, row) for number, row in rows if keep_empty or any(cell is not None for cell in row)]
             values = [row for _, row in filled]
+            for name, column in zip(names, zip(*values, strict=True), strict=False):
+                _check_integers(column, name, source)
             kept = [(number, tuple(map(_cell_of, row))) for number, row in filled]
             remarks = Remarks()
             if len(filled) < len(rows):
@@ -260,6 +269,17 @@ def _value_of(value: Any) -> Any:
     if value is None or type(value).__name__ in ("NAType", "NaTType") or value != value:  # of pandas, and NaN
         return None
     return value if isinstance(value, bool | int | float) else str(value)
+
+
+def _check_integers(values: Iterable[Any], name: str, source: str) -> None:
+    """Raise InputError for integers that no type of 64 bits has."""
+    integers = [value for value in values if type(value) is int]
+    least, most = min(integers, default=0), max(integers, default=0)
+    if least < -LARGEST_INTEGER - 1 or most > (LARGEST_UNSIGNED if least >= 0 else LARGEST_INTEGER):
+        found = f"the integers {least} to {most}" if least < 0 else f"the integer {most}"
+        raise InputError(
+            f"{source}: found {found} in column {name}; expected integers of 64 bits. Convert the column to text"
+        )
 
 
 def _cell_of(value: bool | float | str | None) -> str:

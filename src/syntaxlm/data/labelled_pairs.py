@@ -31,6 +31,7 @@ from syntaxlm.core.reading import ReadingReport, announce
 from syntaxlm.core.settings import LARGEST_SEED, check_number
 from syntaxlm.core.text_files import read_lines, source_name
 from syntaxlm.core.work import Progress
+from syntaxlm.data import corpora
 from syntaxlm.text.normaliser import Normaliser
 
 PAIR_COLUMNS = ("sentence1", "sentence2", "label")
@@ -160,7 +161,7 @@ def write_next_sentence_pairs(
     """
     check_number("maximum_words", maximum_words, 1)
     check_number("seed", seed, 0, LARGEST_SEED)
-    lines = [" ".join(line.split()) for _, line in read_lines(text)]
+    lines = [" ".join(line.split()) for _, line in corpora.read_lines(text)]
     fits = [0 < len(line.split()) <= maximum_words for line in lines]
     draw, end = random.Random(seed), 0
     parts: dict[str, list[tuple[str, str, str]]] = {}

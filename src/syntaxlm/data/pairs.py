@@ -19,8 +19,8 @@ from syntaxlm.core.errors import InputError, shortened, warn_caller
 from syntaxlm.core.files import without_repetition
 from syntaxlm.core.reading import ReadingReport, Remarks, announce
 from syntaxlm.core.text_files import STANDARD_INPUT, content_suffix, read_lines, source_name, uncompressed_name
-from syntaxlm.data.table_form import text_of
-from syntaxlm.data.tables import TABLE_SUFFIXES, open_table
+from syntaxlm.data.table_form import TABLE_SUFFIXES, text_of
+from syntaxlm.data.tables import open_table
 
 _GROUPINGS = ("field", "linguistics_term", "group")  # entries that name the group of an item
 

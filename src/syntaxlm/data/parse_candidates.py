@@ -122,12 +122,12 @@ def with_gold(candidates: Iterable[ParseCandidates], gold: str | Path) -> Iterat
                 f"{first.place()}: found no gold tree for this sentence; expected a gold tree for each sentence, but"
                 f" {gold} has only {count:,}"
             )
-        check_same_words(first.tree.words, tree.words, first.place(), f"{gold}, sentence {tree.name}")
-        check_heads(tree, f"{gold}, sentence {tree.name}")
+        check_same_words(first.tree.words, tree.words, first.place(), tree.place)
+        check_heads(tree, tree.place)
         count += 1
         yield replace(parses, gold=tree)
     if (left := next(trees, None)) is not None:
         raise InputError(
-            f"{gold}, sentence {left.name}: found no candidates for this sentence; expected candidates for each gold"
+            f"{left.place}: found no candidates for this sentence; expected candidates for each gold"
             f" tree, but only {count:,} sentences have some"
         )

@@ -10,10 +10,12 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice, pairwise
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from syntaxlm.core.errors import InputError, shortened, warn_caller
-from syntaxlm.core.reading import ReadingReport, Remarks, announce
+from syntaxlm.core.foreign_files import foreign_treebank
+from syntaxlm.core.reading import LINES_NAMED, ReadingReport, Remark, Remarks, announce
+from syntaxlm.data.table_form import refuse_table_lines
 from syntaxlm.text.normaliser import ZERO_WIDTH_SPACE
 
 _LINES_COMPARED = 1_000  # at the start of a text, from which its form is decided
@@ -26,6 +28,7 @@ _MAX_HTML_SHARE = 0.01  # share of the lines of a text that may have HTML withou
 _WIDTH = 60  # characters of a line in a message
 _SAMPLE = 200  # characters of a line in a report
 
+_TOKENS = re.compile(r"[()]|[^\s()]+")
 _TREE = re.compile(r"\(\S* ?\(\S+ .*\)\)")  # (S (NP ...)) or ((S ...))
 _LINE_NUMBER = re.compile(r"\s*\(?(\d{1,9})(?:[.):]|\t)?\s+\S")
 _MARK = r"(?:</?s>|<[be]os>|\[(?:CLS|SEP|BOS|EOS)\]|<\|(?:end|start)oftext\|>)"
@@ -47,6 +50,10 @@ _FORMATS = {
     "a LaTeX document": re.compile(r"\\(?:documentclass|documentstyle|begin\{document\}).*"),
     "WebVTT subtitles": re.compile(r"WEBVTT\b.*"),
 }
+_TABLE_ADVICE = "Write the sentences, here of the column {}, to a text file"
+_TREEBANK_LINES = 100
+_ROW_ID = re.compile(r"\d+(?:[-.]\d+)?")
+_ROW_COLUMNS = range(7, 11)  # of CoNLL-U and similar formats
 _SUBTITLE_TIME = re.compile(r"\d+:\d\d:\d\d[,.]\d{3} --> .*")
 
 
@@ -70,89 +77,160 @@ def examined(
             the text looks like a treebank.
 
     Raises:
-        InputError: for other formats (HTML, JSON, LaTeX, subtitles), and for marks that separate sentences in a line.
+        InputError: for other formats (HTML, JSON, LaTeX, subtitles, treebanks, tables), and for marks that separate
+            sentences in a line.
     """
     lines = iter(lines)
     first = list(islice(lines, _LINES_COMPARED))
     given = [(number, line) for number, line in first if line.strip()]
-    _refuse_formats(given, source)
-    _refuse_separators(given, source)
+    _refuse_others(given, source)
     marks = _marks_at_ends(given, source)
     if warn:
         _warn(f"{marks}. They are removed, because a model adds its own" if marks else "")
-        _warn(_looks_like_trees(given, source))
-        if form == PLAIN:
-            _warn(_lacks_spaces(given, source))
-            _warn(_has_columns(given, source) or _has_numbers(given, source) or _has_one_word(given, source))
+        _warn_of_form(given, source, form)
 
-    remarks = Remarks()
-    sentences = blank = html = 0
-    for numbered in chain(first, lines):
-        line = numbered[1]
+    counted = LineCounter(removes_marks=bool(marks))
+    for number, line in chain(first, lines):
+        yield number, counted.read(number, line)
+    if warn:
+        sample = tuple(_MARKS_AT_ENDS.sub("", line) if marks else line for _, line in given[:2])
+        announce_counts(counted.counts(), source, form, sample)
+
+
+class LineCounts(NamedTuple):
+    """What is odd in the lines of a text, or of a part of it.
+
+    Attributes:
+        sentences: number of lines that are not blank.
+        html: number of lines with HTML.
+        blank: number of blank lines.
+        remarks: what is odd besides, with its count and the first line numbers.
+    """
+
+    sentences: int = 0
+    html: int = 0
+    blank: int = 0
+    remarks: tuple[tuple[str, int, tuple[int, ...]], ...] = ()
+
+
+class LineCounter:
+    """Counts what is odd in the lines of a text.
+
+    Args:
+        removes_marks: whether sentence marks at the ends of lines are removed.
+    """
+
+    def __init__(self, removes_marks: bool = False) -> None:
+        self._removes_marks = removes_marks
+        self._remarks = Remarks()
+        self._sentences = self._html = self._blank = 0
+
+    def read(self, number: int, line: str) -> str:
+        """Count a line, and return it, perhaps without sentence marks."""
         # Few lines have one of these signs, so that few are searched.
         if "<" in line or "[" in line or "&" in line:
-            html += _remark_on(numbered, remarks, are_removed=bool(marks))
-            if marks:
+            self._html += self._remark_on(number, line)
+            if self._removes_marks:
                 line = _MARKS_AT_ENDS.sub("", line).strip()
-                numbered = numbered[0], line
         if ZERO_WIDTH_SPACE in line and (found := _ZERO_WIDTH.findall(line)):
-            remarks.add("words of zero-width spaces only (U+200B), read as white space", numbered[0], count=len(found))
+            self._remarks.add("words of zero-width spaces only (U+200B), read as white space", number, count=len(found))
         if not line or line.isspace():
-            blank += 1
+            self._blank += 1
         else:
-            sentences += 1
-        yield numbered
+            self._sentences += 1
+        return line
 
-    if warn:
-        if blank:
-            remarks.add("blank lines", count=blank)
-        if html > _MAX_HTML_SHARE * sentences:
-            _warn(f"{source}: {html:,} of {sentences:,} lines have HTML such as &quot; or <p>, which is read as words")
-        start = [_MARKS_AT_ENDS.sub("", line) if marks else line for _, line in given[:2]]
-        sample = tuple(shortened(line.strip(), _SAMPLE) for line in start)
-        announce(
-            ReadingReport(source, f"{form}, one sentence per line", {"sentences": sentences}, "", remarks.all(), sample)
+    def counts(self) -> LineCounts:
+        """Return the counts of the lines so far."""
+        remarks = ((remark.what, remark.count, remark.lines) for remark in self._remarks.all())
+        return LineCounts(self._sentences, self._html, self._blank, tuple(remarks))
+
+    def _remark_on(self, number: int, line: str) -> bool:
+        """Remark on HTML and on sentence marks in a line. Returns whether it has HTML."""
+        if _MARKS_AT_ENDS.search(line):
+            what = "which are removed" if self._removes_marks else "read as words"
+            self._remarks.add(f"lines with sentence marks, {what}", number)
+        if not _HTML.search(line):
+            return False
+        self._remarks.add("lines with HTML, which is read as words", number)
+        return True
+
+
+def announce_counts(counts: LineCounts, source: str, form: TextForm, sample: Sequence[str] = ()) -> None:
+    """Announce how a text was read, and warn of many lines with HTML.
+
+    Args:
+        source: name of the text.
+        sample: its first lines.
+    """
+    if counts.html > _MAX_HTML_SHARE * counts.sentences:
+        _warn(
+            f"{source}: {counts.html:,} of {counts.sentences:,} lines have HTML such as &quot; or <p>, which is read as"
+            " words"
         )
+    blank = (Remark("blank lines", counts.blank),) if counts.blank else ()
+    remarks = (*(Remark(*remark) for remark in counts.remarks), *blank)
+    shown = tuple(shortened(line.strip(), _SAMPLE) for line in sample)
+    sentences = {"sentences": counts.sentences}
+    announce(ReadingReport(source, f"{form}, one sentence per line", sentences, "", remarks, shown))
 
 
-def _remark_on(numbered: tuple[int, str], remarks: Remarks, are_removed: bool) -> bool:
-    """Remark on HTML and on sentence marks in a line. Returns whether it has HTML."""
-    number, line = numbered
-    if _MARKS_AT_ENDS.search(line):
-        what = "which are removed" if are_removed else "read as words"
-        remarks.add(f"lines with sentence marks, {what}", number)
-    if not _HTML.search(line):
-        return False
-    remarks.add("lines with HTML, which is read as words", number)
-    return True
+def total_counts(parts: Iterable[LineCounts]) -> LineCounts:
+    """Return the counts of a text from those of its parts, which are in order."""
+    total = LineCounts()
+    remarks: dict[str, tuple[int, tuple[int, ...]]] = {}
+    for part in parts:
+        total = LineCounts(*(before + more for before, more in zip(total[:3], part[:3], strict=True)))
+        for what, count, lines in part.remarks:
+            before, first = remarks.get(what, (0, ()))
+            remarks[what] = before + count, (*first, *lines)[:LINES_NAMED]
+    return total._replace(remarks=tuple((what, *found) for what, found in remarks.items()))
 
 
 def check_running_text(text: str, source: str) -> None:
     """Raise InputError for running text that is of another format, such as HTML or CoNLL-U. Warns of HTML in lines."""
     given = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()][:_LINES_COMPARED]
-    _refuse_formats(given, source)
-    if given and sum(line.count("\t") == 9 for _, line in given) >= _MIN_MARKED_SHARE * len(given):
-        raise InputError(
-            f"{source}, line {given[0][0]}: found {given[0][1][:_WIDTH]!r}, ten columns as in CoNLL-U; expected running"
-            f" text. Extract the words with: syntaxlm data words {source} -o FILE"
-        )
+    _refuse_formats(given, source, "running text")
+    refuse_table_lines([line for _, line in given], source, _TABLE_ADVICE, "running text")
     html = sum(_HTML.search(line) is not None for _, line in given)
     if html > _MAX_HTML_SHARE * len(given):
         _warn(f"{source}: {html:,} of the first {len(given):,} lines have HTML such as &quot; or <p>, read as words")
 
 
-def check_start(content: bytes, source: str) -> None:
-    """Check the first bytes of a text whose lines are processed as they are, as in a job.
+def check_start(lines: Iterable[str], source: str) -> None:
+    """Check the first lines of a text whose lines are processed as they are, as in a job.
 
     Raises:
         InputError: as `examined` does, and for a text with sentence marks.
     """
-    whole_lines = content.decode("utf-8", "replace").split("\n")[:_LINES_COMPARED]
-    given = [(number, line) for number, line in enumerate(whole_lines, 1) if line.strip()]
-    _refuse_formats(given, source)
-    _refuse_separators(given, source)
+    given = _given(lines)
+    _refuse_others(given, source)
     if found := _marks_at_ends(given, source):
         raise InputError(f"{found}; expected sentences without marks. Remove them first")
+
+
+def warn_of_start(lines: Iterable[str], source: str, form: TextForm) -> None:
+    """Warn, as `examined` does, of first lines that look like another format."""
+    _warn_of_form(_given(lines), source, form)
+
+
+def _given(lines: Iterable[str]) -> list[tuple[int, str]]:
+    return [(number, line) for number, line in enumerate(islice(lines, _LINES_COMPARED), 1) if line.strip()]
+
+
+def _refuse_others(given: Sequence[tuple[int, str]], source: str) -> None:
+    """Raise InputError for the first lines of another format, and for marks between sentences."""
+    _refuse_formats(given, source)
+    refuse_table_lines([line for _, line in given], source, _TABLE_ADVICE)
+    _refuse_separators(given, source)
+
+
+def _warn_of_form(given: Sequence[tuple[int, str]], source: str, form: TextForm) -> None:
+    """Warn of first lines that look like another format."""
+    _warn(_looks_like_trees(given, source))
+    if form == PLAIN:
+        _warn(_lacks_spaces(given, source))
+        _warn(_has_columns(given, source) or _has_numbers(given, source) or _has_one_word(given, source))
 
 
 def _warn(message: str) -> None:
@@ -161,19 +239,61 @@ def _warn(message: str) -> None:
         warn_caller(message)
 
 
-def _refuse_formats(given: Sequence[tuple[int, str]], source: str) -> None:
-    """Raise InputError if the first lines are those of another format."""
+def _refuse_formats(
+    given: Sequence[tuple[int, str]], source: str, expected: str = "plain text, one sentence per line"
+) -> None:
+    """Raise InputError if the first lines are those of another format.
+
+    Args:
+        expected: what is read, for the message.
+    """
     if not given:
         return
     number, line = given[0][0], given[0][1].strip()
+    lines = [line for _, line in given]
     found = next((name for name, pattern in _FORMATS.items() if pattern.fullmatch(line)), None)
-    if found is None and any(_SUBTITLE_TIME.fullmatch(line.strip()) for _, line in given[:2]):
+    advice = "Extract the text first"
+    if treebank := foreign_treebank("\n".join(lines[:_TREEBANK_LINES]), source):
+        found, advice = treebank
+    elif any(_SUBTITLE_TIME.fullmatch(line.strip()) for line in lines[:2]):
         found = "SubRip subtitles"
+    elif name := "bracketed trees" if _are_trees(lines) else "CoNLL-U or a similar format" * _are_rows(lines):
+        found, advice = name, f"Extract the words with: syntaxlm data words {source} -o FILE"
     if found is not None:
         raise InputError(
-            f"{source}, line {number}: found {line[:_WIDTH]!r}, the start of {found}; expected plain text, one sentence"
-            " per line. Extract the text first"
+            f"{source}, line {number}: found {line[:_WIDTH]!r}, the start of {found}; expected {expected}. {advice}"
         )
+
+
+def _are_trees(lines: Sequence[str]) -> bool:
+    """Return whether all words are in brackets, most of which contain others."""
+    if not lines[0].lstrip().startswith("("):
+        return False
+    depth = deepest = trees = nested = 0
+    for token in _TOKENS.findall("\n".join(lines)):
+        depth += (token == "(") - (token == ")")
+        if depth < 0 or (depth == 0 and token != ")"):
+            return False
+        deepest = max(deepest, depth)
+        if depth == 0:
+            trees += 1
+            nested += deepest > 1
+            deepest = 0
+    return 2 * nested > trees
+
+
+def _are_rows(lines: Sequence[str]) -> bool:
+    """Return whether most lines are rows of CoNLL-U or a similar format, with ids and heads."""
+    rows = sum(map(_is_row, lines))
+    return rows > 0 and rows >= _MIN_MARKED_SHARE * len(lines)
+
+
+def _is_row(line: str) -> bool:
+    cells = line.split("\t")
+    if len(cells) not in _ROW_COLUMNS or not _ROW_ID.fullmatch(cells[0]):
+        return False
+    head = cells[5] if len(cells) == min(_ROW_COLUMNS) else cells[6]  # seven columns are those of Stanford CoreNLP
+    return head == "_" or head.isdecimal()
 
 
 def _refuse_separators(given: Sequence[tuple[int, str]], source: str) -> None:
@@ -209,12 +329,13 @@ def _marks_at_ends(given: Sequence[tuple[int, str]], source: str) -> str:
 
 
 def _looks_like_trees(given: Sequence[tuple[int, str]], source: str) -> str:
-    """Return a warning if the first line is a bracketed tree, else ""."""
-    if not given or not _TREE.fullmatch(given[0][1].strip()):
+    """Return a warning if lines are bracketed trees, else ""."""
+    trees = [number for number, line in given if line.lstrip().startswith("(") and _TREE.fullmatch(line.strip())]
+    if not trees:
         return ""
     return (
-        f"{source}, line {given[0][0]}: this looks like a bracketed tree, but is read as text. If the file has trees,"
-        " give it a name that ends in .mrg"
+        f"{source}, line {trees[0]}: found what may be a bracketed tree, as in {len(trees):,} of the first"
+        f" {len(given):,} lines; it is read as text"
     )
 
 

@@ -28,8 +28,8 @@ from syntaxlm.core.option_names import option_name
 from syntaxlm.core.reading import ReadingReport, announce
 from syntaxlm.core.text_files import check_encodable, content_suffix, read_whole_text, source_name, uncompressed_name
 from syntaxlm.data.stimuli import BETWEEN, CONDITION
-from syntaxlm.data.table_form import NA_ADVICE, Missing, text_of, warn_of_missing
-from syntaxlm.data.tables import TABLE_SUFFIXES, find_column, open_table
+from syntaxlm.data.table_form import NA_ADVICE, TABLE_SUFFIXES, Missing, text_of, warn_of_missing
+from syntaxlm.data.tables import find_column, open_table
 
 OTHER_CIRCUIT = "Other"
 _CIRCUITS = {  # by the start of a suite's name; Hu et al. 2020, "A Systematic Assessment of Syntactic Generalization"

@@ -15,8 +15,9 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 
-from syntaxlm.core.errors import LONGEST_NAME, amount, shortened, warn_caller
+from syntaxlm.core.errors import LONGEST_NAME, InputError, amount, listed, shortened, warn_caller
 
 NAMES = {"\t": "tabs", ",": "commas", ";": "semicolons"}  # of the separators
 ONE_LINE = "expected the whole row on one line. Replace line breaks in cells with spaces"
@@ -29,6 +30,10 @@ _NOT_TEXT = re.compile(r"[-+]?[\d.,]*(?:[eE][-+]?\d+)?%?|NA|NaN|-?Inf|TRUE|FALSE
 MISSING = frozenset(["", "NA", "NaN", "nan", "N/A", "null", "None", "."])  # cells without a number
 SPREADSHEET_ERRORS = frozenset(["#N/A", "#REF!", "#NAME?", "#VALUE!", "#DIV/0!", "#NULL!", "#NUM!"])
 ESCAPE = '\\"'
+TABLE_LINES_COMPARED = 50  # of a text that may be a table
+_INVISIBLE = re.compile("[\u200b\u2060\ufeff]|^[\u200c\u200d]+|[\u200c\u200d]+$")  # characters in names of columns
+NAMES_AND_SPACES = re.compile(r'"[^"]*"(?: "[^"]*")+')  # the header of a table of R's write.table
+TABLE_SUFFIXES = (".csv", ".tsv")
 
 
 class Missing(str):
@@ -295,3 +300,45 @@ def _are_quoted(form: TableForm, columns: set[int], rows: Sequence[str]) -> bool
         for column, (_, plain) in enumerate(form.parts(line))
         if column in columns
     )
+
+
+def clean_name(name: str) -> str:
+    """Return the name of a column without spaces around it and invisible characters."""
+    return " ".join(_INVISIBLE.sub("", name).split())
+
+
+def refuse_table_lines(lines: Sequence[str], source: str, advice: str, expected: str = "one sentence per line") -> None:
+    """Raise InputError for a table instead of a text.
+
+    A table has a name that ends in .csv or .tsv, and several columns; or one-word names in its header, and as many
+    tabs, commas or semicolons in every line.
+
+    Args:
+        lines: its first lines that are not blank, of which `TABLE_LINES_COMPARED` are compared.
+        source: the name of the text.
+        advice: what to do, about the column {}.
+        expected: what is read, for the message.
+    """
+    lines = lines[:TABLE_LINES_COMPARED]
+    lines = lines[1:] if lines and declared_separator(lines[0]) else lines
+    if not lines:
+        return
+    if NAMES_AND_SPACES.fullmatch(lines[0]) and len(lines) > 1 and all(line.startswith('"') for line in lines):
+        names, cells = lines[0].strip('"').split('" "'), []
+    else:
+        form = find_form(lines)
+        try:
+            names = form.cells(lines[0])
+            rows = [form.cells(line) for line in lines[1:]]
+        except ValueError:
+            names, rows = lines[0].split(form.separator), []
+        is_named = any(suffix.lower() in TABLE_SUFFIXES for suffix in Path(source).suffixes[-2:])
+        is_like = len({len(row) for row in rows}) == 1 and len(rows[0]) - len(names) in (0, 1)
+        is_like &= all(name.strip() and " " not in name for name in names)
+        if len(names) < 2 or not (is_named or is_like):
+            return
+        cells = rows[-1] if rows else []
+    cells = [*cells, *[""] * len(names)][: len(names)]
+    longest = max(range(len(names)), key=lambda place: len(cells[place]))
+    found = f"found a table with the columns {listed(map(clean_name, names))}; expected {expected}"
+    raise InputError(f"{source}: {found}. {advice.format(shortened(clean_name(names[longest]), LONGEST_NAME))}")

@@ -31,22 +31,26 @@ from syntaxlm.data.parquet import is_parquet
 from syntaxlm.data.table_form import (
     ESCAPE,
     MISSING,
+    NAMES_AND_SPACES,
     ONE_LINE,
     SPREADSHEET_ERRORS,
+    TABLE_LINES_COMPARED,
     Missing,
     TableForm,
+    clean_name,
     declared_separator,
     find_form,
+    refuse_table_lines,
     text_of,
     warn_of_missing,
 )
 from syntaxlm.reports.tables import Column, ColumnType
 from syntaxlm.trees.conllu import DEPENDENCY_FORMATS
 
-TABLE_SUFFIXES = (".csv", ".tsv")
+LARGEST_INTEGER = 2**63 - 1  # with a sign, of 64 bits
+LARGEST_UNSIGNED = 2**64 - 1
 INPUT_COLUMN = "column of the input table"  # the meaning of a column that is copied into an output
 _ADVICE_UTF8 = "Save the table as UTF-8; spreadsheets name this format CSV UTF-8"
-_INVISIBLE = re.compile("[\u200b\u2060\ufeff]|^[\u200c\u200d]+|[\u200c\u200d]+$")  # characters in names of columns
 _LONGEST_NAME_WORDS = 4  # words of the name of a column; a first line with longer ones is likely a row
 _QUALTRICS = "ImportId"  # in the third line of its tables
 _LINES_OF_HEADERS = 20  # which Qualtrics may need for its three
@@ -131,7 +135,7 @@ def _refuse_other_headers(lines: Sequence[tuple[int, str]], source: str) -> None
                 f"{source}, line {number}: found the third header line of Qualtrics; expected only one. Delete the"
                 " lines between the first header line and the first row"
             )
-    names = _NAMES_AND_SPACES.fullmatch(header)
+    names = NAMES_AND_SPACES.fullmatch(header)
     if names or (header.count("|") > 1 and not re.search("[\t,;]", header)):
         raise InputError(
             f"{source}, line {lines[0][0]}: found names separated by"
@@ -173,7 +177,7 @@ class _RowReader:
                 continue
             if any(map(str.strip, cells)):
                 rows.append(cells)
-        names = [_clean_name(name) for name in header]
+        names = [clean_name(name) for name in header]
         if changed := [name for name, clean in zip(header, names, strict=True) if name.strip(" ") != clean]:
             for name in changed:
                 self.remarks.add("column names with spaces or invisible characters", example=name)
@@ -316,11 +320,6 @@ class _RowReader:
             self.remarks.add(what, count=count - len(lines))
 
 
-def _clean_name(name: str) -> str:
-    """Return the name of a column without spaces around it and invisible characters."""
-    return " ".join(_INVISIBLE.sub("", name).split())
-
-
 def _row_advice(names: Sequence[str]) -> str:
     """Return advice if names look like the cells of a row; otherwise nothing."""
     for name in names:
@@ -363,15 +362,10 @@ def _one_name_advice(names: Sequence[str], column: str) -> str:
     return ""
 
 
-_NAMES_AND_SPACES = re.compile(r'"[^"]*"(?: "[^"]*")+')  # the header of a table of R's write.table
-_LINES_COMPARED = 50  # of a file that may be a table
-
-
 def refuse_table(path: str | Path, advice: str) -> None:
-    """Raise InputError for a file that is a table, not a text: by its extension, or if the lines have equal separators.
+    """Raise InputError for a file that is a table, not a text, see `table_form.find_table`.
 
-    A table without such an extension has one-word names in its header, and as many tabs, commas or semicolons in every
-    line. A pipe, which can be read only once, is not looked at.
+    A pipe, which can be read only once, is not looked at.
 
     Args:
         advice: what to do, about the column {}.
@@ -379,31 +373,8 @@ def refuse_table(path: str | Path, advice: str) -> None:
     is_text = is_parquet(path) or content_suffix(path) in DEPENDENCY_FORMATS  # readers of text name these trees
     if is_text or not Path(path).is_file():
         return
-    suffixes = Path(path).suffixes
-    lines = list(islice((line for _, line in read_lines(path) if line.strip()), _LINES_COMPARED))
-    is_named = any(suffix.lower() in TABLE_SUFFIXES for suffix in suffixes[-2:])
-    lines = lines[1:] if lines and declared_separator(lines[0]) else lines
-    if not lines:
-        return
-    if _NAMES_AND_SPACES.fullmatch(lines[0]) and len(lines) > 1 and all(line.startswith('"') for line in lines):
-        names, cells = lines[0].strip('"').split('" "'), []
-    else:
-        form = find_form(lines)
-        try:
-            names = form.cells(lines[0])
-            rows = [form.cells(line) for line in lines[1:]]
-        except ValueError:
-            names, rows = lines[0].split(form.separator), []
-        is_like = len({len(row) for row in rows}) == 1 and len(rows[0]) - len(names) in (0, 1)
-        is_like &= all(name.strip() and " " not in name for name in names)
-        if len(names) < 2 or not (is_named or is_like):
-            return
-        cells = rows[-1] if rows else []
-    cells = [*cells, *[""] * len(names)][: len(names)]
-    longest = max(range(len(names)), key=lambda place: len(cells[place]))
-    found = f"found a table with the columns {listed(map(_clean_name, names))}; expected one sentence per line"
-    advice = advice.format(shortened(_clean_name(names[longest]), LONGEST_NAME))
-    raise InputError(f"{source_name(path)}: {found}. {advice}")
+    lines = islice((line for _, line in read_lines(path) if line.strip()), TABLE_LINES_COMPARED)
+    refuse_table_lines(list(lines), source_name(path), advice)
 
 
 def input_columns(
@@ -421,12 +392,15 @@ def input_columns(
 
 def type_of(values: Iterable[Any]) -> ColumnType:
     """Return the type of a column with these values, of which some may be None."""
-    types = {type(value) for value in values} - {type(None)}
-    if types == {bool}:
+    given = list(values)
+    found = {type(value) for value in given} - {type(None)}
+    if found == {bool}:
         return "boolean"
-    if types and types <= {int, float}:
-        return "number" if float in types else "integer"
-    return "text"
+    if found == {int}:
+        if max(value for value in given if value is not None) > LARGEST_INTEGER:
+            return "unsigned integer"
+        return "nullable integer" if None in given else "integer"
+    return "number" if found and found <= {int, float} else "text"
 
 
 class Row(NamedTuple):

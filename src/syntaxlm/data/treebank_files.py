@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import glob
 import io
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import NamedTuple
 
 from syntaxlm.core.errors import InputError, amount
+from syntaxlm.core.foreign_files import foreign_treebank
 from syntaxlm.core.progress import progress_bar
 from syntaxlm.core.reading import LINES_NAMED, ReadingReport, Remark
 from syntaxlm.core.remote_files import address_of
@@ -42,7 +42,7 @@ from syntaxlm.trees.tree import DependencyTree, Tree, bracket_file, read_bracket
 
 MAXIMUM_COMMENTS = 2**26  # approximate limit of the memory for the comments before the first sentence, in bytes
 _ROW = 64  # bytes of memory per line in addition to its characters
-_EXPORT = re.compile(r"#(FORMAT|BOS|BOT)\b")
+_LINES_COMPARED = 20  # of a file that may be of another format
 _BY_COLUMNS = {
     3: ".dp",
     4: ".dp",
@@ -154,11 +154,6 @@ def _file(path: Path) -> TreebankFile:
     begun: list[tuple[int, str]] = []  # comments of the first sentence
     size = 0
     for number, line in lines:
-        if _EXPORT.match(line):
-            raise InputError(
-                f"{source_name(path)}, line {number}: found the NEGRA export format; expected a treebank: bracketed"
-                " trees, CoNLL-U, CoNLL-X, columns of word, tag and head, or tagged text"
-            )
         if not line or line.isspace():
             begun, size = [], 0
             continue
@@ -173,6 +168,15 @@ def _file(path: Path) -> TreebankFile:
             break
     else:
         raise no_sentence(path, "a treebank")
+    expected = "a treebank: bracketed trees, CoNLL-U, CoNLL-X, columns of word, tag and head, or tagged text"
+    if begun[0][1].startswith(("#", "%", "<")):
+        further = list(islice(lines, _LINES_COMPARED))
+        lines = chain(further, lines)
+        text = "\n".join(line for _, line in chain(begun, further))
+        if treebank := foreign_treebank(text, source_name(path)):
+            raise InputError(
+                f"{source_name(path)}, line {begun[0][0]}: found {treebank[0]}; expected {expected}. {treebank[1]}"
+            )
     cells = line.split("\t")
     if line.lstrip().startswith("(") and not line.startswith("(\t"):
         suffix = ".mrg"
@@ -181,10 +185,7 @@ def _file(path: Path) -> TreebankFile:
     elif all(TAG_MARK in token for token in split_words(line)):
         suffix = TAGGED_SUFFIX
     else:
-        raise InputError(
-            f"{source_name(path)}, line {number}: found {line[:40]!r}; expected a treebank: bracketed trees, CoNLL-U,"
-            " CoNLL-X, columns of word, tag and head, or tagged text"
-        )
+        raise InputError(f"{source_name(path)}, line {number}: found {line[:40]!r}; expected {expected}")
     # A pipe or standard input cannot be read twice.
     return TreebankFile(path, suffix, None if path.is_file() else chain(begun, lines))
 

@@ -205,7 +205,8 @@ def dependency_trees(path: str | Path, preprocessing: Preprocessing = "none") ->
     if chosen != PREPROCESSINGS["none"]:
         for sentence in _treebank(path, files, chosen):
             name = sentence.name or str(sentence.number)
-            yield DependencyTree(sentence.words, sentence.tags, sentence.heads or (), sentence.labels, name)
+            arcs = sentence.heads or (), sentence.labels
+            yield DependencyTree(sentence.words, sentence.tags, *arcs, name, sentence.place)
         return
     for file in files:
         prefix = "" if len(files) == 1 else f"{file.path.name} "

@@ -30,7 +30,8 @@ from syntaxlm.data.parquet import is_parquet
 from syntaxlm.data.region_rows import RegionColumns, find_region_columns
 from syntaxlm.data.stimuli import Stimuli
 from syntaxlm.data.suites import read_suites
-from syntaxlm.data.tables import TABLE_SUFFIXES, open_table, refuse_table
+from syntaxlm.data.table_form import TABLE_SUFFIXES
+from syntaxlm.data.tables import open_table, refuse_table
 from syntaxlm.data.treebank_files import is_treebank
 from syntaxlm.data.treebanks import read_treebank
 from syntaxlm.reports.report import HasReport, Report

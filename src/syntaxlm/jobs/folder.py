@@ -16,12 +16,13 @@ import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import pydantic
 
-from syntaxlm.core.errors import InputError, listed, shortened
+from syntaxlm.core.errors import InputError, amount, listed, shortened
 from syntaxlm.core.files import (
     append_stored,
     check_stored,
@@ -145,7 +146,12 @@ class JobFolder:
         before = _flat(content["settings"])
         now = _flat(json.loads(to_json(asdict(settings))))
         values = [(name, before.get(name, "not set"), now.get(name, "not set")) for name in {**before, **now}]
-        differences = [f"  {name}: {old} before, {new} now" for name, old, new in values if old != new]
+        changed, names = _changed_inputs(content["settings"].get("inputs", []), settings.inputs)
+        differences = changed + [
+            f"  {name}: {old} before, {new} now"
+            for name, old, new in values
+            if old != new and not name.startswith(names)
+        ]
         if not differences:
             return True
         if not self._done_lines():
@@ -263,6 +269,25 @@ class JobFolder:
 
     def write_report(self, report: Mapping[str, Any]) -> None:
         write_text(to_json(report, indent=2) + "\n", self.path / REPORT, stored=True)
+
+
+def _changed_inputs(
+    before: Sequence[Mapping[str, Any]], now: Sequence[InputState]
+) -> tuple[list[str], tuple[str, ...]]:
+    """Return a line for each input that has changed, and the starts of the names of the settings of these lines."""
+    lines, names = [], []
+    for number, (old, new) in enumerate(zip(before, now, strict=False), 1):
+        if old["name"] == new.name and (old["bytes"], old["modified"]) != (new.bytes, new.modified):
+            was, is_now = _state(old["bytes"], old["modified"]), _state(new.bytes, new.modified)
+            lines.append(f"  {new.name}: has changed: {was} before, {is_now} now")
+            names.append(f"inputs.{number}.")
+    return lines, tuple(names)
+
+
+def _state(size: int, modified: int) -> str:
+    """Return the size of a file and the time of its last change, in nanoseconds, for a message."""
+    time = datetime.fromtimestamp(modified / 1e9).isoformat(" ", "milliseconds")
+    return f"{amount(size, 'byte')} of {time}"
 
 
 def _is_intact(path: Path, noted: ShardResult, reads: bool) -> bool:

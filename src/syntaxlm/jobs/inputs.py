@@ -15,13 +15,15 @@ from syntaxlm.core.remote_files import address_of
 from syntaxlm.core.text_files import PARQUET, STANDARD_INPUT, has_cr_line_ends, is_compressed, open_bytes
 from syntaxlm.core.work import Progress
 from syntaxlm.data.parquet import TEXT_COLUMN, check_column, is_parquet, parquet_types, reading_parquet
+from syntaxlm.data.plain_text import check_start
+from syntaxlm.data.tables import LARGEST_INTEGER
 
 if TYPE_CHECKING:
     import polars
 
 SHARD_BYTES = 1 << 26  # maximum size of a shard of several lines
 _EXAMINED = 2**20  # bytes at the start of a text whose form is checked before the job
-IdType = Literal["integer", "text"]
+IdType = Literal["integer", "unsigned integer", "text"]
 
 _PIECE = 1 << 22  # bytes read at a time
 _ROWS = 4096  # of a Parquet file that are read at a time
@@ -159,6 +161,10 @@ class Source(ABC):
         """
 
     @abstractmethod
+    def start(self) -> list[str]:
+        """Return the first lines, whose form is examined."""
+
+    @abstractmethod
     def lines(self, task: ShardTask, longest: int) -> Iterator[Line]:
         """Yield the lines of a shard. Raises InputError if the input has changed."""
 
@@ -178,6 +184,10 @@ class TextFile(Source):
         with open_bytes(self.path) as file:
             for raw in raw_lines(file, longest):
                 yield raw if isinstance(raw, int) else len(raw), fault(raw, longest)
+
+    def start(self) -> list[str]:
+        with open_bytes(self.name) as file:
+            return file.read(_EXAMINED).decode("utf-8", "replace").removeprefix(_BYTE_ORDER_MARK).split("\n")
 
     def lines(self, task: ShardTask, longest: int) -> Iterator[Line]:
         try:
@@ -239,6 +249,11 @@ class ParquetColumn(Source):
                 for text in batch[self.column].to_list():
                     raw = None if text is None else text.encode()
                     yield len(raw or b""), self._fault(raw, longest)
+
+    def start(self) -> list[str]:
+        with reading_parquet(self.name):
+            texts = self._texts().head(_ROWS).collect()[self.column].to_list()
+        return [text or "" for text in texts]
 
     def lines(self, task: ShardTask, longest: int) -> Iterator[Line]:
         shard = task.shard
@@ -324,7 +339,7 @@ def open_source(name: str, column: str | None, id_column: str | None) -> Source:
     facts = (name, path, status.st_size, status.st_mtime_ns)
     if is_parquet(name):
         column = TEXT_COLUMN if column is None else column
-        return ParquetColumn(*facts, _checked_columns(name, column, id_column), column, id_column)
+        return _checked(ParquetColumn(*facts, _checked_columns(name, column, id_column), column, id_column))
     for option, value in (("--column", column), ("--id-column", id_column)):
         if value is not None:
             raise InputError(
@@ -332,16 +347,19 @@ def open_source(name: str, column: str | None, id_column: str | None) -> Source:
                 f" {PARQUET}, or no {option}"
             )
     from syntaxlm.data.corpora import read_lines
-    from syntaxlm.data.plain_text import check_start
 
     read_lines(name)  # raises InputError for the name of a treebank
     if has_cr_line_ends(name):
         raise InputError(
             f"{name}: found lines that end in \\r; a job expects \\n. Convert it, for example with: tr '\\r' '\\n'"
         )
-    with open_bytes(name) as file:
-        check_start(file.read(_EXAMINED), name)
-    return (CompressedText if is_compressed(name) else TextFile)(*facts, None)
+    return _checked((CompressedText if is_compressed(name) else TextFile)(*facts, None))
+
+
+def _checked(source: Source) -> Source:
+    """Return an input. Raises InputError if its first lines are not those of a text."""
+    check_start(source.start(), source.name)
+    return source
 
 
 def _checked_columns(name: str, column: str, id_column: str | None) -> IdType | None:
@@ -355,7 +373,9 @@ def _checked_columns(name: str, column: str, id_column: str | None) -> IdType | 
     if id_column not in types:
         raise InputError(f"{name}: no column {shortened(id_column, LONGEST_NAME)!r}; found {listed(types)}")
     if types[id_column].is_integer():
-        return "integer"
+        with reading_parquet(name):
+            largest = polars.scan_parquet(name, glob=False).select(polars.col(id_column).max()).collect().item()
+        return "unsigned integer" if (largest or 0) > LARGEST_INTEGER else "integer"
     if isinstance(types[id_column], polars.String):
         return "text"
     raise InputError(f"{name}: column {id_column!r} has the type {types[id_column]}; expected integers or text as ids")

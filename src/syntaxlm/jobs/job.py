@@ -4,28 +4,32 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from itertools import chain, groupby
+from itertools import chain, groupby, islice
 from pathlib import Path
 from typing import Any, Literal
 
 from syntaxlm.core.declarations import LARGEST_COUNT
-from syntaxlm.core.errors import InputError
+from syntaxlm.core.errors import InputError, warn_caller
 from syntaxlm.core.files import remove_unfinished
 from syntaxlm.core.iteration import batched
 from syntaxlm.core.progress import working
+from syntaxlm.core.reading import ReadingReport, collected
 from syntaxlm.core.systems import peak_memory
 from syntaxlm.core.text_files import LINES_TOGETHER, no_sentence
 from syntaxlm.core.version import VERSION
 from syntaxlm.core.work import Progress
+from syntaxlm.data.plain_text import TAGGED, LineCounter, TextForm, announce_counts, total_counts, warn_of_start
 from syntaxlm.jobs.folder import BAD_LINES, ROWS, SCHEMA_VERSION, InputState, JobFolder, JobSettings
-from syntaxlm.jobs.inputs import BadLine, Shard, ShardTask, Source, cut_shards, open_source
-from syntaxlm.jobs.work import Loaded, ShardResult, Work, file_hash, rows_of
+from syntaxlm.jobs.inputs import BadLine, Line, Shard, ShardTask, Source, cut_shards, open_source
+from syntaxlm.jobs.work import Loaded, ShardReading, ShardResult, Work, file_hash, rows_of
 from syntaxlm.jobs.workers import Engine, Pool, ProcessEngine, SetUp
 from syntaxlm.reports.tables import Block, Column, Columns
 from syntaxlm.reports.writers import write_parquet
+from syntaxlm.scoring.reading_counts import total
 
 LINES_PER_SHARD = 20_000
 LONGEST_LINE = 1 << 16  # bytes
@@ -81,8 +85,11 @@ class Job:
             max_line_bytes=self.longest,
         )
 
-    def set_up(self, rows: str, number: int) -> tuple[tuple[str, ...], Callable[[ShardTask], ShardResult]]:
-        """Load the models in a worker. Returns their SHA-256 hashes, and a function that writes a shard.
+    def set_up(
+        self, rows: str, number: int
+    ) -> tuple[tuple[tuple[str, ...], TextForm], Callable[[ShardTask], ShardResult]]:
+        """Load the models in a worker. Returns their SHA-256 hashes with the form of text that they read, and a
+        function that writes a shard.
 
         Args:
             rows: the folder of the Parquet files.
@@ -97,7 +104,7 @@ class Job:
 
             device = f"cuda:{number % max(1, torch.cuda.device_count())}"
         loaded = self.work.load(device)
-        return loaded.sha256, partial(self._write, loaded, rows)
+        return (loaded.sha256, loaded.form), partial(self._write, loaded, rows)
 
     def _write(self, loaded: Loaded, folder: str, task: ShardTask) -> ShardResult:
         """Write the Parquet file of a shard, atomically.
@@ -112,34 +119,42 @@ class Job:
         if task.source.id_type is not None:
             added["id"] = Column(task.source.id_type, "value of the column of ids")
         columns = Columns(loaded.columns.name, loaded.columns.row, {**added, **loaded.columns})
+        counter = LineCounter()
         count = size = hash = None
+        loaded.count()  # forgets those of a shard that failed
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            self._check_start(loaded, task)
         try:
-            count = write_parquet(self._rows(loaded, task, bad), columns, path)
+            count = write_parquet(self._rows(loaded, task, bad, counter), columns, path)
             size, hash = path.stat().st_size, file_hash(path)
         except _StoppedError:
             pass
         seconds = time.process_time() - start
-        return ShardResult(task.shard.number, count, tuple(sorted(bad)), seconds, peak_memory(), size, hash)
+        messages = tuple(str(warning.message) for warning in caught)
+        reading = ShardReading(counter.counts(), loaded.count(), messages)
+        return ShardResult(task.shard.number, count, tuple(sorted(bad)), seconds, peak_memory(), size, hash, reading)
 
-    def _rows(self, loaded: Loaded, task: ShardTask, bad: list[tuple[int, str]]) -> Iterator[Block]:
+    def _check_start(self, loaded: Loaded, task: ShardTask) -> None:
+        """Warn of the first lines of an input, if the shard has them, as `Loaded.check` does."""
+        if task.shard.first == 1:
+            lines = list(islice(task.source.lines(task, self.longest), LINES_TOGETHER))
+            texts = [text for text, reason in _texts(lines, loaded, task.source) if reason is None]
+            loaded.check(texts, task.source.name)
+
+    def _rows(
+        self, loaded: Loaded, task: ShardTask, bad: list[tuple[int, str]], counter: LineCounter
+    ) -> Iterator[Block]:
         """Yield the rows of a shard in columns. Bad lines are added to `bad`; raises _StoppedError unless skipped."""
-        from syntaxlm.data.corpora import is_tagged
-        from syntaxlm.text.normaliser import without_tags
-
         source = task.source
-        drops_tags = is_tagged(source.name) and not loaded.reads_tags
-        lines = source.lines(task, self.longest)
-        for chunk in batched(lines, LINES_TOGETHER):
+        for chunk in batched(source.lines(task, self.longest), LINES_TOGETHER):
             texts = []
-            for line in chunk:
-                text, reason = line.text, line.fault
-                try:
-                    text = without_tags(text) if drops_tags else text
-                except InputError as error:
-                    text, reason = "", str(error)
+            for line, (text, reason) in zip(chunk, _texts(chunk, loaded, source), strict=True):
                 texts.append(text)
                 if reason is not None:
                     bad.append((line.number, reason))
+                else:
+                    counter.read(line.number, line.text)
             first = chunk[0].number
             blocks = rows_of(loaded.rows, texts, first, bad)
             if bad and self.bad_lines == "stop":
@@ -148,6 +163,19 @@ class Job:
                 numbers = block["sentence"]
                 ids = {} if source.id_type is None else {"id": [chunk[number - first].id for number in numbers]}
                 yield {"file": [source.name] * len(numbers), **ids, **block}
+
+
+def _texts(lines: Iterable[Line], loaded: Loaded, source: Source) -> Iterator[tuple[str, str | None]]:
+    """Yield the text of each line as the models read it, and why it is bad; None for a good line."""
+    from syntaxlm.data.corpora import is_tagged
+    from syntaxlm.text.normaliser import without_tags
+
+    drops_tags = is_tagged(source.name) and loaded.form != TAGGED
+    for line in lines:
+        try:
+            yield without_tags(line.text) if drops_tags else line.text, line.fault
+        except InputError as error:
+            yield "", str(error)
 
 
 @dataclass(frozen=True)
@@ -189,6 +217,9 @@ class JobReport:
         rows: number of rows of all shards that are done.
         bad_lines: number of bad lines of all shards that are done.
         failed: the shards that are not done.
+        readings: how the inputs were read, in all shards that are done.
+        words: how many of their words the model does not know or read, such as "120 words, 3 unknown (2.5%)"; None if
+            this is not counted.
         seconds: the seconds of this run.
         worker_seconds: processor time of the workers for the shards of this run, without loading the models.
         largest_worker_memory: in bytes, in this run; None if it did no shard, and on Windows.
@@ -206,6 +237,8 @@ class JobReport:
     rows: int
     bad_lines: int
     failed: tuple[FailedShard, ...]
+    readings: tuple[ReadingReport, ...]
+    words: str | None
     seconds: float
     worker_seconds: float
     largest_worker_memory: int | None
@@ -215,7 +248,9 @@ class JobReport:
         return self.lines_now / self.seconds if self.lines_now else None
 
     def to_dict(self) -> dict[str, Any]:
-        return {"schema_version": SCHEMA_VERSION} | asdict(self) | {"lines_per_second": self.lines_per_second}
+        readings = [reading.to_dict() for reading in self.readings]
+        derived = {"readings": readings, "lines_per_second": self.lines_per_second}
+        return {"schema_version": SCHEMA_VERSION} | asdict(self) | derived
 
     def __str__(self) -> str:
         """Return some lines of text."""
@@ -276,7 +311,10 @@ def run_job(
         started = engine(partial(job.set_up, os.path.abspath(folder.rows)))
         pool = Pool(started)
         try:
-            settings = job.settings(sources, tuple(pool.describe()))
+            model_sha256, form = pool.describe()
+            for source in sources:
+                warn_of_start(source.start(), source.name, form)
+            settings = job.settings(sources, tuple(model_sha256))
             if not folder.is_started(settings):
                 folder.start(settings, _plan(job, sources, folder))
             shards = folder.shards()
@@ -293,6 +331,9 @@ def run_job(
             remove_unfinished(folder.rows)  # of workers that were ended
         done = folder.done(shards, reads=False)
         now = [result for number, result in done.items() if number not in before]
+        with collected() as readings:
+            _announce(shards, done, sources, form)
+        words = total(result.reading.words for result in done.values() if result.reading and result.reading.words)
         report = JobReport(
             command=job.work.command,
             folder=str(job.folder),
@@ -306,12 +347,25 @@ def run_job(
             rows=sum(result.rows or 0 for result in done.values()),
             bad_lines=folder.write_bad_lines(folder.bad_lines(shards, job.inputs))[0],
             failed=_failed(job, todo, failures),
+            readings=tuple(readings),
+            words=None if words is None or not words.words else words.text(),
             seconds=time.monotonic() - start,
             worker_seconds=sum(result.seconds for result in now),
             largest_worker_memory=max((result.memory for result in now if result.memory is not None), default=None),
         )
         folder.write_report(report.to_dict())
     return report
+
+
+def _announce(
+    shards: Sequence[Shard], done: Mapping[int, ShardResult], sources: Sequence[Source], form: TextForm
+) -> None:
+    """Announce how the inputs were read, in the shards that are done."""
+    for place, source in enumerate(sources):
+        results = (done[shard.number] for shard in shards if shard.source == place and shard.number in done)
+        parts = [result.reading.lines for result in results if result.reading is not None]
+        if parts:
+            announce_counts(total_counts(parts), source.name, form)
 
 
 def _failed(job: Job, shards: Sequence[Shard], failures: Mapping[int, str]) -> tuple[FailedShard, ...]:
@@ -382,6 +436,7 @@ def _do_shards(
         work: counts the lines; if it starts at 0, no shard was done before.
     """
     failures: dict[int, str] = {}
+    warned: set[str] = set()
     for attempt in range(1, ATTEMPTS + 1):
         again: list[Shard] = []
         together = min(1 if attempt == ATTEMPTS else workers, len(todo))
@@ -389,6 +444,10 @@ def _do_shards(
         tasks = chain.from_iterable(sources[number].tasks(shards, job.longest) for number, shards in by_source)
         for task, outcome in pool.run(tasks, together):
             shard, result = task.shard, outcome.result
+            for message in result.reading.warnings if outcome.status == "done" else ():
+                if message not in warned:
+                    warn_caller(message)
+                warned.add(message)
             if outcome.status != "done":
                 failures[shard.number] = f"the worker {outcome.reason}" if outcome.status == "ended" else outcome.reason
                 again.append(shard)

@@ -17,10 +17,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import open_stored, sha256
+from syntaxlm.data.plain_text import CHARACTERS, PLAIN, TAGGED, LineCounts, TextForm
 from syntaxlm.parsing.options import ParseOptions
 from syntaxlm.reports.tables import Block, Columns
 from syntaxlm.reports.writers import ROWS_PER_GROUP, blocks_of
 from syntaxlm.scoring.options import ScoreOptions
+from syntaxlm.scoring.reading_counts import ReadingCounts
 
 if TYPE_CHECKING:
     from syntaxlm.storage.folder import ModelBundle
@@ -35,14 +37,19 @@ class Loaded(NamedTuple):
     Attributes:
         rows: returns the rows of lines of text, in columns; its second argument is the number of the first line.
         columns: the columns of the rows.
-        reads_tags: whether the models read tagged text.
         sha256: the sha256 of each model.
+        form: the form of text that the models read.
+        check: warns of the first lines of an input if the models should not read them; its second argument is the name
+            of the input. It raises InputError as `warn_of_doubts` does.
+        count: returns what the models did not know or read in the rows since the last call; None if it is not counted.
     """
 
     rows: RowsOf
     columns: Columns
-    reads_tags: bool
     sha256: tuple[str, ...]
+    form: TextForm = PLAIN
+    check: Callable[[Sequence[str], str], None] = lambda lines, name: None
+    count: Callable[[], ReadingCounts | None] = lambda: None
 
 
 @dataclass(frozen=True)
@@ -76,7 +83,7 @@ class ParseWork(Work):
     options: ParseOptions
 
     def load(self, device: str) -> Loaded:
-        from syntaxlm.parsing.parse import parse_lines
+        from syntaxlm.parsing.parse import check_text_of, parse_lines
         from syntaxlm.parsing.result import CONSTITUENTS
 
         bundles = [_load(name, device) for name in self.models]
@@ -84,9 +91,13 @@ class ParseWork(Work):
         def rows(lines: Sequence[str], first: int) -> list[Block]:
             return [parse_lines(bundles, lines, self.options, first, self.models).constituents()]
 
+        def check(lines: Sequence[str], name: str) -> None:
+            check_text_of(bundles, lines, self.options, self.models, name)
+
         rows([], 1)  # raises InputError
-        tagged = any(bundle.normaliser.units == "tags" for bundle in bundles)
-        return Loaded(rows, CONSTITUENTS, tagged, tuple(map(model_hash, bundles)))
+        units = {bundle.parser_normaliser.units for bundle in bundles}
+        form = TAGGED if "tags" in units else CHARACTERS if "characters" in units else PLAIN
+        return Loaded(rows, CONSTITUENTS, tuple(map(model_hash, bundles)), form, check)
 
 
 @dataclass(frozen=True)
@@ -98,7 +109,10 @@ class ScoreWork(Work):
 
     def load(self, device: str) -> Loaded:
         from syntaxlm.parsing.word_measures import word_measures
+        from syntaxlm.scoring.reading_summary import ReadingSummary
         from syntaxlm.scoring.surprisal import word_columns
+        from syntaxlm.text.doubts import warn_of_doubts
+        from syntaxlm.text.reader import TextReader
 
         (name,) = self.models
         bundle = _load(name, device)
@@ -106,14 +120,27 @@ class ScoreWork(Work):
             raise InputError(f"{name}: a dependency-tree model reads trees; expected a model that reads text")
 
         columns = word_columns(self.options)
+        summary = ReadingSummary(bundle, self.options)
 
         def rows(lines: Sequence[str], first: int) -> list[Block]:
-            scored = word_measures(bundle, lines, self.options)
+            scored = list(word_measures(bundle, lines, self.options))
+            for line in scored:
+                summary.add(line)
             words = (word._replace(sentence=word.sentence + first - 1) for line in scored for word in line)
             return list(blocks_of((word.row() for word in words), columns, ROWS_PER_GROUP))
 
+        def check(lines: Sequence[str], file: str) -> None:
+            warn_of_doubts(TextReader.of(bundle.normaliser, bundle.vocabulary, self.options), lines, name, file)
+
+        def count() -> ReadingCounts:
+            counts = summary.counts()
+            summary.clear()
+            return counts
+
         rows([], 1)  # raises InputError
-        return Loaded(rows, columns, bundle.normaliser.units == "tags", (model_hash(bundle),))
+        forms = {"tags": TAGGED, "characters": CHARACTERS}
+        form = forms.get(bundle.normaliser.units, PLAIN)
+        return Loaded(rows, columns, (model_hash(bundle),), form, check, count)
 
 
 def _load(name: str, device: str) -> ModelBundle:
@@ -139,6 +166,20 @@ def model_hash(stored: ModelBundle) -> str:
     return sha256(parts())
 
 
+class ShardReading(NamedTuple):
+    """What a worker remarks on the lines of a shard.
+
+    Attributes:
+        lines: what is odd in them.
+        words: what the model does not know or read; None if it is not counted.
+        warnings: of the first lines of an input.
+    """
+
+    lines: LineCounts
+    words: ReadingCounts | None
+    warnings: tuple[str, ...]
+
+
 class ShardResult(NamedTuple):
     """What a worker reports about a shard, and a line of done.jsonl.
 
@@ -150,6 +191,7 @@ class ShardResult(NamedTuple):
         memory: the largest memory of the worker so far, in bytes; None if it is not known.
         file_size: the file size of the Parquet file, in bytes; None if it was not written.
         sha256: hash of its content; None if it was not written.
+        reading: what is remarked on its lines; None if an earlier version did the shard.
     """
 
     number: int
@@ -159,6 +201,7 @@ class ShardResult(NamedTuple):
     memory: int | None
     file_size: int | None
     sha256: str | None
+    reading: ShardReading | None = None
 
 
 def file_hash(path: Path) -> str:

@@ -97,7 +97,7 @@ def read_trees(path: Path, number: int | None = None, preprocessing: str = "none
     for tree in chosen:
         if len(tree) > MOST_WORDS:
             raise InputError(f"{path}, sentence {tree.name}: found {len(tree):,} words; expected at most {MOST_WORDS}")
-        paths_of(np.array(tree.heads), np.array([0, len(tree)]), [tree.name], str(path))  # checks the heads
+        paths_of(np.array(tree.heads), np.array([0, len(tree)]), [tree.place])  # checks the heads
     return chosen
 
 

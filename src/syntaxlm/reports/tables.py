@@ -12,8 +12,9 @@ from typing import Any, Literal, NamedTuple
 from syntaxlm.reports.latex import latex_text
 
 ColumnType = Literal[
-    "integer", "number", "text", "boolean", "list of integers", "list of numbers", "list of text", "list of pairs"
-]
+    "integer", "nullable integer", "unsigned integer", "number", "text", "boolean", "list of integers",
+    "list of numbers", "list of text", "list of pairs",
+]  # fmt: skip
 Row = Mapping[str, Any]
 Block = Mapping[str, Any]
 """Rows in columns: a list or array of values for each column."""
@@ -30,7 +31,8 @@ class Column(NamedTuple):
     """A column of a table.
 
     Attributes:
-        type: the type of its values, each of which may be missing.
+        type: the type of its values, each of which may be missing. A copied column of integers of which some are
+            missing is of nullable integers, so that a data frame has all their digits. Unsigned integers have 64 bits.
         meaning: what its values are, with their unit.
         format: how a report shows its values: PERCENT, or a format specification such as ".2f"; "": by type.
     """

@@ -242,6 +242,8 @@ def _schema(columns: Columns) -> dict[str, polars.DataType]:
 
     types: dict[str, Any] = {
         "integer": polars.Int64(),
+        "nullable integer": polars.Int64(),
+        "unsigned integer": polars.UInt64(),
         "number": polars.Float64(),
         "text": polars.String(),
         "boolean": polars.Boolean(),
@@ -253,8 +255,12 @@ def _schema(columns: Columns) -> dict[str, polars.DataType]:
     return {name: types[column.type] for name, column in columns.items()}
 
 
-# Types of pandas, also for empty columns; only numbers may have missing values (see `dataframe`).
-_PANDAS = {"integer": "int64", "number": "float64", "text": "str", "boolean": "bool"}
+# Types of pandas, also for empty columns.
+_PANDAS = {
+    "integer": "int64", "nullable integer": "Int64", "unsigned integer": "UInt64", "number": "float64", "text": "str",
+    "boolean": "bool",
+}  # fmt: skip
+_MAY_BE_MISSING = ("number", "nullable integer", "unsigned integer")  # types of pandas with a missing value
 
 
 def dataframe(rows: Iterable[Row], columns: Columns) -> Any:
@@ -272,8 +278,8 @@ def dataframe(rows: Iterable[Row], columns: Columns) -> Any:
 
     series = {}
     for name, values in block.items():
-        # Only numbers have a missing value, NaN; pandas chooses the type of other columns with missing values.
+        # Pandas chooses the type of other columns with missing values.
         type = columns[name].type
-        is_typed = type == "number" or (type in _PANDAS and None not in values)
+        is_typed = type in _MAY_BE_MISSING or (type in _PANDAS and None not in values)
         series[name] = pandas.Series(values, dtype=_PANDAS[type] if is_typed else None if values else "object")
     return pandas.DataFrame(series)

@@ -9,15 +9,13 @@ from functools import lru_cache
 
 from syntaxlm.core.errors import amount, shortened
 from syntaxlm.core.option_names import option_name
+from syntaxlm.scoring.reading_counts import EXAMPLES, LONGEST_EXAMPLE, MANY_UNKNOWN, ReadingCounts
 from syntaxlm.scoring.surprisal import WordSurprisal
 from syntaxlm.storage.folder import ModelBundle
-from syntaxlm.text.doubts import has_letters, without_letters
+from syntaxlm.text.doubts import has_letters
 from syntaxlm.text.options import TextOptions
 from syntaxlm.text.reader import REMEMBERED_WORDS, TextReader
 
-MANY_UNKNOWN = 0.1  # share of unknown words above which advice is printed
-EXAMPLES = 5  # unknown words in a message
-LONGEST_EXAMPLE = 40  # characters; a word can be as long as a file
 REMEMBERED_UNKNOWN = 100_000  # maximum number of distinct unknown words that are counted
 REMEMBERED_SENTENCES = 20_000  # maximum number of distinct sentences that are compared
 
@@ -34,6 +32,11 @@ class ReadingSummary:
         self._reader = TextReader.of(bundle.normaliser, bundle.vocabulary, options)
         self._auto = TextReader.of(bundle.normaliser, bundle.vocabulary, TextOptions())
         self._not_read_of = lru_cache(REMEMBERED_WORDS)(self._find_not_read)
+        self._reads_trees = bundle.model.reads == "trees"  # each word is a token, whatever the normaliser drops of text
+        self.clear()
+
+    def clear(self) -> None:
+        """Start the counts again."""
         self.words = 0  # words that the model read, without ends of sentences
         self.not_read: Counter[str] = Counter()  # dropped words and punctuation marks
         self.alike: list[tuple[int, int]] = []  # sentences that differ as written, but not as read
@@ -48,7 +51,7 @@ class ReadingSummary:
         self._compare_with_earlier(rows)
         for row in rows:
             if not row.word.isalnum() and row.token.replace(" ", "").lower() != row.word.lower():
-                by_normaliser = self._not_read_of(row.word)
+                by_normaliser = [] if self._reads_trees else self._not_read_of(row.word)
                 is_dropped = not row.token and row.word.strip()  # the tokenizer of the model may drop words, too
                 self.not_read.update(by_normaliser or ([row.word] if is_dropped else []))
             if row.word and row.in_vocabulary is not None:
@@ -79,19 +82,26 @@ class ReadingSummary:
 
     def __str__(self) -> str:
         """Return a line such as "120 words, 3 unknown (2.5%)", with advice if the share is large."""
-        units = "characters" if self._reader.normaliser.units == "characters" else "words"
-        share = self.unknown_count / max(1, self.words)
-        text = f"{self.words:,} {units}, {self.unknown_count:,} unknown ({share:.1%})"
-        text += without_letters(self.unknown_without_letters)
-        if self.impossible:
-            text += f", {self.impossible:,} with probability 0 (surprisal inf)"
-        if self.not_read:
-            text += f", {self.not_read.total():,} not read ({' '.join(_most_frequent(self.not_read))})"
-        if self.alike:
-            first, second = self.alike[0]
-            further = f" and {amount(len(self.alike) - 1, 'other')}" if len(self.alike) > 1 else ""
-            text += f". Sentence {second}{further} cannot be distinguished from another one, such as sentence {first}"
-        return f"{text}. {self._advice()}" if share > MANY_UNKNOWN else text
+        if not self.alike:
+            return self.counts().text()
+        first, second = self.alike[0]
+        further = f" and {amount(len(self.alike) - 1, 'other')}" if len(self.alike) > 1 else ""
+        return self.counts().text(
+            f"Sentence {second}{further} cannot be distinguished from another one, such as sentence {first}"
+        )
+
+    def counts(self) -> ReadingCounts:
+        """Return the counts, without the sentences that are alike."""
+        counts = ReadingCounts(
+            "characters" if self._reader.normaliser.units == "characters" else "words",
+            self.words,
+            self.unknown_count,
+            self.unknown_without_letters,
+            self.impossible,
+            self.not_read.total(),
+            tuple(_most_frequent(self.not_read)),
+        )
+        return counts._replace(advice=self._advice()) if counts.share > MANY_UNKNOWN else counts
 
     def _advice(self) -> str:
         for word, _ in self.unknown.most_common():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, TypeAlias
@@ -28,10 +28,11 @@ from syntaxlm.reports.tables import Column, Columns
 from syntaxlm.scoring.beliefs import BeliefReader
 from syntaxlm.scoring.engine import require_predictions
 from syntaxlm.scoring.options import BELIEF_MEASURES, MOST_SPILLOVER, TREE_MEASURES, Context, Measure, ScoreOptions
+from syntaxlm.scoring.reading_counts import without_letters
 from syntaxlm.scoring.regions import combined
 from syntaxlm.scoring.surprisal import MEASURES, WordSurprisal, surprisals_of
 from syntaxlm.storage.folder import ModelBundle
-from syntaxlm.text.doubts import has_letters, warn_of_doubts, without_letters
+from syntaxlm.text.doubts import has_letters, warn_of_doubts
 from syntaxlm.text.options import Contractions, Punctuation, TextOptions
 from syntaxlm.text.reader import TextReader
 
@@ -308,6 +309,7 @@ class WordTable(HasRows):
 
     values: Mapping[str, Sequence[Any]]
     words: Sequence[str] = ()
+    copied: Collection[str] = ()
 
     @classmethod
     def of(cls, words: DisplayedWords, added: Mapping[str, Any]) -> WordTable:
@@ -331,7 +333,7 @@ class WordTable(HasRows):
         columns = {new: [row[places[name]] for row in rows] for new, name in names}
         lists = {name: values.tolist() if hasattr(values, "tolist") else values for name, values in added.items()}
         converted_lists = {name: [converted(name, value) for value in lists[name]] for name in lists}
-        return cls(columns | converted_lists, words.words)
+        return cls(columns | converted_lists, words.words, tuple(columns))
 
     def rows(self) -> Iterator[dict[str, Any]]:
         names = list(self.values)
@@ -365,11 +367,11 @@ class WordTable(HasRows):
     @property
     def columns(self) -> Columns:  # type: ignore[override]  # they depend on the input
         """The columns, with the types of their values."""
-        columns = {
-            name: Column(type_of(values) if set(values) != {None} else "number", "")
-            for name, values in self.values.items()
-        }
-        return Columns("displayed words", "displayed word", columns)
+        types = {name: type_of(values) if set(values) != {None} else "number" for name, values in self.values.items()}
+        for name, type in types.items():
+            if type == "nullable integer" and name not in self.copied:  # regressions do not read these types of pandas
+                types[name] = "integer"
+        return Columns("displayed words", "displayed word", {name: Column(type, "") for name, type in types.items()})
 
 
 @suggests_parameters

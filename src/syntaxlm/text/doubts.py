@@ -109,11 +109,6 @@ def has_letters(word: str) -> bool:
     return any(map(str.isalpha, word))
 
 
-def without_letters(count: int) -> str:
-    """Return ", 4 of them without letters", to follow the number of unknown words; "" for 0."""
-    return f", {count:,} of them without letters" if count else ""
-
-
 def unknown_words(words: Iterable[tuple[str, bool]], where: str = "") -> str:
     """Return a warning if many words are unknown, with {} for the name of the model; "" if not.
 

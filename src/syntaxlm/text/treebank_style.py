@@ -26,8 +26,12 @@ _CURRENCY = re.compile(r"(?:[A-Z]{1,2})?[$£€¥](?=\d)")
 _PERCENT = re.compile(r"(?<=\d)%")
 _DECIMAL_POINT = re.compile(r"(?<=\d)\.(?=\d)")
 _DASH = re.compile(r"--+|—+")
+_DASH_OR_DOTS = re.compile(  # dots before a word; those after it are closing marks
+    r"--+|—+|(?:(?<!\.)\.{2,}(?!\.)|(?<!…)…+(?!…))(?=[^\w)\]}]{0,4}\w)"
+)
+_ADDRESS = re.compile(r"[/\\@]")  # in a path or an address, whose dots are no marks
 _EN_DASH = "–"
-_INNER_MARK = re.compile(r"--|[—–$£€¥]")
+_INNER_MARK = re.compile(r"--|\.\.|[—–…$£€¥]")
 _SIMPLE_MARKS = frozenset(",;:?!")
 _LETTER_APOSTROPHE = "ʼ"  # to Unicode, a letter
 APOSTROPHES = "'’ʼ´`＇"  # and signs that are written for one
@@ -57,13 +61,13 @@ def _knows_nothing(_: str) -> None:
 class TreebankStyle(TextOptions):
     """How the words of a line are split before a model's normaliser reads them.
 
-    punctuation: treatment of marks at the ends of a word (quotation marks, brackets, , ; : ? ! and two or more dots),
-    of dashes (-- and —) anywhere, of a full stop by itself or after a bracket or quotation mark, and of the full stop
-    of the sentence's last word, unless the word contains another one, decimal points aside (U.S.). `split`: each
-    becomes a word; `drop`: it is removed. All other full stops belong to abbreviations and are kept, like hyphens and
-    apostrophes. A bracket is kept if its partner is inside the word (option(s)); a single quotation mark is split off
-    with its partner ('Emma', but rock 'n' roll), see `single_quotes`. A currency sign before a number and % after it
-    become words in both cases: $ 5, 5 %.
+    punctuation: treatment of marks at the ends of a word (quotation marks, brackets, , ; : ? !), of dashes (-- and —)
+    and dots (… and two or more full stops) anywhere except for dots of paths and addresses, of a full stop by itself or
+    after a bracket or quotation mark, and of the full stop of the sentence's last word, unless the word contains
+    another one, decimal points aside (U.S.). `split`: each becomes a word; `drop`: it is removed. All other full stops
+    belong to abbreviations and are kept, like hyphens and apostrophes. A bracket is kept if its partner is inside the
+    word (option(s)); a single quotation mark is split off with its partner ('Emma', but rock 'n' roll), see
+    `single_quotes`. A currency sign before a number and % after it become words in both cases: $ 5, 5 %.
     contractions: `split`: n't, 's, 're, 've, 'll, 'd, 'm, and the apostrophe after a final s become separate words, as
     in the Penn Treebank: does n't, ca n't, wo n't, it 's, the U.S. 's, the girls '. cannot becomes can not, gonna
     gon na.
@@ -123,10 +127,11 @@ class TreebankStyle(TextOptions):
             final = Piece(last, last + 1, mark if self.punctuation == "split" else "")
             return [*self._core(word, 0, last, rank), final]
 
-        # Dashes divide the rest into segments, of which the first and last may have the marks of a quotation.
+        # Dashes and dots divide the rest into segments, of which the first and last may have the marks of a quotation.
         pieces: list[Piece] = []
         start = 0
-        for end, after in [*(dash.span() for dash in _DASH.finditer(word)), (len(word), len(word))]:
+        dividers = (_DASH if _ADDRESS.search(word) else _DASH_OR_DOTS).finditer(word)
+        for end, after in [*(mark.span() for mark in dividers), (len(word), len(word))]:
             part = Quoted(quoted.opens and start == 0, quoted.closes and end == after, quoted.is_certain)
             pieces += self._segment(word, start, end, after, is_last and end == after, rank, part)
             start = after
@@ -135,7 +140,7 @@ class TreebankStyle(TextOptions):
     def _segment(
         self, word: str, start: int, end: int, after: int, is_last: bool, rank: Rank, quoted: Quoted
     ) -> list[Piece]:
-        """Return the pieces of word[start:after]: a part of a word, up to `end`, and the dash after it."""
+        """Return the pieces of word[start:after]: a part of a word, up to `end`, and the dash or dots after it."""
         opening = _opening_marks(word, start, end, rank)
         if opening:
             start = opening[-1][1]

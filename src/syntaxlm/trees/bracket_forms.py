@@ -27,8 +27,7 @@ _WITH_ANY_TAG = re.compile(rf"\(({ATOM}+){SPACE}+\(\)")
 _WORDS = {"(": "-LRB-", ")": "-RRB-"}
 
 _OTHER_FORMATS = (
-    (re.compile(r"(%%.*\n|\s)*#(FORMAT|BOS|BOT)\b"), "the NEGRA export format"),
-    (re.compile(r"\s*<(\?xml|corpus|treebank|s\b|graph)", re.IGNORECASE), "XML, such as Tiger XML"),
+    (re.compile(r"\s*<(\?xml|corpus|treebank|s\b|graph)", re.IGNORECASE), "XML"),
     (re.compile(r"(#.*\n)*\d+(-\d+)?\t[^\t\n]*\t"), "columns separated by tabs, such as CoNLL-U"),
     (re.compile(r"\s*[{\[]\s*[\"\[{]"), "JSON"),
 )

@@ -14,6 +14,7 @@ from operator import itemgetter
 from typing import Generic, NamedTuple, TypeVar, cast
 
 from syntaxlm.core.errors import InputError, amount, warn_caller
+from syntaxlm.core.foreign_files import foreign_treebank
 from syntaxlm.core.reading import LINES_NAMED, Remarks
 from syntaxlm.core.threads import no_collection
 from syntaxlm.trees.bracket_forms import (
@@ -99,9 +100,11 @@ def parse(text: str, labelled: bool | None, source: str, make: Callable[[Parts],
         InputError: the message names source and line.
     """
     plain = with_escaped_parentheses(text)
-    if named := foreign_format(plain):
+    treebank = foreign_treebank(plain, source)
+    if named := treebank[0] if treebank else foreign_format(plain):
+        advice = f". {treebank[1]}" if treebank else ""
         raise InputError(
-            f"{source}, line 1: found {named}; expected bracketed trees such as (S (NP (DT the) (NN cat)))"
+            f"{source}, line 1: found {named}; expected bracketed trees such as (S (NP (DT the) (NN cat))){advice}"
         )
     with no_collection():
         parser = _Parser(plain, source, make)

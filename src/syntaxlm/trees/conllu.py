@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import write_text
+from syntaxlm.core.foreign_files import foreign_treebank
 from syntaxlm.core.reading import ReadingReport, Remarks, announce
 from syntaxlm.core.text_files import content_suffix, no_sentence, read_lines, source_name
 from syntaxlm.trees.tree import DependencyTree
@@ -25,7 +26,7 @@ NO_HEAD = -1  # in `DependencyTree.heads`: the file has no head for the word
 SAMPLE = 2  # sentences in a report
 _ROW = 64  # bytes of memory per line in addition to its characters
 _COLUMNS = 10  # columns of a CoNLL-U word line: ID FORM LEMMA UPOS XPOS FEATS HEAD DEPREL DEPS MISC
-_NOT_A_WORD = re.compile(r"[0-9]+[-.][0-9]+")  # a multiword range, 1-2, or an empty node, 1.1
+_NOT_A_WORD = re.compile(r"([0-9]{1,9})([-.])([0-9]{1,9})")  # a multiword range, 1-2, or an empty node, 1.1
 _NAMED_COLUMNS = re.compile(r"#\s*global\.columns\s*=")
 _TEXT = re.compile(r"#\s*text\s*=")
 _LINES_TRIED = 1000  # lines at the start of a file named .conll that are searched for signs of CoNLL-U
@@ -282,21 +283,26 @@ def _tree(sentence: ConlluSentence, file_format: _Format, remarks: Remarks) -> D
     labels: list[str] = []
     heads: list[int] = []
     rows: list[int] = []
+    end_of_range = row_of_range = 0
     for row, line in enumerate(sentence.rows):
         columns = line.split("\t")
         if not file_format.fewest <= len(columns) <= file_format.most:
-            sizes = f"found {len(columns)} tab-separated columns; expected {file_format.columns}"
-            raise InputError(f"{sentence.place(row)}: {sizes}")
+            raise _wrong_columns(sentence, row, file_format)
         if file_format.has_ids and _POSITIONS.get(columns[0]) != len(words) + 1:
-            if file_format is _CONLLU and _NOT_A_WORD.fullmatch(columns[0]):
-                is_range = "-" in columns[0]
-                remarks.add("multiword ranges, read by their words" if is_range else "empty nodes, which are left out")
+            if file_format is _CONLLU and (match := _NOT_A_WORD.fullmatch(columns[0])):
+                first, last = int(match[1]), int(match[3])
+                if match[2] == "-":
+                    if not (first == len(words) + 1 and first <= last and first > end_of_range):
+                        raise _wrong_id(sentence, row, f"a range from {len(words) + 1}, the id of the next word")
+                    end_of_range, row_of_range = last, row
+                    remarks.add("multiword ranges, read as separate words")
+                elif first != len(words):
+                    raise _wrong_id(sentence, row, f"{len(words)}.1 or a word id")
+                else:
+                    remarks.add("empty nodes, left out")
                 continue
             if not _NUMBER.fullmatch(columns[0]) or int(columns[0]) != len(words) + 1:
-                raise InputError(
-                    f"{sentence.place(row)}: found the word id {columns[0][:40]!r}; expected {len(words) + 1} (ids"
-                    " count from 1)"
-                )
+                raise _wrong_id(sentence, row, f"{len(words) + 1} (ids count from 1)")
         head = _POSITIONS.get(columns[file_format.head])
         if head is None and columns[file_format.head] == "_" and file_format.has_ids:
             head = NO_HEAD
@@ -321,13 +327,38 @@ def _tree(sentence: ConlluSentence, file_format: _Format, remarks: Remarks) -> D
         rows.append(row)
     if not words:
         return None
+    if end_of_range > len(words):
+        raise _wrong_id(sentence, row_of_range, f"a range up to {len(words)}, the last word of the sentence")
     if "" in words or max(heads) > len(words):
         for word, head, row in zip(words, heads, rows, strict=True):
             if not word:
                 raise InputError(f"{sentence.place(row)}: found an empty word form; expected a word")
             if head > len(words):
                 raise InputError(f"{sentence.place(row)}: found head {head} of {word!r}; expected 0 to {len(words)}")
-    return DependencyTree(tuple(words), tuple(tags), tuple(heads), tuple(labels), sentence.name)
+    place = sentence.place()
+    return DependencyTree(tuple(words), tuple(tags), tuple(heads), tuple(labels), sentence.name, place)
+
+
+def _wrong_id(sentence: ConlluSentence, row: int, expected: str) -> InputError:
+    found = sentence.rows[row].split("\t")[0][:40]
+    return InputError(f"{sentence.place(row)}: found the word id {found!r}; expected {expected}")
+
+
+def _wrong_columns(sentence: ConlluSentence, row: int, file_format: _Format) -> InputError:
+    """Return the error for a row with a wrong number of columns, perhaps of another format."""
+    line = sentence.rows[row]
+    text = "\n".join([*sentence.comments, *sentence.rows])
+    if treebank := foreign_treebank(text, sentence.path):
+        return InputError(f"{sentence.place(row)}: found {treebank[0]}; expected {file_format.name}. {treebank[1]}")
+    if "\t" not in line and len(line.split()) >= file_format.fewest:
+        return InputError(
+            f"{sentence.place(row)}: found {len(line.split())} columns separated by spaces; expected"
+            f" {file_format.columns} separated by tabs. Replace the spaces, for example with:"
+            f" awk -v OFS='\\t' '!/^#/ {{$1 = $1}} 1' {sentence.path}"
+        )
+    columns = line.count("\t") + 1
+    found = f"{columns} tab-separated column" + "s" * (columns != 1)
+    return InputError(f"{sentence.place(row)}: found {found}; expected {file_format.columns}")
 
 
 def check_heads(tree: DependencyTree, place: str) -> None:

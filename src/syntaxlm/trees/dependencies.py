@@ -52,14 +52,13 @@ class Paths:
     depths: npt.NDArray[np.int32]
 
 
-def paths_of(heads: npt.NDArray[Any], offsets: Integers, names: Sequence[str] = (), source: str = "") -> Paths:
+def paths_of(heads: npt.NDArray[Any], offsets: Integers, places: Sequence[str] = ()) -> Paths:
     """Return the paths of all trees of a corpus at once.
 
     Args:
         heads: (N,), position in the sentence, 0 for the root.
         offsets: (S + 1,); sentence i is heads[offsets[i] : offsets[i + 1]].
-        names: names of the sentences, for messages.
-        source: name of the file, for messages.
+        places: the file, line and name of each sentence, for messages.
 
     Raises:
         InputError: the message names the first sentence whose heads are out of range or do not lead to a root.
@@ -72,8 +71,7 @@ def paths_of(heads: npt.NDArray[Any], offsets: Integers, names: Sequence[str] = 
 
     def place(word: int) -> str:
         sentence = int(sentences[word])
-        name = names[sentence] if len(names) else sentence + 1
-        return f"{source}, sentence {name}" if source else f"sentence {name}"
+        return places[sentence] if places else f"sentence {sentence + 1}"
 
     outside = np.flatnonzero((heads < 0) | (heads > lengths[sentences]))
     if len(outside):

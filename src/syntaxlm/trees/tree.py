@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -114,6 +114,7 @@ class DependencyTree:
         tags: one per word ("" if the file has none).
         labels: the arc's label, one per word ("" if the file has none).
         name: the sentence id in its file, or "".
+        place: the file, line and sentence, for messages; "" if it was not read from a file.
     """
 
     words: tuple[str, ...]
@@ -121,6 +122,7 @@ class DependencyTree:
     heads: tuple[int, ...]
     labels: tuple[str, ...]
     name: str = ""
+    place: str = field(default="", compare=False, repr=False)
 
     def __post_init__(self) -> None:
         sizes: Sequence[int] = [len(self.tags), len(self.heads), len(self.labels)]
