@@ -177,14 +177,16 @@ def announce_counts(counts: LineCounts, source: str, form: TextForm, sample: Seq
 
 def total_counts(parts: Iterable[LineCounts]) -> LineCounts:
     """Return the counts of a text from those of its parts, which are in order."""
-    total = LineCounts()
+    sentences = html = blank = 0
     remarks: dict[str, tuple[int, tuple[int, ...]]] = {}
     for part in parts:
-        total = LineCounts(*(before + more for before, more in zip(total[:3], part[:3], strict=True)))
+        sentences += part.sentences
+        html += part.html
+        blank += part.blank
         for what, count, lines in part.remarks:
             before, first = remarks.get(what, (0, ()))
             remarks[what] = before + count, (*first, *lines)[:LINES_NAMED]
-    return total._replace(remarks=tuple((what, *found) for what, found in remarks.items()))
+    return LineCounts(sentences, html, blank, tuple((what, *found) for what, found in remarks.items()))
 
 
 def check_running_text(text: str, source: str) -> None:

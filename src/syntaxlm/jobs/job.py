@@ -121,7 +121,7 @@ class Job:
         columns = Columns(loaded.columns.name, loaded.columns.row, {**added, **loaded.columns})
         counter = LineCounter()
         count = size = hash = None
-        loaded.count()  # forgets those of a shard that failed
+        loaded.reading_counts()  # forgets those of a shard that failed
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             self._check_start(loaded, task)
@@ -132,7 +132,7 @@ class Job:
             pass
         seconds = time.process_time() - start
         messages = tuple(str(warning.message) for warning in caught)
-        reading = ShardReading(counter.counts(), loaded.count(), messages)
+        reading = ShardReading(counter.counts(), loaded.reading_counts(), messages)
         return ShardResult(task.shard.number, count, tuple(sorted(bad)), seconds, peak_memory(), size, hash, reading)
 
     def _check_start(self, loaded: Loaded, task: ShardTask) -> None:

@@ -41,7 +41,8 @@ class Loaded(NamedTuple):
         form: the form of text that the models read.
         check: warns of the first lines of an input if the models should not read them; its second argument is the name
             of the input. It raises InputError as `warn_of_doubts` does.
-        count: returns what the models did not know or read in the rows since the last call; None if it is not counted.
+        reading_counts: returns what the models did not know or read in the rows since the last call; None if it is not
+            counted.
     """
 
     rows: RowsOf
@@ -49,7 +50,7 @@ class Loaded(NamedTuple):
     sha256: tuple[str, ...]
     form: TextForm = PLAIN
     check: Callable[[Sequence[str], str], None] = lambda lines, name: None
-    count: Callable[[], ReadingCounts | None] = lambda: None
+    reading_counts: Callable[[], ReadingCounts | None] = lambda: None
 
 
 @dataclass(frozen=True)
