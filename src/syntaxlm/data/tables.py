@@ -363,7 +363,7 @@ def _one_name_advice(names: Sequence[str], column: str) -> str:
 
 
 def refuse_table(path: str | Path, advice: str) -> None:
-    """Raise InputError for a file that is a table, not a text, see `table_form.find_table`.
+    """Raise InputError for a file that is a table, not a text, see `table_form.refuse_table_lines`.
 
     A pipe, which can be read only once, is not looked at.
 
