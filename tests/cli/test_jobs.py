@@ -9,6 +9,7 @@ import pytest
 
 from syntaxlm import cli
 from syntaxlm.core.errors import InputError
+from syntaxlm.data.plain_text import PLAIN
 from syntaxlm.jobs import job as job_module
 from syntaxlm.jobs.job import Job, run_job
 from syntaxlm.jobs.work import ParseWork, ScoreWork
@@ -94,7 +95,7 @@ def test_a_model_that_changes_during_a_job_stops_it(trained, text, tmp_path):
     class Another(InlineEngine):
         def start(self, number):
             worker, ready = super().start(number)
-            return worker, completed(lambda: ready.result()._replace(result=[str(number)]))
+            return worker, completed(lambda: ready.result()._replace(result=([str(number)], PLAIN)))
 
     with pytest.raises(InputError, match="a model changed during the job"):
         run_job(

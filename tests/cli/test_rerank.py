@@ -83,7 +83,7 @@ def test_errors_exit_with_code_2_their_place_and_no_file(refused, model, files, 
     (tmp_path / "broken.conllu").write_text("".join(lines) + "1\tx\n")
     for arguments, message in (
         ((model, tmp_path / "broken.conllu", "-o", output), f"conllu, line {len(lines) + 1}, sentence 5: found 2"),
-        ((model, path, "--gold", path, "-o", output), "k.conllu, sentence"),
+        ((model, path, "--gold", path, "-o", output), "k.conllu, line "),
         ((model, path, "--json"), "--format json: is the format of the scores"),
         ((model, path, "--format", "csv", "-o", output), "the table has attachment scores; add --gold"),
         ((model, path, "--score", "loss", "--weight", "0.5"), "found no parser's score in the comments"),

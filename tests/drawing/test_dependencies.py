@@ -131,7 +131,7 @@ def test_trees_that_cannot_be_drawn_raise_an_error_and_nothing_is_written(draw, 
 def test_heads_without_a_path_to_a_root_raise_an_error_with_file_and_sentence(heads, tmp_path):
     rows = (f"{number}\tw\t_\t_\t_\t_\t{head}\tdep\t_\t_\n" for number, head in enumerate(heads, 1))
     (tmp_path / "trees.conllu").write_text("".join(rows) + "\n")
-    with pytest.raises(InputError, match=r"trees\.conllu, sentence 1: words .* have no path to a root"):
+    with pytest.raises(InputError, match=r"trees\.conllu, line 1, sentence 1: words .* have no path to a root"):
         read_trees(tmp_path / "trees.conllu")
 
 

@@ -205,7 +205,7 @@ def test_what_cannot_be_ranked_or_weighted_is_reported(files, lstm, tmp_path):
         ),
         (
             {"candidates": path, "tune": (bare, gold)},
-            r"gold.conllu, sentence s2: found no candidates for this sentence",
+            r"gold.conllu, line \d+, sentence s2: found no candidates for this sentence",
         ),
         ({"candidates": bare, "tune": (path, gold), "weight": 0.5}, "found weight 0.5, and "),
         (
@@ -216,7 +216,7 @@ def test_what_cannot_be_ranked_or_weighted_is_reported(files, lstm, tmp_path):
             {"candidates": bare, "gold": gold, "tune": (path, gold)},
             "k-gold.conllu: is also evaluated; expected a different file",
         ),
-        ({"candidates": cyclic}, r"cyclic.conllu, sentence s1, candidate 2: words 1, 2 have no path to a root"),
+        ({"candidates": cyclic}, r"cyclic.conllu, line 17, sentence s1: words 1, 2 have no path to a root"),
     ):
         with pytest.raises(InputError, match=said):
             evaluate_reranking(tree_model(), **arguments)

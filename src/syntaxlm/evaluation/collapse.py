@@ -57,13 +57,16 @@ class TreeFigures:
         return figures if self.warning is None else f"{figures}\nwarning: {self.warning}"
 
 
-def tree_figures(bundle: ModelBundle, corpus: EncodedCorpus) -> TreeFigures | None:
+def tree_figures(bundle: ModelBundle, corpus: EncodedCorpus, sentences: int = SENTENCES) -> TreeFigures | None:
     """Return statistics of the trees of a corpus's first sentences with three words or more; None if it has none.
+
+    Args:
+        sentences: maximum number of sentences.
 
     Raises:
         InputError: for a model that does not parse.
     """
-    chosen = np.flatnonzero(corpus.lengths > 2)[:SENTENCES]
+    chosen = np.flatnonzero(corpus.lengths > 2)[:sentences]
     if not len(chosen):
         return None
     structure = structure_of(bundle, corpus.select(chosen))
