@@ -29,6 +29,14 @@ from syntaxlm.serve.site import STATIC
 from tests.serve.conftest import SENTENCE
 
 MANY = 50
+PARSE_SCOPE = {  # of a request that reaches the application without a server
+    "type": "http",
+    "http_version": "1.1",
+    "method": "POST",
+    "path": "/api/parse",
+    "query_string": b"",
+    "headers": [(b"host", b"localhost"), (b"content-type", b"application/json")],
+}
 
 
 def detail(answer: httpx.Response, status: int) -> str:
@@ -325,6 +333,45 @@ def test_requests_of_clients_that_have_gone_do_not_wait_or_hold_the_model(models
         answers = [httpx.post(f"{address}/api/parse", json={"sentences": [SENTENCE]}, timeout=60) for _ in range(5)]
         assert [answer.status_code for answer in answers] == [200] * 5
         assert time.monotonic() - start < 20
+
+
+@pytest.mark.parametrize("steps", range(30))
+def test_a_request_ends_when_its_client_goes_after_any_number_of_steps(models, monkeypatch, steps):
+    def parse(self, sentences, **options):
+        while True:
+            check_wanted()
+            time.sleep(0.01)
+
+    async def answer() -> None:
+        site.start()
+        await asyncio.wrap_future(site.loading)
+        body, has_gone = json.dumps({"sentences": [SENTENCE]}).encode(), asyncio.Event()
+        messages = iter([{"type": "http.request", "body": body, "more_body": False}])
+
+        async def receive():
+            message = next(messages, None)
+            if message is None:
+                await has_gone.wait()
+                return {"type": "http.disconnect"}
+            return message
+
+        async def send(message):
+            sent.append(message)
+
+        answering = asyncio.ensure_future(site(PARSE_SCOPE, receive, send))
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        has_gone.set()
+        await asyncio.wait({answering}, timeout=20)
+        for thread in site.threads:
+            thread.stop()
+        assert answering.done()
+        assert sent == []
+
+    sent: list[object] = []
+    monkeypatch.setattr(ServedModel, "parse", parse)
+    site = create_app({"prpn": models["prpn"]}, Limits(max_seconds=50))
+    asyncio.run(answer())
 
 
 def test_sampling_does_not_hold_up_other_requests(models, monkeypatch):

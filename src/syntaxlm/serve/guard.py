@@ -91,7 +91,8 @@ class Guard:
             )
         else:
             try:
-                body = await asyncio.wait_for(self._body(receive), self._max_seconds)
+                async with asyncio.timeout(self._max_seconds):
+                    body = await self._body(receive)
             except TimeoutError:
                 reason = f"the request was not received within {self._max_seconds} seconds"
                 refusal = error_answer(408, reason, CLOSING)

@@ -110,7 +110,8 @@ class ServedModel:
 
     async def _result(self, future: Future[list[Any]]) -> list[Any]:
         try:
-            return await asyncio.wait_for(asyncio.wrap_future(future), self.limits.max_seconds)
+            async with asyncio.timeout(self.limits.max_seconds):
+                return await asyncio.wrap_future(future)
         except (TimeoutError, InputError, OverloadError):
             raise
         except Exception as error:

@@ -98,7 +98,8 @@ class Site(Starlette):
     async def _ask_interface(self, scope: Scope, receive: Receive, send: Send) -> None:
         loading = asyncio.shield(asyncio.wrap_future(self.loading))  # a request that is abandoned does not end it
         try:
-            (interface,) = await asyncio.wait_for(loading, self._max_seconds)
+            async with asyncio.timeout(self._max_seconds):  # wait_for would hide that the client has gone
+                (interface,) = await loading
         except TimeoutError:
             raise OverloadError("the models are still being read. Try again in a few seconds") from None
         except Exception:
