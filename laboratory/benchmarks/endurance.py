@@ -90,11 +90,15 @@ class Draw:
             for word in self._random.choices(self._words, k=count)
         )
 
+    def pause(self, mean: float) -> float:
+        """Seconds until the next request."""
+        return self._random.expovariate(1 / mean) if mean else 0.0
+
     def request(self) -> Request:
         (kind,) = self._random.choices(list(KINDS), list(KINDS.values()))
         if kind == "wrong":
             return self._wrong()
-        model = self._random.choice([one for one in self._models if kind in one.kinds])
+        model = self._random.choice([model for model in self._models if kind in model.kinds])
         body: dict[str, Any] = {"model": model.name}
         if kind == "pair":
             return Request(kind, "/api/pair", body | {"first": self.sentence(), "second": self.sentence()})
@@ -160,7 +164,6 @@ async def loaded(address: str, draws: Sequence[Draw], end: float, pause: float, 
     """Send requests until the time `end`. pause: mean seconds between an answer and the next request of a client."""
 
     async def ask(client: httpx.AsyncClient, draw: Draw) -> None:
-        waits = random.Random(id(draw))
         while time.monotonic() < end:
             request, started = draw.request(), time.monotonic()
             fault = await fault_of(client, request)
@@ -169,8 +172,7 @@ async def loaded(address: str, draws: Sequence[Draw], end: float, pause: float, 
                 minutes[-1].errors[f"{request.kind}: {fault}"] += 1
             elif request.kind != "wrong":
                 minutes[-1].seconds.append(taken)
-            if pause:
-                await asyncio.sleep(waits.expovariate(1 / pause))
+            await asyncio.sleep(draw.pause(pause))
 
     limits = httpx.Limits(max_connections=None)
     async with httpx.AsyncClient(base_url=address, timeout=120, limits=limits, trust_env=False) as client:
@@ -217,7 +219,7 @@ def summary_of(rows: Sequence[Row], minutes: Sequence[Minute], warm_up: int, sta
     """Return the figures of a run. start: the memory before the first request, in MiB."""
     after = [row.memory for row in rows[warm_up:]]
     line = statistics.linear_regression(range(len(after)), after)
-    median, p95, p99 = times_of([one for minute in minutes for one in minute.seconds])
+    median, p95, p99 = times_of([seconds for minute in minutes for seconds in minute.seconds])
     return {
         "answers": sum(row.answers for row in rows),
         "errors": dict(sum((minute.errors for minute in minutes), Counter())),
@@ -253,7 +255,7 @@ def main() -> None:
     minutes = [Minute()]
 
     def show(row: Row) -> None:
-        times = "  ".join(f"{shown(one):>6}" for one in (row.median, row.p95, row.p99))
+        times = "  ".join(f"{shown(time_):>6}" for time_ in (row.median, row.p95, row.p99))
         line = f"{row.minute:>6}  {row.answers:>7,}  {row.errors:>6}  {times}  {row.memory:>7,.0f}  {row.threads:>7}"
         print(line, file=sys.stderr, flush=True)
 
@@ -288,7 +290,7 @@ def main() -> None:
     if code:
         summary["errors"][f"the server ended with {code}"] = 1
     if options.json:
-        facts = {"models": [one.name for one in models], "clients": options.clients, "pause": options.pause}
+        facts = {"models": [model.name for model in models], "clients": options.clients, "pause": options.pause}
         report = {"schema_version": SCHEMA_VERSION, **facts, **summary, "minutes": [asdict(row) for row in rows]}
         print(to_json(with_head(report)))
     else:
