@@ -29,6 +29,7 @@ from laboratory.benchmarks.training import WORDS
 from syntaxlm.batches import SentenceBatches
 from syntaxlm.data.corpora import EncodedCorpus, count_tokens
 from syntaxlm.data.toy import english_fragment
+from syntaxlm.models.abilities import Model
 from syntaxlm.models.backbone import NeuralModel
 from syntaxlm.models.batches import State, TokenBatch
 from syntaxlm.models.layers import Rows
@@ -53,7 +54,7 @@ class TorchLSTM(LSTMBackbone):
         return rows.of(hidden), after
 
 
-def model_of(config: PRPNConfig | LSTMConfig) -> NeuralModel:
+def model_of(config: PRPNConfig | LSTMConfig) -> Model:
     if isinstance(config, LSTMConfig):
         return NeuralModel(TorchLSTM(config), config, WORDS)
     return build_model(config, WORDS)

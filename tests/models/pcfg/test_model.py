@@ -20,7 +20,7 @@ from syntaxlm.models.pcfg.grammars import (
     Sentences,
     SimplePCFGConfig,
 )
-from syntaxlm.ops.inside import Layout, TableRules, log_partition, log_partition_reference
+from syntaxlm.ops.inside import FactoredRules, Layout, TableRules, log_partition, log_partition_reference
 from syntaxlm.training.loop import WeightAverage
 from tests.models.pcfg.small import (
     BOS,
@@ -124,6 +124,26 @@ def test_the_next_token_distribution_equals_the_probability_of_each_continuation
         expected = [tokens_of(model, [*prefix, word])[len(prefix)] for word in range(WORDS)]
         assert row[[token(word) for word in range(WORDS)]].tolist() == pytest.approx(expected, abs=1e-9)
         assert float(row[EOS]) == (pytest.approx(tokens_of(model, prefix)[-1], abs=1e-9) if prefix else -np.inf)
+
+
+@every_exact
+@pytest.mark.parametrize("entries", [1 << 20, 60, 0])
+def test_words_read_one_at_a_time_give_the_same_distributions_with_and_without_a_kept_chart(name, entries, monkeypatch):
+    monkeypatch.setattr(implementation, "_GROWING_CHART", entries)
+    model = exact_model(name)
+    tokens = torch.tensor([[BOS] * 3, [3, 5, EOS], [4, 0, 7], [2, EOS, 7], [8, 6, 7], [5, 5, 7]])
+    state, kept = None, []
+    for count in range(1, len(tokens) + 1):
+        read = tokens[count - 1 : count]
+        found, state = model.next_log_probs(TokenBatch(read, read, carries=count > 1), state)
+        kept.append("lefts" in state)
+        torch.testing.assert_close(found, model._next(tokens[:count]), rtol=1e-12, atol=1e-12)
+        together, _ = model.next_log_probs(TokenBatch(tokens[:count], tokens[:count]))
+        torch.testing.assert_close(found, together, rtol=1e-12, atol=1e-12)
+    has_factors = isinstance(model._all_tables()[0], FactoredRules)
+    assert kept[0] == has_factors
+    assert kept[-1] == (has_factors and entries == 1 << 20)
+    assert kept == sorted(kept, reverse=True)
 
 
 @every_exact

@@ -5,7 +5,7 @@ They also give the probability of every next word. C-PCFG, which does not, is in
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import torch
 from torch import Tensor
@@ -25,11 +25,15 @@ from syntaxlm.models.pcfg.grammars import (
 from syntaxlm.models.pcfg.sentence_pcfg import SentencePCFG
 from syntaxlm.models.registry import model
 from syntaxlm.models.sentences import BOS, EOS, SPECIALS
-from syntaxlm.models.sizes import check_chart
+from syntaxlm.models.sizes import chart_limit, check_chart
 from syntaxlm.ops.inside import (
     OUTSIDE_TOGETHER,
+    FactoredRules,
+    GrowingChart,
     Layout,
     NextWords,
+    empty_chart,
+    extended_chart,
     next_words,
     next_words_after_each,
     prefix_log_probs,
@@ -38,6 +42,8 @@ from syntaxlm.ops.inside import (
 _PREFIX_PROBABILITIES_TOGETHER = 1 << 22  # most entries of a float64 chart of a group of sentences
 _BELIEFS_TOGETHER = 1 << 23  # most outside probabilities of all prefixes of a group of sentences
 _BELIEF_CHARTS = 6  # of beliefs, with what is computed from them; twice as many with derivatives
+_GROWING_CHART = 1 << 25  # most entries of a float64 chart that is kept while words are added
+_WORDS_TOGETHER = 1 << 11  # of the vocabulary
 _OTHER_VALUES_PER_SPAN = 12  # of float64, in prefix probabilities, besides the values of symbols: scales, places
 
 
@@ -47,7 +53,7 @@ _OTHER_VALUES_PER_SPAN = 12  # of float64, in prefix probabilities, besides the 
 class PCFG(SentencePCFG, PredictsNextToken, HasTreeBeliefs):
     """A grammar that also gives the probability of every next word, from prefix probabilities in float64.
 
-    The state has all tokens of the prefix since BOS.
+    The state has all tokens of the prefix since BOS and, while it is small, the chart of `next_log_probs`.
     """
 
     likelihood_estimate = None
@@ -88,8 +94,36 @@ class PCFG(SentencePCFG, PredictsNextToken, HasTreeBeliefs):
     def next_log_probs(self, batch: TokenBatch, state: State = None) -> tuple[Tensor, State]:
         tokens = batch.tokens if state is None else torch.cat([state["tokens"], batch.tokens])
         before = len(tokens) - len(batch.tokens)
+        rules, emissions = self._all_tables()
+        if batch.lengths is None and isinstance(rules, FactoredRules):
+            chart = self._grown_chart(rules, emissions, batch.tokens, state)
+            if chart is not None:
+                return self._next_by_chart(chart, emissions, tokens), {"tokens": tokens, **chart._asdict()}
         lengths = None if batch.lengths is None else batch.lengths + before
         return self._next(tokens, lengths), {"tokens": tokens}
+
+    def _grown_chart(
+        self, rules: FactoredRules, emissions: Tensor, tokens: Tensor, state: State
+    ) -> GrowingChart | None:
+        """Return the chart of the state with these tokens, (T, B), added.
+
+        None if the state has no chart, or if it would become too large.
+        """
+        if state is None:
+            chart = empty_chart(rules, tokens.shape[1])
+            tokens = tokens[1:]  # without BOS
+        elif "lefts" in state:
+            chart = GrowingChart(*(state[name] for name in GrowingChart._fields))
+        else:
+            return None
+        limit = chart_limit()
+        most = _GROWING_CHART if limit is None else min(_GROWING_CHART, limit // torch.float64.itemsize)
+        words = chart.reached.shape[1] - 1 + len(tokens)
+        if len(chart.lefts) * chart.lefts.shape[2] * words * (words + 1) // 2 > most:
+            return None
+        for word in (tokens - SPECIALS).clamp(min=0):
+            chart = extended_chart(chart, rules, emissions[word])
+        return chart if chart.is_finite else None
 
     sentence_log_probs = SentencePCFG.sentence_log_probs  # type: ignore[assignment]  # faster than a sum over tokens
 
@@ -169,10 +203,23 @@ class PCFG(SentencePCFG, PredictsNextToken, HasTreeBeliefs):
         tables = self._tables(sentences)  # of the words in the prefixes only
         predicted = next_words(tables.rules, tables.emissions, tables.words, sentences.lengths)
         last = torch.tensor(sentences.lengths, device=self.device)
-        emissions = self._all_tables()[1].exp().double()
+        probabilities = _probabilities(self._all_tables()[1])
         prefix, whole = (chart.gather(1, last[:, None])[:, 0] for chart in (prefixes, wholes))
-        result = self._distributions(predicted, emissions, last == 0, prefix, whole)
+        result = self._distributions(predicted, probabilities, last == 0, prefix, whole)
         return result[torch.tensor([places[part] for part in parts], device=self.device)]
+
+    def _next_by_chart(self, chart: GrowingChart, emissions: Tensor, tokens: Tensor) -> Tensor:
+        """Return the next-token distribution, (B, V), after prefixes, (T, B) with BOS, of which this is the chart."""
+        rest = torch.log1p(-self.one_word_share.double())
+        prefixes, wholes = rest + chart.prefixes, rest + chart.wholes
+        if len(tokens) == 1:
+            prefixes = torch.zeros_like(prefixes)
+        elif len(tokens) == 2:
+            words = (tokens[1] - SPECIALS).clamp(min=0)
+            wholes = self.one_word_share.double().log() + self.unigrams.double()[words]
+            prefixes = torch.logaddexp(prefixes, wholes)
+        is_empty = torch.full_like(prefixes, len(tokens) == 1, dtype=torch.bool)
+        return self._distributions(chart.next_words, _probabilities(emissions), is_empty, prefixes, wholes)
 
     @torch.no_grad()
     def each_next_log_probs(self, batch: TokenBatch, state: State = None) -> Iterator[Tensor]:
@@ -184,24 +231,30 @@ class PCFG(SentencePCFG, PredictsNextToken, HasTreeBeliefs):
         tables = self._tables(sentences)
         predicted = next_words_after_each(tables.rules, tables.emissions, tables.words, sentences.lengths)
         weights, scales = (torch.stack(parts, 1) for parts in zip(*predicted, strict=True))  # (n + 1, B, ...)
-        emissions = self._all_tables()[1].exp().double()
+        probabilities = list(_probabilities(self._all_tables()[1]))
         for step, next_word in enumerate(map(NextWords, weights, scales)):
             is_empty = torch.full(batch.tokens.shape[1:], step == 0, device=self.device)
-            yield self._distributions(next_word, emissions, is_empty, prefixes[:, step], wholes[:, step])
+            yield self._distributions(next_word, probabilities, is_empty, prefixes[:, step], wholes[:, step])
 
     def _distributions(
-        self, predicted: NextWords, emissions: Tensor, is_empty: Tensor, prefixes: Tensor, wholes: Tensor
+        self,
+        predicted: NextWords,
+        probabilities: Iterable[Tensor],
+        is_empty: Tensor,
+        prefixes: Tensor,
+        wholes: Tensor,
     ) -> Tensor:
         """Return the next-token distributions, (B, V), after prefixes.
 
         Args:
-            emissions: (V - 2, t) probabilities of words.
+            probabilities: of words given their preterminals, in parts of some words each, (words, t).
             is_empty: whether a prefix has no words.
             prefixes: (B,) log-probability of each prefix.
             wholes: (B,) log-probability of the sentence that ends after it.
         """
         rest = torch.log1p(-self.one_word_share.double())
-        words = torch.log(predicted.weights @ emissions.T) + predicted.scales[:, None] + rest
+        sums = torch.cat([predicted.weights @ part.T for part in probabilities], 1)
+        words = sums.log_().add_(predicted.scales[:, None] + rest)
         alone = self.unigrams.double() + self.one_word_share.double().log()
         words[is_empty] = torch.logaddexp(words[is_empty], alone)
         result = words.new_full((len(words), self.vocabulary_size), -torch.inf)
@@ -209,6 +262,14 @@ class PCFG(SentencePCFG, PredictsNextToken, HasTreeBeliefs):
         result[:, SPECIALS + 1 :] = words[:, 1:] - prefixes[:, None]
         result[:, EOS] = wholes - prefixes
         return result
+
+
+def _probabilities(emissions: Tensor) -> Iterator[Tensor]:
+    """Yield float64 probabilities of words, given their logarithms, (V - 2, t), some words at a time.
+
+    A part stays in the cache of the processor, and its memory is used again for the next part.
+    """
+    return (part.exp().double() for part in emissions.split(_WORDS_TOGETHER))
 
 
 @model("holographic-pcfg", HolographicPCFGConfig)

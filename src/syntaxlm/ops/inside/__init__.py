@@ -1,7 +1,8 @@
 """The inside algorithm of probabilistic context-free grammars.
 
 `rules`: grammars, and the layout of charts.  `partition`: probabilities of sentences and posteriors of spans.
-`prefix`: probabilities of prefixes and of next words.  `long`: charts of long sentences for these.
+`prefix`: probabilities of prefixes and of next words.  `long`: charts of long sentences for these.  `growing`: a chart
+that grows by one word at a time.
 `incremental`: beliefs about the tree after each word.  `best`: most probable derivations.  `sample`: samples of trees.
 
 They do not share one recursion over a semiring. Sums of large grammars are matrix products of scaled probabilities, in
@@ -10,6 +11,7 @@ closure needs float64; a maximum is no matrix product and needs back-pointers.
 """
 
 from syntaxlm.ops.inside.best import Derivation, best_derivations
+from syntaxlm.ops.inside.growing import GrowingChart, empty_chart, extended_chart
 from syntaxlm.ops.inside.incremental import (
     OUTSIDE_TOGETHER,
     DerivationEntropies,
@@ -35,6 +37,7 @@ __all__ = [
     "Derivation",
     "DerivationEntropies",
     "FactoredRules",
+    "GrowingChart",
     "IncrementalBeliefs",
     "Layout",
     "NextWords",
@@ -45,6 +48,8 @@ __all__ = [
     "belief_updates",
     "best_derivations",
     "derivation_entropies",
+    "empty_chart",
+    "extended_chart",
     "incremental_beliefs",
     "log_partition",
     "log_partition_reference",
