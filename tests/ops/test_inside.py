@@ -259,26 +259,26 @@ def test_one_chart_gives_the_next_words_after_each_prefix(kind):
 def test_a_chart_that_grows_gives_the_same_next_words_and_sentences(kind, shift):
     rules, log_probs = RULES[kind](), word_log_probs(8, 4) - shift
     sentences = [[3, 1, 7, 0, 5, 5], [2, 2, 6, 1, 0, 4], [0, 4, 4, 4, 1, 7]]
-    chart = inside.empty_chart(rules, len(sentences))
+    chart = inside.empty_chart(rules, log_probs, len(sentences))
     expected = inside.next_words_after_each(rules, log_probs, torch.tensor(sentences).flatten(), (6, 6, 6))
     whole = inside.prefix_log_probs(rules, log_probs, torch.tensor(sentences).flatten(), Layout([6, 6, 6]))
     for count in range(7):
-        values = chart.weights.log() + chart.prefixes[:, None]
-        wanted = torch.stack([after.weights[count].log() + after.scales[count] for after in expected])
-        torch.testing.assert_close(values, wanted, rtol=1e-11, atol=1e-11)
+        weights, scales = (torch.stack(parts)[:, count] for parts in zip(*expected, strict=True))
+        wanted = torch.log(weights @ log_probs.detach().exp().T) + scales[:, None]
+        torch.testing.assert_close(chart.next_words(), wanted, rtol=1e-11, atol=1e-11)
         assert chart.is_finite
         if count == 6:
             break
         if count:
             torch.testing.assert_close(chart.prefixes, whole.prefixes[:, count - 1], rtol=1e-11, atol=1e-11)
             torch.testing.assert_close(chart.wholes, whole.sentences[:, count - 1], rtol=1e-11, atol=1e-11)
-        chart = inside.extended_chart(chart, rules, log_probs[[sentence[count] for sentence in sentences]])
+        chart = chart.with_words(torch.tensor([sentence[count] for sentence in sentences]))
 
 
 def test_a_chart_after_an_impossible_word_is_not_finite():
     rules, log_probs = factored(3, 4, None), word_log_probs(8, 4).detach().clone()
     log_probs[5] = -math.inf
-    chart = inside.extended_chart(inside.empty_chart(rules, 2), rules, log_probs[[1, 5]])
+    chart = inside.empty_chart(rules, log_probs, 2).with_words(torch.tensor([1, 5]))
     assert not chart.is_finite
 
 

@@ -10,7 +10,7 @@ import pytest
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.threads import check_wanted
 from syntaxlm.serve import threads
-from syntaxlm.serve.threads import RELEASE_SECONDS, ModelThread, OverloadError
+from syntaxlm.serve.threads import RELEASE_SECONDS, ModelThread, OverloadError, Turns
 
 
 @pytest.fixture
@@ -105,3 +105,58 @@ def test_freed_memory_is_released_now_and_then(worker, monkeypatch):
         for _ in range(3):  # what follows the last job may be still to come
             worker.submit("a", [1], list).result(30)
         assert len(releases) == expected
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_no_more_threads_compute_at_a_time_than_there_are_turns_in_the_order_in_which_they_asked(count):
+    turns, computing, most, order = Turns(count), 0, [0], []
+    lock, release = threading.Lock(), threading.Event()
+
+    def compute(number):
+        nonlocal computing
+        with turns.turn():
+            with lock:
+                computing += 1
+                most[0] = max(most[0], computing)
+                order.append(number)
+            release.wait(30)
+            with lock:
+                computing -= 1
+
+    started = [threading.Thread(target=compute, args=(number,)) for number in range(6)]
+    for number, thread in enumerate(started):
+        thread.start()
+        while len(order) + len(turns._waiting) <= number:
+            time.sleep(0.001)
+    release.set()
+    for thread in started:
+        thread.join(30)
+    assert most == [count]
+    assert sorted(order) == list(range(6))
+    if count == 1:  # of two threads that are called at once, either may be the first that continues
+        assert order == sorted(order)
+
+
+def test_a_long_computation_lets_another_one_go_first_after_its_time(monkeypatch):
+    monkeypatch.setattr(threads, "TURN_SECONDS", 0.05)
+    turns, order, asked = Turns(1), [], threading.Event()
+
+    def short():
+        asked.set()
+        with turns.turn():
+            order.append("short")
+
+    other = threading.Thread(target=short)
+    with turns.turn() as let_others:
+        let_others()  # nobody waits
+        other.start()
+        assert asked.wait(30)
+        while not turns._waiting:
+            time.sleep(0.001)
+        let_others()
+        order.append("too early")
+        time.sleep(0.1)
+        let_others()
+        order.append("long")
+    other.join(30)
+    assert order == ["too early", "short", "long"]

@@ -16,6 +16,7 @@ from syntaxlm.cli.output import print_note
 from syntaxlm.core.declarations import Argument, Bounds, Count, Name, Needs, Shown
 from syntaxlm.core.errors import InputError, escaped
 from syntaxlm.core.progress import status
+from syntaxlm.core.threads import core_count
 from syntaxlm.storage.bundled import check_folder, find_model
 
 if TYPE_CHECKING:
@@ -64,9 +65,12 @@ def serve(
     from syntaxlm.serve.server import Server, address_of, is_loopback, listen
     from syntaxlm.serve.site import Site
 
-    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", str(KEPT_KERNELS))  # read by torch at its first product
     limits = Limits(max_words=max_words, max_sentences=max_sentences)
     folders = by_distinct_names(models or DEFAULT_MODELS)
+    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", str(KEPT_KERNELS))  # read by torch at its first product
+    # Each model has a thread of its own. Threads that share a core would wait for each other. Read when torch is
+    # imported.
+    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, core_count() // len(folders))))
     with suppress(OSError):  # reported below, as any other fault of a folder
         for folder in map(find_model, folders.values()):
             if not folder.is_dir():

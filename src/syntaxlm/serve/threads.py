@@ -5,19 +5,20 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from concurrent.futures import Future, InvalidStateError, ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.systems import release_freed_memory
-from syntaxlm.core.threads import abandonable, check_wanted
+from syntaxlm.core.threads import abandonable, check_wanted, core_count
 
 ITEMS_PER_CALL = 32  # most texts of several requests that are computed together
 PIECE = 8  # texts that are computed at once; between them, a computation that is no longer wanted ends
+TURN_SECONDS = 0.5  # after which a long computation lets those of other models go first
 RELEASE_SECONDS = 5.0  # between two releases of freed memory, each of which takes a few milliseconds
 
 Compute = Callable[[list[Any]], Sequence[Any]]
@@ -39,6 +40,59 @@ class _Job:
     items: list[Any]
     compute: Compute
     result: Future[list[Any]] = field(default_factory=Future)
+
+
+class Turns:
+    """Lets as many threads compute at a time as there are cores, in the order in which they ask.
+
+    More threads than cores would spend a quarter of the time on waiting for the interpreter's lock.
+    """
+
+    def __init__(self, count: int) -> None:
+        self._free = count
+        self._waiting: deque[threading.Event] = deque()
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def turn(self) -> Iterator[Callable[[], None]]:
+        """Wait for a turn, which lasts while the block runs.
+
+        Yields:
+            A function that, if the turn has lasted for `TURN_SECONDS`, ends it and waits for the next one.
+        """
+        self._begin()
+        began = time.monotonic()
+
+        def let_others() -> None:
+            nonlocal began
+            if self._waiting and time.monotonic() - began >= TURN_SECONDS:
+                self._end()
+                self._begin()
+                began = time.monotonic()
+
+        try:
+            yield let_others
+        finally:
+            self._end()
+
+    def _begin(self) -> None:
+        with self._lock:
+            if self._free:
+                self._free -= 1
+                return
+            called = threading.Event()
+            self._waiting.append(called)
+        called.wait()
+
+    def _end(self) -> None:
+        with self._lock:
+            if self._waiting:
+                self._waiting.popleft().set()
+            else:
+                self._free += 1
+
+
+_turns = Turns(max(2, core_count()))  # two, so that a long step of one model does not hold up all others
 
 
 class ModelThread:
@@ -96,8 +150,14 @@ class ModelThread:
                 self._jobs.remove(job)
             self._running = jobs = [job for job in jobs if not job.result.done()]
         if jobs:
-            with abandonable(lambda: not all(job.result.done() for job in jobs)):
-                _compute(jobs)
+            with _turns.turn() as let_others:
+
+                def is_wanted() -> bool:
+                    let_others()
+                    return not all(job.result.done() for job in jobs)
+
+                with abandonable(is_wanted):
+                    _compute(jobs)
             self._running = []
             _release_memory()
 

@@ -5,7 +5,7 @@ They also give the probability of every next word. C-PCFG, which does not, is in
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor
@@ -33,7 +33,6 @@ from syntaxlm.ops.inside import (
     Layout,
     NextWords,
     empty_chart,
-    extended_chart,
     next_words,
     next_words_after_each,
     prefix_log_probs,
@@ -43,7 +42,6 @@ _PREFIX_PROBABILITIES_TOGETHER = 1 << 22  # most entries of a float64 chart of a
 _BELIEFS_TOGETHER = 1 << 23  # most outside probabilities of all prefixes of a group of sentences
 _BELIEF_CHARTS = 6  # of beliefs, with what is computed from them; twice as many with derivatives
 _GROWING_CHART = 1 << 25  # most entries of a float64 chart that is kept while words are added
-_WORDS_TOGETHER = 1 << 11  # of the vocabulary
 _OTHER_VALUES_PER_SPAN = 12  # of float64, in prefix probabilities, besides the values of symbols: scales, places
 
 
@@ -94,23 +92,22 @@ class PCFG(SentencePCFG, PredictsNextToken, HasTreeBeliefs):
     def next_log_probs(self, batch: TokenBatch, state: State = None) -> tuple[Tensor, State]:
         tokens = batch.tokens if state is None else torch.cat([state["tokens"], batch.tokens])
         before = len(tokens) - len(batch.tokens)
-        rules, emissions = self._all_tables()
-        if batch.lengths is None and isinstance(rules, FactoredRules):
-            chart = self._grown_chart(rules, emissions, batch.tokens, state)
-            if chart is not None:
-                return self._next_by_chart(chart, emissions, tokens), {"tokens": tokens, **chart._asdict()}
+        chart = self._grown_chart(batch.tokens, state) if batch.lengths is None else None
+        if chart is not None:
+            return self._next_by_chart(chart, tokens), {"tokens": tokens, **chart._asdict()}
         lengths = None if batch.lengths is None else batch.lengths + before
         return self._next(tokens, lengths), {"tokens": tokens}
 
-    def _grown_chart(
-        self, rules: FactoredRules, emissions: Tensor, tokens: Tensor, state: State
-    ) -> GrowingChart | None:
+    def _grown_chart(self, tokens: Tensor, state: State) -> GrowingChart | None:
         """Return the chart of the state with these tokens, (T, B), added.
 
-        None if the state has no chart, or if it would become too large.
+        None if the grammar has full tables, if the state has no chart, or if the chart would become too large.
         """
         if state is None:
-            chart = empty_chart(rules, tokens.shape[1])
+            rules, emissions = self._all_tables()
+            if not isinstance(rules, FactoredRules):
+                return None
+            chart = empty_chart(rules, emissions, tokens.shape[1])
             tokens = tokens[1:]  # without BOS
         elif "lefts" in state:
             chart = GrowingChart(*(state[name] for name in GrowingChart._fields))
@@ -118,11 +115,11 @@ class PCFG(SentencePCFG, PredictsNextToken, HasTreeBeliefs):
             return None
         limit = chart_limit()
         most = _GROWING_CHART if limit is None else min(_GROWING_CHART, limit // torch.float64.itemsize)
-        words = chart.reached.shape[1] - 1 + len(tokens)
-        if len(chart.lefts) * chart.lefts.shape[2] * words * (words + 1) // 2 > most:
+        words = chart.length + len(tokens)
+        if tokens.shape[1] * len(chart.root) * words * (words + 1) // 2 > most:
             return None
-        for word in (tokens - SPECIALS).clamp(min=0):
-            chart = extended_chart(chart, rules, emissions[word])
+        for added in (tokens - SPECIALS).clamp(min=0):
+            chart = chart.with_words(added)
         return chart if chart.is_finite else None
 
     sentence_log_probs = SentencePCFG.sentence_log_probs  # type: ignore[assignment]  # faster than a sum over tokens
@@ -203,23 +200,23 @@ class PCFG(SentencePCFG, PredictsNextToken, HasTreeBeliefs):
         tables = self._tables(sentences)  # of the words in the prefixes only
         predicted = next_words(tables.rules, tables.emissions, tables.words, sentences.lengths)
         last = torch.tensor(sentences.lengths, device=self.device)
-        probabilities = _probabilities(self._all_tables()[1])
+        words = self._next_words(predicted, self._all_tables()[1].exp().double())
         prefix, whole = (chart.gather(1, last[:, None])[:, 0] for chart in (prefixes, wholes))
-        result = self._distributions(predicted, probabilities, last == 0, prefix, whole)
+        result = self._distributions(words, last == 0, prefix, whole)
         return result[torch.tensor([places[part] for part in parts], device=self.device)]
 
-    def _next_by_chart(self, chart: GrowingChart, emissions: Tensor, tokens: Tensor) -> Tensor:
+    def _next_by_chart(self, chart: GrowingChart, tokens: Tensor) -> Tensor:
         """Return the next-token distribution, (B, V), after prefixes, (T, B) with BOS, of which this is the chart."""
         rest = torch.log1p(-self.one_word_share.double())
         prefixes, wholes = rest + chart.prefixes, rest + chart.wholes
-        if len(tokens) == 1:
+        if chart.length == 0:
             prefixes = torch.zeros_like(prefixes)
-        elif len(tokens) == 2:
+        elif chart.length == 1:
             words = (tokens[1] - SPECIALS).clamp(min=0)
             wholes = self.one_word_share.double().log() + self.unigrams.double()[words]
             prefixes = torch.logaddexp(prefixes, wholes)
-        is_empty = torch.full_like(prefixes, len(tokens) == 1, dtype=torch.bool)
-        return self._distributions(chart.next_words, _probabilities(emissions), is_empty, prefixes, wholes)
+        is_empty = torch.full_like(prefixes, chart.length == 0, dtype=torch.bool)
+        return self._distributions(chart.next_words() + rest, is_empty, prefixes, wholes)
 
     @torch.no_grad()
     def each_next_log_probs(self, batch: TokenBatch, state: State = None) -> Iterator[Tensor]:
@@ -231,30 +228,30 @@ class PCFG(SentencePCFG, PredictsNextToken, HasTreeBeliefs):
         tables = self._tables(sentences)
         predicted = next_words_after_each(tables.rules, tables.emissions, tables.words, sentences.lengths)
         weights, scales = (torch.stack(parts, 1) for parts in zip(*predicted, strict=True))  # (n + 1, B, ...)
-        probabilities = list(_probabilities(self._all_tables()[1]))
+        probabilities = self._all_tables()[1].exp().double()
         for step, next_word in enumerate(map(NextWords, weights, scales)):
+            words = self._next_words(next_word, probabilities)
             is_empty = torch.full(batch.tokens.shape[1:], step == 0, device=self.device)
-            yield self._distributions(next_word, probabilities, is_empty, prefixes[:, step], wholes[:, step])
+            yield self._distributions(words, is_empty, prefixes[:, step], wholes[:, step])
 
-    def _distributions(
-        self,
-        predicted: NextWords,
-        probabilities: Iterable[Tensor],
-        is_empty: Tensor,
-        prefixes: Tensor,
-        wholes: Tensor,
-    ) -> Tensor:
+    def _next_words(self, predicted: NextWords, probabilities: Tensor) -> Tensor:
+        """Return log P(prefix w followed by anything), (B, V - 2), in sentences of two or more words.
+
+        Args:
+            probabilities: (V - 2, t) of words given their preterminals.
+        """
+        words = torch.log(predicted.weights @ probabilities.T) + predicted.scales[:, None]
+        return words + torch.log1p(-self.one_word_share.double())
+
+    def _distributions(self, words: Tensor, is_empty: Tensor, prefixes: Tensor, wholes: Tensor) -> Tensor:
         """Return the next-token distributions, (B, V), after prefixes.
 
         Args:
-            probabilities: of words given their preterminals, in parts of some words each, (words, t).
+            words: as `_next_words` returns.
             is_empty: whether a prefix has no words.
             prefixes: (B,) log-probability of each prefix.
             wholes: (B,) log-probability of the sentence that ends after it.
         """
-        rest = torch.log1p(-self.one_word_share.double())
-        sums = torch.cat([predicted.weights @ part.T for part in probabilities], 1)
-        words = sums.log_().add_(predicted.scales[:, None] + rest)
         alone = self.unigrams.double() + self.one_word_share.double().log()
         words[is_empty] = torch.logaddexp(words[is_empty], alone)
         result = words.new_full((len(words), self.vocabulary_size), -torch.inf)
@@ -262,14 +259,6 @@ class PCFG(SentencePCFG, PredictsNextToken, HasTreeBeliefs):
         result[:, SPECIALS + 1 :] = words[:, 1:] - prefixes[:, None]
         result[:, EOS] = wholes - prefixes
         return result
-
-
-def _probabilities(emissions: Tensor) -> Iterator[Tensor]:
-    """Yield float64 probabilities of words, given their logarithms, (V - 2, t), some words at a time.
-
-    A part stays in the cache of the processor, and its memory is used again for the next part.
-    """
-    return (part.exp().double() for part in emissions.split(_WORDS_TOGETHER))
 
 
 @model("holographic-pcfg", HolographicPCFGConfig)

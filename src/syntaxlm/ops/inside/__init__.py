@@ -11,7 +11,7 @@ closure needs float64; a maximum is no matrix product and needs back-pointers.
 """
 
 from syntaxlm.ops.inside.best import Derivation, best_derivations
-from syntaxlm.ops.inside.growing import GrowingChart, empty_chart, extended_chart
+from syntaxlm.ops.inside.growing import GrowingChart, empty_chart
 from syntaxlm.ops.inside.incremental import (
     OUTSIDE_TOGETHER,
     DerivationEntropies,
@@ -49,7 +49,6 @@ __all__ = [
     "best_derivations",
     "derivation_entropies",
     "empty_chart",
-    "extended_chart",
     "incremental_beliefs",
     "log_partition",
     "log_partition_reference",
