@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -23,10 +22,9 @@ from pathlib import Path
 import torch
 
 from laboratory.benchmarks.inside import Sizes, sentences, step
-from laboratory.benchmarks.processes import peak_memories
 from laboratory.benchmarks.timing import PROCESSOR
 from syntaxlm.api.model import LanguageModel, load
-from syntaxlm.core.systems import keep_freed_memory
+from syntaxlm.core.systems import keep_freed_memory, peak_memory
 
 LEAST = 1.0  # seconds
 FIRST = 10  # words
@@ -77,7 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         def work() -> None:
             TASKS[options.task](model, texts)
 
-    report = {"words": words, "seconds": seconds_of(work), "memory": peak_memories(os.getpid())[os.getpid()]}
+    report = {"words": words, "seconds": seconds_of(work), "memory": peak_memory()}
     print(json.dumps(report))
 
 

@@ -129,16 +129,16 @@ class Line:
 
     @cached_property
     def time_slope(self) -> Interval:
-        return slope([(one.size, one.time) for one in self.medians])
+        return slope([(median.size, median.time) for median in self.medians])
 
     @cached_property
     def memory_slope(self) -> Interval:
-        return slope([(one.size, one.memory) for one in self.medians])
+        return slope([(median.size, median.memory) for median in self.medians])
 
     @property
     def last_time_slope(self) -> float:
         """The slope between the two largest sizes."""
-        return slope([(one.size, one.time) for one in self.medians[-2:]]).value
+        return slope([(median.size, median.time) for median in self.medians[-2:]]).value
 
 
 def slope(points: Sequence[tuple[float, float]]) -> Interval:
@@ -180,7 +180,7 @@ def lines(points: Iterable[Point]) -> list[Line]:
             for size in sorted(by_size)
             if size
         ]
-        medians = [one for one in medians if one.time > 0]  # else it is shorter than the starts differ
+        medians = [median for median in medians if median.time > 0]  # else it is shorter than the starts differ
         if len(medians) > 1:
             found.append(Line(*series, tuple(medians)))
     return sorted(found, key=lambda line: list(GROWING).index(line.kind))

@@ -301,9 +301,9 @@ def missing(
             starts = [size for size in series.sizes if not size]
             for size in (*starts, *sizes) if sizes else series.sizes:
                 key = Key(series.kind, series.task, series.system, size, repeat)
-                earlier = [one for one in found if one.key._replace(repeat=repeat) == key]
-                is_measured = any(one.repeat == repeat for one in earlier)
-                if not is_measured and sum(one.seconds for one in earlier) < ENOUGH:
+                earlier = [point for point in found if point.key._replace(repeat=repeat) == key]
+                is_measured = any(point.repeat == repeat for point in earlier)
+                if not is_measured and sum(point.seconds for point in earlier) < ENOUGH:
                     yield key, series
 
 
@@ -339,7 +339,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         parser.error(f"--repeats: found {options.repeats}; expected at least 1")
     written = json.loads(options.output.read_text(encoding="utf-8")) if options.output.exists() else {"points": []}
     found = points_of(written)
-    chosen = [one for one in all_series() if one.kind in (options.kinds or GROWING) and measurable(one)]
+    chosen = [series for series in all_series() if series.kind in (options.kinds or GROWING) and measurable(series)]
     failed: dict[Series, int] = {}
     for key, series in missing(chosen, options.sizes or (), options.repeats, found):
         if key.size >= failed.get(series, key.size + 1):
@@ -355,7 +355,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         report = {
             "schema_version": SCHEMA_VERSION,
             "torch": torch.__version__,
-            "points": [asdict(one) for one in found],
+            "points": [asdict(point) for point in found],
         }
         written = with_head(report)
         write_text(to_json(written, indent=1) + "\n", options.output)

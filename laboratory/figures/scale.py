@@ -33,10 +33,10 @@ def picture(found: Sequence[Line]) -> Plot:
         of_kind = [line for line in found if line.kind == kind]
         for line in of_kind:
             style = line_style(SYSTEMS.index(line.system)) | {"linestyle": _dashes(line.task)}
-            sizes = [one.size for one in line.medians]
+            sizes = [median.size for median in line.medians]
             for panel, values in (
-                (time, [one.time for one in line.medians]),
-                (memory, [one.memory / 2**30 for one in line.medians]),
+                (time, [median.time for median in line.medians]),
+                (memory, [median.memory / 2**30 for median in line.medians]),
             ):
                 panel.plot(sizes, values, linewidth=1.6, **style | {"markersize": 4})
         for panel, y_label in ((time, f"seconds for {growing.unit}"), (memory, "memory, GiB")):

@@ -62,8 +62,13 @@ def sections() -> dict[str, type]:
 
 def all_settings() -> list[Setting]:
     """Every setting that a recipe can have."""
-    found = [one for name in MODELS if MODELS[name].is_trained or MODELS[name].encoder for one in model_settings(name)]
-    return found + [one for name, kind in sections().items() for one in settings_of(kind, _prefix(name))]
+    found = [
+        setting
+        for name, model in MODELS.items()
+        if model.is_trained or model.encoder
+        for setting in model_settings(name)
+    ]
+    return found + [setting for name, kind in sections().items() for setting in settings_of(kind, _prefix(name))]
 
 
 def model_settings(name: str) -> list[Setting]:
@@ -72,7 +77,7 @@ def model_settings(name: str) -> list[Setting]:
 
 
 def settings_table(settings: typing.Iterable[Setting]) -> str:
-    rows = ([f"`{one.name}`", one.takes, one.default, plain(one.meaning)] for one in settings)
+    rows = ([f"`{setting.name}`", setting.takes, setting.default, plain(setting.meaning)] for setting in settings)
     return table(["setting", "values", "default", "meaning"], rows)
 
 
@@ -93,7 +98,7 @@ def _listed(kind: type, prefix: str, listed: dict[type, str]) -> list[Setting]:
             continue
         first = listed.setdefault(inner, f"{prefix}{name}")
         if first != f"{prefix}{name}":
-            settings = [one.name for one in found if one.name.startswith(f"{prefix}{name}.")]
+            settings = [setting.name for setting in found if setting.name.startswith(f"{prefix}{name}.")]
             reference = f"as [`{first}`](#{first.partition('.')[0]})"
             meaning = f"all settings of `{first}`, such as `{settings[0]}`"
             row = Setting(f"{prefix}{name}", reference, "the same", meaning)

@@ -132,8 +132,9 @@ _DOING = {"parse": "parsing", "surprisal": "surprisals", "beliefs": "beliefs", "
 def _measured_lines() -> tuple[list[Line], list[tuple[str, str, str]]]:
     """The lines of what the benchmark of growth measures, and what of it is not measured yet: kind, task, model."""
     by_series = {(line.kind, line.task, line.system): line for line in lines(stored_points())}
-    measured = [(one.kind, one.task, one.system) for one in all_series()]
-    return [by_series[one] for one in measured if one in by_series], [one for one in measured if one not in by_series]
+    measured = [(series.kind, series.task, series.system) for series in all_series()]
+    missing = [series for series in measured if series not in by_series]
+    return [by_series[series] for series in measured if series in by_series], missing
 
 
 def growth() -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import warnings
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.reading import collected
 from syntaxlm.data.corpora import read_sentences
+from syntaxlm.jobs.folder import DONE
 from syntaxlm.jobs.job import Job, run_job
 from syntaxlm.jobs.work import ParseWork, ScoreWork
 from syntaxlm.parsing.options import ParseOptions
@@ -86,6 +88,14 @@ def test_a_job_reports_what_the_command_reports_without_a_job(work, suffix, tmp_
         assert report.words.startswith(summary.counts()._replace(advice="").text() + ". Most frequent: gnus")
     again = run_job(job, 2, InlineEngine)
     assert (again.done_now, again.words, again.readings) == (0, report.words, report.readings)
+
+    # An earlier version has done a shard, and not noted what it read.
+    done = tmp_path / "job" / DONE
+    first, *others = done.read_text().splitlines()
+    *older, _ = json.loads(first)
+    done.write_text("\n".join([json.dumps(older), *others]) + "\n")
+    again = run_job(job, 2, InlineEngine)
+    assert (again.done_now, again.words) == (0, None)
 
 
 def test_texts_of_other_formats_are_refused_before_a_job(tmp_path):

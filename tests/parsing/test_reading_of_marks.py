@@ -225,7 +225,7 @@ def test_gradients_reach_the_classes_that_occur_and_hidden_sentences_have_none()
         )
         model.setup(TextCounts(torch.ones(WORDS, dtype=torch.int64)))
         model.train().loss(batch).total.backward()
-        grad = model.marks.weight.grad
+        grad = model.mark_embeddings.weight.grad
         return set() if grad is None else {place for place in range(grad.shape[1]) if grad[:, place].any()}
 
     classes = list(MarkClass)

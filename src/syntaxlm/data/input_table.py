@@ -206,8 +206,7 @@ class InputTable:
         found = Remarks() if remarks is None else remarks
         for row, cell in enumerate(written):
             if cell in MISSING:
-                line = self.row_numbers[row] if self.unit == "line" else None
-                found.add(f"rows without a number in column {name}", line)
+                found.add(f"rows without a number in column {name}", self.line(row))
             else:
                 found.add(what, example=cell)
         if remarks is None:

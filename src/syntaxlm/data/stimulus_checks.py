@@ -1,7 +1,7 @@
 """Refuses tables of stimuli of another form, and warns of what is probably not meant.
 
 Each of these gives a full table of means that says nothing: another sign between regions, a row for each region instead
-of each sentence, regions that were left out or are in another order, misspelt conditions.
+of each sentence, regions that were left out or are in another order, conditions with typing errors.
 """
 
 from __future__ import annotations
@@ -186,7 +186,7 @@ def check_conditions(
         remarks: where such conditions are counted.
     """
     for name, values in levels.items():
-        for rare, message in _misspelt(values):
+        for rare, message in _likely_errors(values):
             row = values.index(rare)
             warn_caller(f"{table.place(row)}: column {name}: {message}")
             remarks.add("conditions that may be typing errors", table.line(row), rare)
@@ -233,23 +233,23 @@ def _by_name(names: Sequence[str], values: Sequence[str]) -> dict[str, list[str]
     return result
 
 
-def _misspelt(values: Sequence[str]) -> Iterator[tuple[str, str]]:
+def _likely_errors(values: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Yield each value that may be a typing error, with a message on it."""
     counts = Counter(values)
     if len(counts) > _MANY_LEVELS:
         return
-    misspelt: set[str] = set()
+    reported: set[str] = set()
     for (common, more), (rare, fewer) in combinations(counts.most_common(), 2):
         rows = f"{rare!r} in {amount(fewer, 'row')} and {common!r} in {more}"
         if _folded(rare) == _folded(common):
-            misspelt.add(rare)
+            reported.add(rare)
             yield rare, f"found {rows}, which differ only in capitals, spaces or signs; they are two conditions"
-        elif rare not in misspelt and 4 * fewer <= more and _differ_in_one_letter(rare, common):
-            misspelt.add(rare)
+        elif rare not in reported and 4 * fewer <= more and _differ_in_one_letter(rare, common):
+            reported.add(rare)
             yield rare, f"found {rows}, which differ in one letter: is it a typing error? They are two conditions"
     for rare, fewer in counts.items():
         others = [count for value, count in counts.items() if value != rare]
-        if rare not in misspelt and others and _RARE * fewer <= median(others):
+        if rare not in reported and others and _RARE * fewer <= median(others):
             yield rare, f"found {rare!r} in {amount(fewer, 'row')} only, the others in {min(others)} or more"
 
 

@@ -333,7 +333,9 @@ def run_job(
         now = [result for number, result in done.items() if number not in before]
         with collected() as readings:
             _announce(shards, done, sources, form)
-        words = total(result.reading.words for result in done.values() if result.reading and result.reading.words)
+        # Shards that an earlier version did have no counts. Those of the other shards are not those of the text.
+        counts = [result.reading.words for result in done.values() if result.reading and result.reading.words]
+        words = total(counts) if len(counts) == len(done) else None
         report = JobReport(
             command=job.work.command,
             folder=str(job.folder),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -23,6 +23,7 @@ from syntaxlm.reports.tables import Block, Columns
 from syntaxlm.reports.writers import ROWS_PER_GROUP, blocks_of
 from syntaxlm.scoring.options import ScoreOptions
 from syntaxlm.scoring.reading_counts import ReadingCounts
+from syntaxlm.text.normaliser_settings import Units
 
 if TYPE_CHECKING:
     from syntaxlm.storage.folder import ModelBundle
@@ -76,6 +77,12 @@ class Work(ABC):
         return inner
 
 
+def _form_of(units: Iterable[Units]) -> TextForm:
+    """Return the form of text that models with these units read together."""
+    found = set(units)
+    return TAGGED if "tags" in found else CHARACTERS if "characters" in found else PLAIN
+
+
 @dataclass(frozen=True)
 class ParseWork(Work):
     """Parsing."""
@@ -96,8 +103,7 @@ class ParseWork(Work):
             check_text_of(bundles, lines, self.options, self.models, name)
 
         rows([], 1)  # raises InputError
-        units = {bundle.parser_normaliser.units for bundle in bundles}
-        form = TAGGED if "tags" in units else CHARACTERS if "characters" in units else PLAIN
+        form = _form_of(bundle.parser_normaliser.units for bundle in bundles)
         return Loaded(rows, CONSTITUENTS, tuple(map(model_hash, bundles)), form, check)
 
 
@@ -139,8 +145,7 @@ class ScoreWork(Work):
             return counts
 
         rows([], 1)  # raises InputError
-        forms = {"tags": TAGGED, "characters": CHARACTERS}
-        form = forms.get(bundle.normaliser.units, PLAIN)
+        form = _form_of([bundle.normaliser.units])
         return Loaded(rows, columns, (model_hash(bundle),), form, check, count)
 
 

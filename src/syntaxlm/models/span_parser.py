@@ -83,9 +83,11 @@ class SpanParser(Model, LearnsFromTrees, NeedsTextCounts, ChartParser):
 
         # The sum of embeddings of the classes of marks before a word, and after it: without marks, it is 0.
         self.marks_dropout = config.marks_dropout
-        self.marks = nn.Linear(2 * len(MarkClass), config.embedding_size, bias=False) if config.reads_marks else None
-        if self.marks is not None:
-            nn.init.normal_(self.marks.weight, std=config.embedding_size**-0.5)
+        self.mark_embeddings = (
+            nn.Linear(2 * len(MarkClass), config.embedding_size, bias=False) if config.reads_marks else None
+        )
+        if self.mark_embeddings is not None:
+            nn.init.normal_(self.mark_embeddings.weight, std=config.embedding_size**-0.5)
 
     def setup(self, counts: TextCounts) -> None:
         """Set the number of parsers whose trees are in the batches."""
@@ -127,8 +129,9 @@ class SpanParser(Model, LearnsFromTrees, NeedsTextCounts, ChartParser):
             ends = words.new_full((1, len(words)), EOS)
             tokens = torch.cat([torch.full_like(ends, BOS), words.T, ends])
             read = self.embedding(tokens)
-            if self.marks is not None and batch.marks is not None:
-                read = read + self.marks(self._mark_classes(batch.marks[: length + 1, columns]).to(read.dtype))
+            if self.mark_embeddings is not None and batch.marks is not None:
+                classes = self._mark_classes(batch.marks[: length + 1, columns])
+                read = read + self.mark_embeddings(classes.to(read.dtype))
             features, _ = self.lstm(dropout(read, self.dropout, self.training))
             forward, backward = features.chunk(2, -1)
 

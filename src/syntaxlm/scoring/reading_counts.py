@@ -65,14 +65,14 @@ def total(counts: Iterable[ReadingCounts]) -> ReadingCounts | None:
     examples = dict.fromkeys(chain.from_iterable(part.examples for part in parts))
     advice = max(parts, key=lambda part: (bool(part.advice), part.unknown)).advice
     return ReadingCounts(
-        parts[0].units,
-        sum(part.words for part in parts),
-        sum(part.unknown for part in parts),
-        sum(part.without_letters for part in parts),
-        sum(part.impossible for part in parts),
-        sum(part.not_read for part in parts),
-        tuple(examples)[:EXAMPLES],
-        advice,
+        units=parts[0].units,
+        words=sum(part.words for part in parts),
+        unknown=sum(part.unknown for part in parts),
+        without_letters=sum(part.without_letters for part in parts),
+        impossible=sum(part.impossible for part in parts),
+        not_read=sum(part.not_read for part in parts),
+        examples=tuple(examples)[:EXAMPLES],
+        advice=advice,
     )
 
 

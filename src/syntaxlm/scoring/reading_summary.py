@@ -93,13 +93,13 @@ class ReadingSummary:
     def counts(self) -> ReadingCounts:
         """Return the counts, without the sentences that are alike."""
         counts = ReadingCounts(
-            "characters" if self._reader.normaliser.units == "characters" else "words",
-            self.words,
-            self.unknown_count,
-            self.unknown_without_letters,
-            self.impossible,
-            self.not_read.total(),
-            tuple(_most_frequent(self.not_read)),
+            units="characters" if self._reader.normaliser.units == "characters" else "words",
+            words=self.words,
+            unknown=self.unknown_count,
+            without_letters=self.unknown_without_letters,
+            impossible=self.impossible,
+            not_read=self.not_read.total(),
+            examples=tuple(_most_frequent(self.not_read)),
         )
         return counts._replace(advice=self._advice()) if counts.share > MANY_UNKNOWN else counts
 

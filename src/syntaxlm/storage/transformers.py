@@ -211,13 +211,15 @@ def _network_type(transformers: Any, config: Any, name: str) -> _NetworkType:
     Raises:
         InputError: for a network that is not a language model.
     """
-    named = _architectures(config)
-    found = f"{PREFIX}{name}: found {named[0] if named else config.model_type} in config.json"
+    architectures = _architectures(config)
+    found = f"{PREFIX}{name}: found {architectures[0] if architectures else config.model_type} in config.json"
     no_text = f"{found}, which is not a language model of text; {_EXPECTED}"
-    if not any(_has(transformers, one, config) for one in _CLASSES):
+    if not any(_has(transformers, each, config) for each in _CLASSES):
         raise InputError(no_text)
-    if named and all(one in _DISCRIMINATORS or _OTHER_TASK.fullmatch(one) for one in named):
-        if named[0] in _DISCRIMINATORS:
+    if architectures and all(
+        architecture in _DISCRIMINATORS or _OTHER_TASK.fullmatch(architecture) for architecture in architectures
+    ):
+        if architectures[0] in _DISCRIMINATORS:
             raise InputError(
                 f"{found}, a discriminator, which only decides whether tokens were replaced; {_EXPECTED}. Use another"
                 " model; for ELECTRA, the generator that was trained with it, such as"
@@ -231,7 +233,7 @@ def _network_type(transformers: Any, config: Any, name: str) -> _NetworkType:
     network_type: _NetworkType = "causal"
     if getattr(config, "is_encoder_decoder", False):
         network_type = "sequence-to-sequence"
-    elif any(one.endswith(_MASKED) for one in named) or not _has(transformers, "causal", config):
+    elif any(each.endswith(_MASKED) for each in architectures) or not _has(transformers, "causal", config):
         network_type = "masked"
     if not _has(transformers, network_type, config):
         raise InputError(no_text)
@@ -270,18 +272,18 @@ def _network(loader: Any, config: Any, place: str, name: str, options: dict[str,
     return network
 
 
-def _incompleteness(network: Any, named: Sequence[str], missing: Sequence[str]) -> str:
+def _incompleteness(network: Any, architectures: Sequence[str], missing: Sequence[str]) -> str:
     """Return why weights are missing: those of a head were never there if the settings name a network without one.
 
     Args:
-        named: the architectures in the settings.
+        architectures: those in the settings.
         missing: the names of the weights.
     """
     lacks_head = not any(key.startswith(f"{network.base_model_prefix}.") for key in missing)
-    is_complete_network = any(one == type(network).__name__ or one.endswith(_MASKED) for one in named)
-    if is_complete_network or not (named or lacks_head):
+    is_complete_network = any(name == type(network).__name__ or name.endswith(_MASKED) for name in architectures)
+    if is_complete_network or not (architectures or lacks_head):
         return f"the weights are incomplete, because {missing[0]} is missing. Download the model again"
-    of = f" of {named[0]}" if named else ""
+    of = f" of {architectures[0]}" if architectures else ""
     return (
         f"the weights{of} have no language-model head, because {missing[0]} is missing; {_EXPECTED}. Use a model with"
         " such a head"

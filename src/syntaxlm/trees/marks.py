@@ -41,8 +41,8 @@ def is_mark(text: str) -> bool:
 class MarkClass(IntFlag):
     """The classes of punctuation marks. A gap with several marks has the union of their classes, and 0 without marks.
 
-    They differ in what they separate in English text. For example, an opening bracket ends a constituent of two words
-    or more in seven of ten places, and an opening quotation mark in one of ten.
+    They differ in what they separate in English text. For example, a constituent of two words or more often ends before
+    an opening bracket, and rarely before an opening quotation mark.
     """
 
     COMMA = 1
