@@ -226,6 +226,7 @@ def summary_of(rows: Sequence[Row], minutes: Sequence[Minute], warm_up: int, sta
         "median": median,
         "p95": p95,
         "p99": p99,
+        "minutes_after_warm_up": len(after),
         "memory_before": start,
         "memory_warm": line.intercept,
         "memory_largest": max(after),
