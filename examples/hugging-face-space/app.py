@@ -1,7 +1,8 @@
 """A Hugging Face Space that shows the tree and the surprisals of a sentence.
 
-Make a Space with the SDK Gradio, upload this file, and a file requirements.txt with the two lines `syntaxlm` and
-`pandas`. To try it on your own computer: pip install gradio pandas syntaxlm, then python app.py.
+Make a Space with the SDK Gradio. Upload this file, a wheel of syntaxlm (made by `pip wheel --no-deps .`), and a file
+requirements.txt with the name of the wheel and `pandas` on two lines. To try it on your own computer: pip install
+gradio pandas, then python app.py.
 """
 
 import gradio as gr

@@ -429,7 +429,7 @@ class SampledSentence(NamedTuple):
 
 
 class SamplesSentences(Ability):
-    """Samples whole sentences with their trees, top-down."""
+    """Samples whole sentences with their trees, such as top-down by a grammar."""
 
     @abstractmethod
     def sample(

@@ -51,8 +51,8 @@ class Protocol:
         return f"{self.name} ({mean}, whole-sentence span {whole}{alone}{limit})"
 
 
-# wsj-test: used by compound-pcfg and later papers. wsj10: Klein & Manning 2002; PRPN's WSJ10 is different: prpn up to
-# 10 words.
+# wsj-test: used by compound-pcfg and later papers. Klein and Manning (2002): evalb, up to 10 words. PRPN's WSJ10: prpn,
+# up to 10 words.
 PROTOCOLS = {
     protocol.name: protocol
     for protocol in (
