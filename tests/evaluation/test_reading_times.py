@@ -86,6 +86,11 @@ def test_a_word_that_the_model_does_not_read_has_no_surprisal():
     assert np.isnan(scores.surprisal).tolist() == scores.known.__invert__().tolist() == [False, True, False]
 
 
+def test_sentences_end_at_marks_that_no_space_follows():
+    words = ["「何？」と", "彼。", "いいえ。", "ど、。う？z", "いいえ。", "いいえ。"]
+    assert displayed_words(InputTable.read(frame(words))).sentences.tolist() == [0, 0, 1, 2, 2, 3]
+
+
 def test_the_surprisal_of_a_region_is_the_sum_over_its_words():
     stored = fresh("lstm")
     words = scored(stored, ["the", "old", "cat", "sees"]).surprisal

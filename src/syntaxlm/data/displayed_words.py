@@ -114,9 +114,9 @@ def displayed_words(
             column show that the rows are in another order, see `check_order`.
     """
     groups_by = [group] if isinstance(group, str) else list(group or ())
-    cells = [""] * len(table.rows)
+    group_cells: list[tuple[str, ...]] = [()] * len(table.rows)
     if groups_by:
-        cells = [", ".join(row) for row in zip(*(table.column(name, "--group") for name in groups_by), strict=True)]
+        group_cells = list(zip(*(table.column(name, "--group") for name in groups_by), strict=True))
     elif not is_text and (name := ungrouped(table)):
         warn_caller(
             f"{table.source}: without {option_name('--group')}, all {len(table.rows):,} rows are one passage, although"
@@ -124,9 +124,9 @@ def displayed_words(
             f" {option_name('--group', name)}"
         )
     if order is not None:
-        place_of = {cell: place for place, cell in enumerate(dict.fromkeys(cells))}
-        table = sorted_rows(table, order, cells)
-        cells = sorted(cells, key=place_of.__getitem__)
+        place_of = {cells: place for place, cells in enumerate(dict.fromkeys(group_cells))}
+        table = sorted_rows(table, order, group_cells)
+        group_cells = sorted(group_cells, key=place_of.__getitem__)
     texts = table.column(column, "--column" if is_text else "--word-column")
     words: list[str] = []
     rows: list[int] = []
@@ -138,8 +138,8 @@ def displayed_words(
         words += split
         rows += [row] * len(split)
     places = np.array(rows, np.int64)
-    starts_group = _starts(cells)
-    check_groups_together(table, cells, starts_group, groups_by)
+    starts_group = _starts(group_cells)
+    check_groups_together(table, group_cells, starts_group, groups_by)
     if order is None:
         check_order(table, starts_group, column, groups_by)
     groups = np.cumsum(starts_group)[places] - 1
@@ -179,7 +179,7 @@ def _report(words: DisplayedWords, is_text: bool, order: str | None) -> ReadingR
     return ReadingReport(words.table.source, form, counts, "; ".join(evidence), sample=sample, shown=shown)
 
 
-def _starts(cells: Sequence[str]) -> Flags:
+def _starts(cells: Sequence[object]) -> Flags:
     """Return whether each cell differs from the one before it; true for the first."""
     return np.array([True, *(cell != before for before, cell in pairwise(cells))])
 
@@ -196,14 +196,16 @@ def _sentence_starts(words: Sequence[str], texts: Integers) -> Flags:
     spans = list(pairwise([*np.flatnonzero(starts).tolist(), len(words)]))
     splitter = Splitter.learn([[" ".join(words[first:end]) for first, end in spans]], fewest_words=LEARNT)
     for first, end in spans:
-        text, position = " ".join(words[first:end]), 0
-        begins = accumulate((len(word) + 1 for word in words[first : end - 1]), initial=0)
+        # The splitter may add spaces, so sentences are found in the text without any.
+        written = ["".join(word.split()) for word in words[first:end]]
+        text, position = "".join(written), 0
+        begins = accumulate(map(len, written[:-1]), initial=0)
         word_at = {begin: first + number for number, begin in enumerate(begins)}
-        for sentence in splitter(text):
-            position = text.find(sentence, position)
+        for sentence in map(str.split, splitter(" ".join(words[first:end]))):
+            position = text.find("".join(sentence), position)
             if position in word_at:
                 starts[word_at[position]] = True
-            position += len(sentence)
+            position += sum(map(len, sentence))
     return starts
 
 
