@@ -483,6 +483,13 @@ def test_a_numeric_column_can_be_a_predictor_and_logarithms_are_predicted(experi
         evaluate((models, words.assign(tokens=1.0), times), predictors=("tokens",))
 
 
+@pytest.mark.parametrize("name", ["surprisal", "previous_surprisal", "previous_tokens", "unknown", "length_spline_1"])
+def test_a_predictor_with_the_name_of_a_later_term_is_refused_because_the_term_would_replace_it(experiment, name):
+    models, words, times = experiment
+    with pytest.raises(InputError, match="the baseline has a predictor of this name; rename the column"):
+        evaluate((models, words.assign(**{name: np.arange(1800.0)}), times), predictors=(name,))
+
+
 @pytest.mark.parametrize(
     ("settings", "reported"),
     [
