@@ -20,6 +20,7 @@ from syntaxlm.data.tables import (
     check_unique,
     find_column,
     has_decimal_commas,
+    number_of,
     open_table,
 )
 from syntaxlm.reports.report import HasRows
@@ -180,7 +181,7 @@ class InputTable:
                 remarks.add(f"rows without a number in column {name}", self.line(row))
                 continue
             try:
-                numbers[row] = float(cell.replace(",", ".") if is_comma else cell)
+                numbers[row] = number_of(cell.replace(",", ".") if is_comma else cell)
             except ValueError:
                 numbers[row] = np.inf
             if not abs(numbers[row]) <= LARGEST:
