@@ -349,25 +349,25 @@ def _read_times(
     remarks = Remarks()
     times = table.numbers(column, "--time-column", remarks)
     is_time = ~np.isnan(times)
-    found = np.unique(times[is_time])
-    if np.array_equal(found, [0, 1]):
+    distinct = np.unique(times[is_time])
+    if np.array_equal(distinct, [0, 1]):
         form = f"0 and 1 in column {column}"
         announce(ReadingReport(table.source, form, {"values": int(is_time.sum())}, "", remarks.all()))
         return times, is_time, True
-    if reading_measure(column) == "skip" and not np.isin(found, [0, 1]).all():
+    if reading_measure(column) == "skip" and not np.isin(distinct, [0, 1]).all():
         row = int(np.flatnonzero(is_time & ~np.isin(times, [0, 1]))[0])
         raise InputError(
             f"{table.place(row)}: found {times[row]:g} in column {column}, whether a word was skipped; expected 0 or 1,"
             " in a row per reader and word. A rate does not say of how many readers it is"
         )
-    if len(found) == 1 and found[0] in (0, 1) and is_time.sum() > 1:
+    if len(distinct) == 1 and distinct[0] in (0, 1) and is_time.sum() > 1:
         what = ", whether a word was skipped," if reading_measure(column) == "skip" else ""
         raise InputError(
-            f"{table.source}: all {int(is_time.sum()):,} values of the column {column}{what} are {found[0]:g}; expected"
-            " times, or both 0 and 1, because a regression needs values that differ. Choose another column with"
-            f" {option_name('--time-column')}"
+            f"{table.source}: all {int(is_time.sum()):,} values of the column {column}{what} are {distinct[0]:g};"
+            " expected times, or both 0 and 1, because a regression needs values that differ. Choose another column"
+            f" with {option_name('--time-column')}"
         )
-    if len(found) and found[0] >= 0 and found[-1] <= 1:
+    if len(distinct) and distinct[0] >= 0 and distinct[-1] <= 1:
         warn_caller(
             f"{table.source}: all values of the column {column} are from 0 to 1 and are read as times. If they are"
             " rates, such as shares of readers, expected a row per reader and word with 0 or 1"

@@ -395,9 +395,9 @@ def _find_layout(lines: Sequence[tuple[int, str]], source: str, column: str | No
 
 def _has_numbers(cells: Sequence[str]) -> bool:
     """Return whether a column has numbers: nearly all of its cells that are not missing."""
-    given = [cell for cell in cells if cell not in MISSING]
-    numbers = sum(_WRITTEN_NUMBER.fullmatch(cell) is not None for cell in given)
-    return bool(given) and numbers >= _MIN_REGULAR_SHARE * len(given) and 2 * len(given) > len(cells)
+    present = [cell for cell in cells if cell not in MISSING]
+    numbers = sum(_WRITTEN_NUMBER.fullmatch(cell) is not None for cell in present)
+    return bool(present) and numbers >= _MIN_REGULAR_SHARE * len(present) and 2 * len(present) > len(cells)
 
 
 def _plain(name: str) -> str:
