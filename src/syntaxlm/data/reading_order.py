@@ -4,7 +4,7 @@ R's `merge` and other programs sort numbers as text: 1, 10, 11, 2. Surprisals in
 so a table whose numbers contradict its order is refused.
 
 The cells of a column of order are decimal numbers (0.5 is after 0.25), whole numbers, or names with whole numbers, such
-as i1_w10 and 1.10, the tenth word of sentence 1. See `_keys`.
+as i1_w10 and 1.10, the tenth word of sentence 1. See `number_keys`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ FEWEST_WORDS = 10  # that are in alphabetical order: fewer may be so by chance
 MOST_GAPS = 0.2  # of the steps in a column of numbers that counts words
 FEWEST_PAIRS = 5  # rows and their next ones that are all in text order: fewer may be so by chance
 _NUMBER = re.compile(r"\d+")
-_DECIMAL = re.compile(r"[-+]?\d{1,12}(?:\.(\d{1,12}))?")
+DECIMAL = re.compile(r"[-+]?\d{1,12}(?:\.(\d{1,12}))?")
 _WITH_NUMBER = re.compile(r"[^\d]*(?:\d{1,12}[^\d]*)+")
 _USUAL_GROUPS = frozenset(["item", "story", "passage", "trial", "document", "item_id", "text_id"])
 
@@ -50,7 +50,7 @@ def sorted_rows(table: InputTable, order: str, groups: Sequence[Group]) -> Input
         InputError: for a missing number, and for two rows of a group with the same one.
     """
     cells = [cell.strip() for cell in table.column(order, "--order")]
-    numbers: list[Any] = _keys(cells)
+    numbers: list[Any] = number_keys(cells)
     if not _is_numbered(cells):
         numbers = table.numbers(order, "--order").tolist()
         if missing := [row for row, number in enumerate(numbers) if number != number]:
@@ -89,7 +89,7 @@ def check_order(table: InputTable, starts: Flags, words: str, groups: Sequence[s
     spans = [range(*span) for span in pairwise([*np.flatnonzero(starts).tolist(), len(table.rows)])]
     # Negative numbers say nothing: they may count from the end.
     keys = {
-        name: _keys(cells)
+        name: number_keys(cells)
         for name, cells in column.items()
         if name not in (words, *groups) and _is_numbered(cells) and cells[0][0] != "-"
     }
@@ -142,7 +142,7 @@ def _warn_of_gaps(
 
     Args:
         column: the cells of each column.
-        keys: of the columns that may number the rows of a group, see `_keys`.
+        keys: of the columns that may number the rows of a group, see `number_keys`.
     """
     for name, numbers in keys.items():
         if len(numbers[0]) != 1:
@@ -165,12 +165,12 @@ def _is_numbered(cells: Sequence[str]) -> bool:
     return bool(_WITH_NUMBER.fullmatch(cells[0])) and len({_NUMBER.sub("0", cell) for cell in cells}) == 1
 
 
-def _keys(cells: Sequence[str]) -> list[Key]:
+def number_keys(cells: Sequence[str]) -> list[Key]:
     """Return what orders the cells of a column: their values if all are decimal numbers, otherwise their whole numbers.
 
     1.9 and 1.10 are two whole numbers each: programs write decimals without a 0 at the end, or all with as many digits.
     """
-    matches = [match for match in map(_DECIMAL.fullmatch, cells) if match is not None]
+    matches = [match for match in map(DECIMAL.fullmatch, cells) if match is not None]
     decimals = {match[1] or "" for match in matches}
     has_one_length = len(set(map(len, decimals))) == 1
     if len(matches) == len(cells) and (has_one_length or not any(re.fullmatch(r"\d+0", digits) for digits in decimals)):
@@ -187,7 +187,7 @@ def _disorders_of_pairs(
 
     Args:
         column: the cells of each column.
-        keys: of the columns that may number the rows of a group, see `_keys`.
+        keys: of the columns that may number the rows of a group, see `number_keys`.
         words: the column of words.
     """
     wrong: dict[str, int] = {}
@@ -217,7 +217,7 @@ def _first_disorder(cells: Sequence[str], keys: Sequence[Key], groups: Sequence[
     """Return the first row that does not follow the row before it, 0 if all do; None if the numbers do not show it.
 
     Args:
-        keys: what orders the cells, see `_keys`.
+        keys: what orders the cells, see `number_keys`.
         groups: the rows of each group.
     """
     is_sequence, is_text_order = True, True

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from syntaxlm.core.errors import InputError, amount, listed, shortened, warn_caller
 from syntaxlm.core.option_names import option_name
 from syntaxlm.data.input_table import InputTable
+from syntaxlm.data.reading_order import DECIMAL, Key, number_keys
 
 # Usual names of columns: lower case, letters and digits only.
 _ITEMS = ("item", "itemid", "itemnumber", "itemnum", "itemno", "stimulus", "stimulusid", "sentenceid", "sentencenumber")
@@ -182,11 +183,13 @@ def _check_order(table: InputTable, column: str, sentences: Sequence[Sequence[Wr
                 )
 
 
-def _numbers(names: Sequence[str]) -> list[int]:
-    """Return the numbers of regions such as 1, 2 or r1, r2; none if names differ in more than a number."""
+def _numbers(names: Sequence[str]) -> list[Key]:
+    """Return the numbers of regions such as 1, 2, or -1, 0, or r1, r2; none if names differ in more than a number."""
+    if all(map(DECIMAL.fullmatch, names)):
+        return number_keys(names)
     matches = [match for match in map(_NUMBERED.fullmatch, names) if match is not None]
     are_alike = len(matches) == len(names) and len({(match[1], match[3]) for match in matches}) == 1
-    return [int(match[2]) for match in matches] if are_alike else []
+    return [(int(match[2]),) for match in matches] if are_alike else []
 
 
 def check_whole_sentences(table: InputTable, sentences: Sequence[Sequence[WrittenRegion]], used: Sequence[str]) -> bool:
