@@ -99,6 +99,20 @@ def test_decimal_commas_and_frequencies_per_million_are_read(read):
     assert frequencies.zipf("zebra") == pytest.approx(frequencies.zipf("unseen") + math.log10(2))
 
 
+@pytest.mark.parametrize(
+    ("content", "counts"),
+    [
+        ("the\t12,345\ndog\t0,567\nzebra\t0,012\n", [12.345, 0.567, 0.012]),
+        ("the\t1.234,5\ndog\t2.000.000\nzebra\t7,25\n", [1234.5, 2e6, 7.25]),
+        ("the\t1.234.567\ndog\t90.000\nzebra\t12\n", [1_234_567, 90_000, 12]),
+        ("the\t1,234,567.5\ndog\t90,000\nzebra\t0.125\n", [1_234_567.5, 90_000, 0.125]),
+        ("the\t51234.5\ndog\t1.234\nzebra\t1e-3\n", [51234.5, 1.234, 0.001]),
+    ],
+)
+def test_points_and_commas_have_one_meaning_in_a_list(read, content, counts):
+    assert read(content).counts == dict(zip(["the", "dog", "zebra"], counts, strict=True))
+
+
 def test_a_column_with_an_unknown_name_is_a_warning(read):
     with pytest.warns(InputWarning, match="the column 'xyz' is taken as counts"):
         assert read("word\txyz\nthe\t10\nold\t2\n").counts == {"the": 10, "old": 2}
@@ -129,6 +143,11 @@ def test_the_column_of_counts_can_be_chosen(read):
         ("the\t3\n" * 2000 + "cat\tmany\n", "line 2001: found the count 'many' of 'cat'"),
         ("the\t3\n" * 2000 + "cat\n", "line 2001: found 'cat'; expected 2 cells separated by tabs"),
         ("the\t3\ndog\t-2\ncat\t3\n", "line 2: found the count '-2' of 'dog'"),
+        ("the\t3\n" * 2000 + "cat\t1.234\n", "line 2001: found the count '1.234' of 'cat'"),
+        ("the\t3,100\n" * 2000 + "cat\t0,5\n", "line 2001: found the count '0,5' of 'cat'"),
+        ("the\t3,100\n" * 2000 + "cat\t5200\n", "line 2001: found the count '5200' of 'cat'"),
+        ("the\t3,5\ndog\t0.125\ncat\t12.5\n", "line 2: found the count '0.125' of 'dog'"),
+        ("the\t1,234,567\ndog\t1.234.567\n", "line 2: found the count '1.234.567' of 'dog'"),
         ("word\tzipf\nthe\t7.7\ndog\t5.1\n", "only ranks or other numbers, but no counts: zipf"),
         ("the\t7.7\ndog\t5.1\n", "look like logarithms"),
         ("word\tLg10WF\tCDcount\nthe\t6.1\t2\n", "only ranks or other numbers, but no counts: Lg10WF, CDcount"),

@@ -269,6 +269,8 @@ def test_messages_name_the_file_of_a_pattern_and_its_own_line(shards):
         assert len(corpus) == 80
         assert corpus.line_numbers.tolist() == list(range(1, 81))
         places = [corpus.place(index) for index in (0, 29, 30, 39, 40)]
+        selected = corpus.select(numpy.array([29, 40]))
+        assert [selected.place(index) for index in range(2)] == [places[1], places[4]]
     files = [shards / name for name in ("part-1.txt", "part-2.txt.gz", "part-3.parquet")]
     expected = [(files[0], 1), (files[0], 30), (files[1], 1), (files[1], 10), (files[2], 1)]
     assert places == [f"{file}, line {line}" for file, line in expected]

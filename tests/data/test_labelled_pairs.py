@@ -34,9 +34,10 @@ PAIRS = [LabelledPair("a dog", "a cat", "yes"), LabelledPair("it rains", "no", "
     [
         "a dog\ta cat\tyes\nit rains\tno\tno\n",
         "sentence1\tsentence2\tlabel\na dog\ta cat\tyes\tmore\n\nit rains\tno\tno\n",
+        "\nsentence1\tsentence2\tlabel\na dog\ta cat\tyes\nit rains\tno\tno\n",
         "id\tlabel\tsentence2\tsentence1\n1\tyes\ta cat\ta dog\n2\tno\tno\tit rains\n",
     ],
-    ids=["without header", "with header", "by name"],
+    ids=["without header", "with header", "below a blank line", "by name"],
 )
 def test_pairs_are_read_with_and_without_a_header(tmp_path, text):
     (tmp_path / "pairs.tsv").write_text(text)
@@ -51,6 +52,9 @@ def test_pairs_are_read_with_and_without_a_header(tmp_path, text):
         ("a\tb\tmaybe\n", "line 1: found the label 'maybe'; expected a label of the training file: no, yes"),
         ("a\tb\t\n", "line 1: found an empty label"),
         ("sentence1\tsentence2\tlabel\n", "found no pair"),
+        ("gold_label\tsentence1\tsentence2\nyes\ta\tb\n", "line 1: found the header gold_label, sentence1, sentence2"),
+        ("Sentence1\tSentence2\tLabel\na\tb\tyes\n", "line 1: found the header Sentence1, Sentence2, Label"),
+        ("premise\thypothesis\tlabel\na\tb\tyes\n", "line 1: found the header premise, hypothesis, label"),
         ("label\tlabel\tsentence1\tsentence2\n", "line 1: found several columns 'label'; expected one"),
     ],
 )
@@ -214,6 +218,6 @@ def test_invalid_pairs_are_reported_by_file_and_line(tmp_path, line, said):
         read_formula_pairs(path)
     assert str(reported.value).startswith(f"{path}, line 3: ")
     assert said in str(reported.value)
-    path.write_text("relation\tleft\tright\toperators\n")
+    path.write_text("\nrelation\tleft\tright\toperators\n")
     with pytest.raises(InputError, match="found no pair"):
         read_formula_pairs(path)

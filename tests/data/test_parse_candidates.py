@@ -72,6 +72,7 @@ def test_lines_are_not_changed(read):
         (cat("2 0", "# sent_id = a") + dog("0 1", "# sent_id = b") + cat("0 1", "# sent_id = a"),
          "k.conllu, line 10, sentence a: found a candidate of an earlier sentence"),
         (cat("2 0", "# score = high"), "k.conllu, line 2, sentence 1: found # score = high; expected a number"),
+        (cat("2 0", "# score = 1_5"), "k.conllu, line 2, sentence 1: found # score = 1_5; expected a number"),
         (cat("2 0", "# score = nan"), "k.conllu, line 2, sentence 1: found # score = nan; expected a number"),
         (cat("2 0", "# score = 1") + cat("0 1"),
          "k.conllu, line 5, sentence 2: found no # score = ...; expected one, as with the candidates before it"),

@@ -88,6 +88,21 @@ def test_notices_of_project_gutenberg_are_left_out(book, before, after):
     assert not read_paragraphs(book(text)).has_notice
 
 
+def test_all_books_of_a_file_are_read_each_between_its_notices(book):
+    texts = [f"The book {number} is short\u00ad\ner.\n\n" for number in range(3)]
+    start, end = "*** START OF THE PROJECT GUTENBERG EBOOK T ***\n", "*** END OF THE PROJECT GUTENBERG EBOOK T ***\n"
+    old = "\n*END*THE SMALL PRINT! FOR PUBLIC DOMAIN ETEXTS*Ver.04.29.93*END*\n"
+    path = book(
+        "".join(
+            f"preamble\n{start}{before}{text}{end}licence\n" for before, text in zip(["", old, ""], texts, strict=True)
+        )
+    )
+    with collected() as reports:
+        assert read_paragraphs(path).paragraphs == tuple(f"The book {number} is shorter." for number in range(3))
+    (joined, _) = reports[0].remarks
+    assert joined.lines == (3, 12, 19)
+
+
 def test_the_sentences_of_all_books_are_written_in_order(book, tmp_path):
     first = book("Mr. Holt came.\nHe\nsat.\n\nHe left.\n", "a.txt")
     second = book(gzip.compress(b"Mr. Holt came at nine. Dr. Watts was with Mr. Holt."), "b.txt.gz")

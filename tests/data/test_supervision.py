@@ -151,16 +151,16 @@ def test_batches_without_trees_have_no_spans_and_spans_of_another_corpus_are_ref
         SentenceBatches(other, VOCABULARY, 9, True, 0, spans=spans)
 
 
-def read(folder: Path, text: str, trees: str, preprocessing="ptb-keep", normaliser=None, **limits) -> Supervision:
+def read(folder: Path, text: str, trees: str, preprocessing="ptb-keep", normaliser=None, **options) -> Supervision:
     (folder / "text.txt").write_text(text, encoding="utf-8")
     (folder / "gold.mrg").write_text(trees, encoding="utf-8")
-    return read_files(folder / "text.txt", folder / "gold.mrg", preprocessing, normaliser or Normaliser(), **limits)[0]
+    return read_files(folder / "text.txt", folder / "gold.mrg", preprocessing, normaliser or Normaliser(), **options)[0]
 
 
-def read_files(text, trees, preprocessing, normaliser, **limits):
+def read_files(text, trees, preprocessing, normaliser, share=1.0, **limits):
     vocabulary = Vocabulary.build(count_tokens(text, normaliser), **limits)
     corpus = EncodedCorpus.encode(text, normaliser, vocabulary)
-    return read_supervision(trees, preprocessing, corpus, normaliser, vocabulary), corpus
+    return read_supervision(trees, preprocessing, corpus, normaliser, vocabulary, share=share), corpus
 
 
 WITHOUT = "The old cat ate 12 fish in Rome\nShe slept very well\nGo away\n"
@@ -309,6 +309,11 @@ def test_half_of_the_sentences_must_have_the_words_of_their_trees(tmp_path):
     assert read(tmp_path, "go away\n" * 2 + "go on\n" * 2, trees).count == 2
     with pytest.raises(InputError, match="found 1 of 4 trees with the words of their sentences"):
         read(tmp_path, "go away\n" + "go on\n" * 3, trees)
+
+
+@pytest.mark.parametrize(("share", "count"), [(0.07, 7), (0.29, 29), (0.071, 8), (1e-9, 1), (1, 100)])
+def test_a_share_of_the_trees_is_counted_without_rounding(tmp_path, share, count):
+    assert read(tmp_path, "go away\n" * 100, "(S (VB go) (RB away))\n" * 100, share=share).limit == count
 
 
 def test_trees_of_another_preprocessing_and_dependency_trees_are_refused(tmp_path):

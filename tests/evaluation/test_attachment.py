@@ -10,6 +10,7 @@ import pytest
 from syntaxlm import cli
 from syntaxlm.api.model import LanguageModel
 from syntaxlm.core.errors import InputError
+from syntaxlm.data.treebanks import read_treebank
 from syntaxlm.evaluation.attachment import _random, attached, evaluate_attachment
 from syntaxlm.evaluation.trees import evaluate_parsing, protocol_named
 from syntaxlm.models.dmv import DMV, DMVConfig
@@ -86,6 +87,8 @@ def test_attachment_is_counted_over_words_without_punctuation(treebank):
     assert (report.previous_word.directed, report.previous_word.undirected) == (3 / 6, 5 / 6)
     counted = evaluate_attachment(dependency_model(), treebank, protocol_named("prpn", 1))
     assert (len(counted.sentences), counted.predicted.directed) == (1, 1)
+    with pytest.raises(InputError, match=r"gold\.dp: was read with preprocessing none; expected ptb-keep"):
+        evaluate_attachment(dependency_model(), read_treebank(treebank))
     with pytest.raises(InputError, match=r"protocol wsj-test .*: found no sentence to score among 3 of .*gold\.dp"):
         evaluate_attachment(dependency_model(), treebank, protocol_named("wsj-test", 1))
 

@@ -161,6 +161,8 @@ def test_the_threshold_comes_from_the_part_that_is_not_measured(text, tmp_path, 
     total = len(gaps_of(LINES, stored.normaliser)[0])
     assert report.tuning_gaps == total // 10
     assert report.gaps == total - total // 10
+    with pytest.raises(InputError, match="is the text that is evaluated; expected another one for the thresholds"):
+        evaluate_boundaries(stored, text, text)
     other = tmp_path / "other.txt"
     other.write_text("the dog\n")
     tuned = evaluate_boundaries(stored, text, other)

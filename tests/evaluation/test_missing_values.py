@@ -159,6 +159,7 @@ def test_times_with_decimal_commas_are_read_and_counted(write):
     [
         (("1,234", "2,345"), "line 2: found '1,234' in column time; expected a number, or NA if it is missing, with"),
         (("301,5", "299.5"), "line 2: found '301,5' in column time; expected a number"),
+        (("1_000", "1"), "line 2: found '1_000' in column time; expected a number"),
         (("long", "1"), "line 2: found 'long' in column time; expected a number, or NA if it is missing"),
         (("1", "-3"), "line 3: found the time -3 in column time; expected a number of 0 or more"),
     ],

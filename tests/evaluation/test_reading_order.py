@@ -61,6 +61,37 @@ def test_numbers_of_the_whole_table_and_names_with_numbers_are_compared(read):
     assert words.words == tuple(" ".join(SENTENCES).split())
 
 
+@pytest.mark.parametrize(
+    "numbers",
+    [
+        "0.25 0.5 0.75 1.0 1.25 1.5 1.75 2.0",
+        "0.05 0.5 0.75 1.0 1.25 1.5 10.25 11.5",
+        "-8 -7 -6 -5 -4 -3 -2 -1",
+        "-8.5 -8.25 -7.5 -4.0 -3.5 -3.25 -2.5 -1.5",
+        "1.1 1.2 1.9 1.10 1.11 1.12 2.1 2.10",  # sentence and word
+        "1.01 1.02 1.09 1.10 1.11 2.01 2.02 2.10",
+    ],
+)
+def test_decimal_and_negative_numbers_and_pairs_of_numbers_are_in_their_own_order(read, numbers):
+    expected = tuple(SENTENCES[0].split()[:8])
+    rows = list(zip(numbers.split(), expected, strict=True))
+    assert displayed_words(read(rows, "onset,word")).words == expected
+    for seed in range(3):
+        shuffled = random.Random(seed).sample(rows, len(rows))
+        assert displayed_words(read(shuffled, "onset,word"), order="onset").words == expected
+
+
+def test_decimal_numbers_in_the_order_of_text_are_refused(read):
+    rows = sorted((f"{place / 4}", "word") for place in range(4, 60))
+    with pytest.raises(InputError, match=r"found onset '2\.0' after '14\.75'; .*Add order='onset'"):
+        displayed_words(read(rows, "onset,word"))
+
+
+def test_cells_of_several_columns_of_groups_are_not_joined_to_one_name(read):
+    rows = [('"a, b"', "c", "x"), ("a", '"b, c"', "y")]
+    assert displayed_words(read(rows, "story,part,word"), group=["story", "part"]).groups.tolist() == [0, 1]
+
+
 @pytest.mark.parametrize("drop", [0, 2])
 def test_items_and_sentences_in_the_order_of_text_are_refused(read, drop):
     rows = [(str(item), str(zone), word) for item in range(1, 13) for zone, word in enumerate(["a", "b", "c", "."], 1)]

@@ -86,6 +86,11 @@ def test_a_word_that_the_model_does_not_read_has_no_surprisal():
     assert np.isnan(scores.surprisal).tolist() == scores.known.__invert__().tolist() == [False, True, False]
 
 
+def test_sentences_end_at_marks_that_no_space_follows():
+    words = ["「何？」と", "彼。", "いいえ。", "ど、。う？z", "いいえ。", "いいえ。"]
+    assert displayed_words(InputTable.read(frame(words))).sentences.tolist() == [0, 0, 1, 2, 2, 3]
+
+
 def test_the_surprisal_of_a_region_is_the_sum_over_its_words():
     stored = fresh("lstm")
     words = scored(stored, ["the", "old", "cat", "sees"]).surprisal
@@ -476,6 +481,13 @@ def test_a_numeric_column_can_be_a_predictor_and_logarithms_are_predicted(experi
         evaluate(experiment, predictors=("length",))
     with pytest.raises(InputError, match="the baseline has a predictor of this name"):
         evaluate((models, words.assign(tokens=1.0), times), predictors=("tokens",))
+
+
+@pytest.mark.parametrize("name", ["surprisal", "previous_surprisal", "previous_tokens", "unknown", "length_spline_1"])
+def test_a_predictor_with_the_name_of_a_later_term_is_refused_because_the_term_would_replace_it(experiment, name):
+    models, words, times = experiment
+    with pytest.raises(InputError, match="the baseline has a predictor of this name; rename the column"):
+        evaluate((models, words.assign(**{name: np.arange(1800.0)}), times), predictors=(name,))
 
 
 @pytest.mark.parametrize(

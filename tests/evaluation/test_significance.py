@@ -174,8 +174,18 @@ def test_models_of_a_file_of_pairs_are_runs(tmp_path, capsys):
     assert figures["difference_differing_words_known"]["difference"] == pytest.approx(4 / 9)
 
 
+def test_questions_with_another_key_are_other_items(tmp_path):
+    models = {"a": {"credit": 1.0, "differing_words_known": [True, True]}}
+    paths = [tmp_path / f"{correct}.jsonl" for correct in range(2)]
+    for correct, path in enumerate(paths):
+        row = {"question": "1", "candidates": ["x", "y"], "correct": correct, "models": models}
+        path.write_text(json.dumps(row) + "\n")
+    with pytest.raises(InputError, match="found another item than in"):
+        compare_details(paths[:1], paths[1:])
+
+
 def test_questions_give_credit_without_the_interpolated_column(tmp_path):
-    row = {"question": "1", "candidates": ["x", "y"], "models": {
+    row = {"question": "1", "candidates": ["x", "y"], "correct": 0, "models": {
         "a": {"credit": 0.5, "differing_words_known": [True, False]},
         "interpolated": {"credit": 1.0, "differing_words_known": [True, True]},
     }}  # fmt: skip

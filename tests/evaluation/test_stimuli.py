@@ -333,6 +333,24 @@ def test_regions_that_were_sorted_by_name_are_warned_of(read, recwarn, order, is
     assert any(message in one for one in warned(recwarn)) == is_warned_of
 
 
+@pytest.mark.parametrize(
+    ("names", "refused"),
+    [
+        ("-2 -1 0 1", None), ("-3 -2 -1 0", None), ("-4 -3 -2 -1", None), ("0.5 1 1.25 1.5", None),
+        ("1.8 1.9 1.10 1.11", None), ("-1 -2 0 1", "region -2 after region -1"),
+        ("1 0 -1 -2", "region 0 after region 1"), ("0.5 0.25 1 2", "region 0.25 after region 0.5"),
+        ("r1 r10 r2 r3", "region r2 after region r10"),
+    ],
+)  # fmt: skip
+def test_numbered_regions_ascend_by_their_values(read, names, refused):
+    rows = by_region(dict(zip(REGIONS, names.split(), strict=True)))
+    if refused is None:
+        read(rows, column="text", region_rows="region")
+        return
+    with pytest.raises(InputError, match=rf"found {refused} in column region; expected the order of reading"):
+        read(rows, column="text", region_rows="region")
+
+
 def by_region(names: dict[str, str], **columns: str) -> list[dict[str, str]]:
     """A row for each region, whose columns of the design have other names."""
     return [
@@ -360,7 +378,7 @@ def test_three_sorted_regions_are_warned_of_unless_the_texts_show_their_order(re
     assert len(warned(recwarn)) == 1  # nothing shows the order
 
 
-@pytest.mark.parametrize("names", [("rest", "middle", "first"), ("0.3", "0.2", "0.1")])
+@pytest.mark.parametrize("names", [("rest", "middle", "first"), ("3a", "2b", "1c")])
 def test_regions_in_any_order_are_warned_of_if_the_texts_contradict_it(read, recwarn, names):
     read(by_region(dict(zip(("spill", "verb", "subject"), names, strict=True))), column="text", region_rows="region")
     (message,) = warned(recwarn)

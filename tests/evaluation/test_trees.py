@@ -16,6 +16,7 @@ import torch
 
 from syntaxlm.cli import main
 from syntaxlm.core.errors import InputError
+from syntaxlm.data.treebanks import read_treebank
 from syntaxlm.evaluation import trees as parsing
 from syntaxlm.evaluation.tree_report import RandomWeights
 from syntaxlm.evaluation.trees import evaluate_parsing, evaluate_trees, protocol_named, with_fresh_weights
@@ -64,6 +65,14 @@ def evaluate(toy):
         return evaluate_parsing(bundle, toy / "test.mrg", **vars(options), preprocessing="none", **arguments)
 
     return evaluate
+
+
+def test_a_treebank_that_was_read_with_another_preprocessing_is_refused(prpn, toy):
+    read = read_treebank(toy / "test.mrg")
+    with pytest.raises(InputError, match=r"was read with preprocessing none; expected ptb-keep.*preprocessing='none'"):
+        evaluate_parsing(prpn, read)
+    reports = [evaluate_parsing(prpn, treebank, preprocessing="none") for treebank in (read, toy / "test.mrg")]
+    assert list(reports[0].rows()) == list(reports[1].rows())
 
 
 def brackets(models, lines, **options):

@@ -145,6 +145,8 @@ def test_a_stream_is_read_as_running_text(name, models, direct):
     rows = [row for line in nlp.surprisal(lines, context="carry") for row in line]
     words, total = expected(*direct[name], name, "the old cat sees a dog too .")
     assert [-row.surprisal * math.log(2) for row in rows] == pytest.approx(words, rel=1e-9)
+    below_blank = [row for line in nlp.surprisal(["", "dogs see"], context="carry") for row in line]
+    assert [row.tokens for row in below_blank] == [row.tokens for row in nlp.surprisal("dogs see", context="carry")]
     score = evaluate_text(nlp, lines, reading(TextMode(carry_state=True, predict_eos=False)))
     assert score.nats == pytest.approx(-total, rel=1e-9)
     assert (score.tokens, score.unknown) == (8, 0)

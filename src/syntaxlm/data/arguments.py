@@ -47,12 +47,12 @@ def texts_of(text: str | Iterable[str], method: str, expected: str = _LIST) -> I
     if remedy := _remedy(text):
         raise TypeError(f"{method}: found {_type(text)}; expected {expected}. {remedy}".removesuffix(". "))
 
-    def checked(number: int, one: Any) -> str:
-        one = one.as_py() if hasattr(one, "as_py") else one  # a scalar of pyarrow
-        if not isinstance(one, str):
-            raise TypeError(f"{method}, text {number}: found {_type(one)}; expected str. {_remedy_of_item(one)}")
-        check_encodable(one, f"text {number}")
-        return one
+    def checked(number: int, item: Any) -> str:
+        item = item.as_py() if hasattr(item, "as_py") else item  # a scalar of pyarrow
+        if not isinstance(item, str):
+            raise TypeError(f"{method}, text {number}: found {_type(item)}; expected str. {_remedy_of_item(item)}")
+        check_encodable(item, f"text {number}")
+        return item
 
     if isinstance(text, str) and not any(map(str.isspace, text)) and os.path.isfile(text):
         message = f"{text}: is read as a sentence, although a file has this name. For its lines, pass open({text!r})"
@@ -140,17 +140,17 @@ def _is_view(value: object) -> bool:
     return type(value).__name__ == "dict_keys"
 
 
-def _remedy_of_item(one: object) -> str:
+def _remedy_of_item(item: object) -> str:
     """Return what to do with an object that is not a text, among several."""
-    if one is None or (isinstance(one, float) and one != one) or type(one).__name__ in ("NAType", "NaTType"):
+    if item is None or (isinstance(item, float) and item != item) or type(item).__name__ in ("NAType", "NaTType"):
         return "It is a missing value: leave such texts out, or replace them by ''"
-    if isinstance(one, bytes):
+    if isinstance(item, bytes):
         return "Decode it, or open the file as text"
-    if isinstance(one, list | tuple):
+    if isinstance(item, list | tuple):
         return "Join the words of a sentence: ' '.join(words); or pass one list of sentences"
-    if hasattr(one, "words"):
+    if hasattr(item, "words"):
         return "Pass its words: ' '.join(parse.words)"
-    if isinstance(getattr(one, "text", None), str):
+    if isinstance(getattr(item, "text", None), str):
         return "Pass its text: doc.text"
     return "Pass sentences as str"
 
@@ -209,10 +209,10 @@ def file_of(file: Any, name: str) -> str | Path:
 
 def names_of(names: Any, name: str) -> list[str]:
     """Return one name of a column, or several, as a list. Raises TypeError for anything but strings."""
-    given = [names] if isinstance(names, str) else names
-    if not isinstance(given, Iterable) or isinstance(given, bytes | Mapping) or is_frame(given):
+    columns = [names] if isinstance(names, str) else names
+    if not isinstance(columns, Iterable) or isinstance(columns, bytes | Mapping) or is_frame(columns):
         raise TypeError(f"{name}: found {_shown(names)}; expected str or a list of str")
-    columns = list(given)
+    columns = list(columns)
     if wrong := [column for column in columns if not isinstance(column, str)]:
         raise TypeError(f"{name}: found {_shown(wrong[0])}; expected str or a list of str")
     return columns
@@ -331,9 +331,9 @@ def shows_options(options: type[Options], keywords: type) -> Callable[[AnyFuncti
     ]
 
     def with_signature(function: AnyFunction) -> AnyFunction:
-        own = inspect.signature(function)
-        parameters = [one for one in own.parameters.values() if one.kind is not inspect.Parameter.VAR_KEYWORD]
-        vars(function)["__signature__"] = own.replace(parameters=[*parameters, *shown])
+        written = inspect.signature(function)
+        parameters = [each for each in written.parameters.values() if each.kind is not inspect.Parameter.VAR_KEYWORD]
+        vars(function)["__signature__"] = written.replace(parameters=[*parameters, *shown])
         return function
 
     return with_signature

@@ -99,22 +99,22 @@ def read_questions(
         InputError: if text is not UTF-8, a question has fewer than two candidates or a repeated candidate, answers are
             missing, surplus or not among the candidates, or trees are missing, surplus or have other words.
     """
-    asked, given = _read(questions), _read(answers)
+    candidates, correct = _read(questions), _read(answers)
     if parses is not None:
-        asked = _with_trees(asked, source_name(questions), parses)
-    groups = _groups(asked, given, source_name(questions), source_name(answers))
-    if len(groups) != len(given):
-        beyond = f"; question {_name(groups, len(given))} has none" if len(given) < len(groups) else ""
+        candidates = _with_trees(candidates, source_name(questions), parses)
+    groups = _groups(candidates, correct, source_name(questions), source_name(answers))
+    if len(groups) != len(correct):
+        beyond = f"; question {_name(groups, len(correct))} has none" if len(correct) < len(groups) else ""
         raise InputError(
-            f"{source_name(answers)}: found {len(given):,} answers for the {len(groups):,} questions of"
+            f"{source_name(answers)}: found {len(correct):,} answers for the {len(groups):,} questions of"
             f" {source_name(questions)}{beyond}; expected one answer for each question"
         )
     read = [
         _question(group, answer, _name(groups, place), str(questions if parses is None else parses))
-        for place, (group, answer) in enumerate(zip(groups, given, strict=True))
+        for place, (group, answer) in enumerate(zip(groups, correct, strict=True))
     ]
-    counts = {"questions": len(read), "candidates": len(asked)}
-    first = tuple(sentence.text for sentence in asked[:2])
+    counts = {"questions": len(read), "candidates": len(candidates)}
+    first = tuple(sentence.text for sentence in candidates[:2])
     announce(ReadingReport(source_name(questions), "completion questions", counts, sample=first))
     return read
 
@@ -179,19 +179,19 @@ def _bare(line: str) -> str:
 
 
 def _groups(
-    asked: Sequence[_Sentence], given: Sequence[_Sentence], source: str, answers: str
+    candidates: Sequence[_Sentence], correct: Sequence[_Sentence], source: str, answers: str
 ) -> list[tuple[_Sentence, ...]]:
     """Group sentences by question."""
-    if any(sentence.number for sentence in asked):
-        return _labelled(asked)
-    if asked[-1].block:
-        return [tuple(group) for _, group in groupby(asked, lambda sentence: sentence.block)]
-    size, rest = divmod(len(asked), len(given))
+    if any(sentence.number for sentence in candidates):
+        return _labelled(candidates)
+    if candidates[-1].block:
+        return [tuple(group) for _, group in groupby(candidates, lambda sentence: sentence.block)]
+    size, rest = divmod(len(candidates), len(correct))
     if rest or size < 2:
-        size = max(2, round(len(asked) / len(given)))
+        size = max(2, round(len(candidates) / len(correct)))
         # The first mismatch is at or after the place where a candidate is missing or surplus.
-        for number, answer in enumerate(given, 1):
-            group = asked[(number - 1) * size : number * size]
+        for number, answer in enumerate(correct, 1):
+            group = candidates[(number - 1) * size : number * size]
             is_answered = not answer.text or any(sentence.text == answer.text for sentence in group)
             if not is_answered or len(group) < size:
                 where = f", from {group[0].place} on," if group else ""
@@ -199,13 +199,13 @@ def _groups(
                 fault = f"question {number}{where} is the first to lack {lacking}"
                 break
         else:
-            fault = f"{asked[len(given) * size].place} belongs to no question"
+            fault = f"{candidates[len(correct) * size].place} belongs to no question"
         raise InputError(
-            f"{source}: found {len(asked):,} candidates for the {len(given):,} answers of {answers}; expected the same"
-            f" number of candidates, two or more, for each question. With {size} candidates each, {fault}. Separate"
-            " questions of different sizes by blank lines."
+            f"{source}: found {len(candidates):,} candidates for the {len(correct):,} answers of {answers}; expected"
+            f" the same number of candidates, two or more, for each question. With {size} candidates each, {fault}."
+            " Separate questions of different sizes by blank lines."
         )
-    return [tuple(asked[begin : begin + size]) for begin in range(0, len(asked), size)]
+    return [tuple(candidates[begin : begin + size]) for begin in range(0, len(candidates), size)]
 
 
 def _labelled(asked: Sequence[_Sentence]) -> list[tuple[_Sentence, ...]]:

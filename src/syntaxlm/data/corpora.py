@@ -313,9 +313,11 @@ class EncodedCorpus:
     ) -> EncodedCorpus:
         """Read a file with one sentence per line; "-" is standard input.
 
+        The ids stay in memory, or in a temporary folder if the file is large.
+
         Args:
             marks: also read the punctuation marks that the normaliser drops.
-            style: how words are split first. The ids stay in memory, or in a temporary folder if the file is large.
+            style: how words are split first.
 
         Raises:
             InputError: like `read_lines`, and if the file contains no token.
@@ -448,6 +450,7 @@ class EncodedCorpus:
             source=self.source,
             marks=None if self.marks is None else self.marks[item_indices(gaps, chosen)],
         )
+        corpus.parts = self.parts
         corpus.spans = None if self.spans is None else self.spans.select(chosen)
         return corpus
 

@@ -114,9 +114,9 @@ def displayed_words(
             column show that the rows are in another order, see `check_order`.
     """
     groups_by = [group] if isinstance(group, str) else list(group or ())
-    cells = [""] * len(table.rows)
+    group_cells: list[tuple[str, ...]] = [()] * len(table.rows)
     if groups_by:
-        cells = [", ".join(row) for row in zip(*(table.column(name, "--group") for name in groups_by), strict=True)]
+        group_cells = list(zip(*(table.column(name, "--group") for name in groups_by), strict=True))
     elif not is_text and (name := ungrouped(table)):
         warn_caller(
             f"{table.source}: without {option_name('--group')}, all {len(table.rows):,} rows are one passage, although"
@@ -124,9 +124,9 @@ def displayed_words(
             f" {option_name('--group', name)}"
         )
     if order is not None:
-        place_of = {cell: place for place, cell in enumerate(dict.fromkeys(cells))}
-        table = sorted_rows(table, order, cells)
-        cells = sorted(cells, key=place_of.__getitem__)
+        place_of = {cells: place for place, cells in enumerate(dict.fromkeys(group_cells))}
+        table = sorted_rows(table, order, group_cells)
+        group_cells = sorted(group_cells, key=place_of.__getitem__)
     texts = table.column(column, "--column" if is_text else "--word-column")
     words: list[str] = []
     rows: list[int] = []
@@ -138,8 +138,8 @@ def displayed_words(
         words += split
         rows += [row] * len(split)
     places = np.array(rows, np.int64)
-    starts_group = _starts(cells)
-    check_groups_together(table, cells, starts_group, groups_by)
+    starts_group = _starts(group_cells)
+    check_groups_together(table, group_cells, starts_group, groups_by)
     if order is None:
         check_order(table, starts_group, column, groups_by)
     groups = np.cumsum(starts_group)[places] - 1
@@ -179,7 +179,7 @@ def _report(words: DisplayedWords, is_text: bool, order: str | None) -> ReadingR
     return ReadingReport(words.table.source, form, counts, "; ".join(evidence), sample=sample, shown=shown)
 
 
-def _starts(cells: Sequence[str]) -> Flags:
+def _starts(cells: Sequence[object]) -> Flags:
     """Return whether each cell differs from the one before it; true for the first."""
     return np.array([True, *(cell != before for before, cell in pairwise(cells))])
 
@@ -196,14 +196,16 @@ def _sentence_starts(words: Sequence[str], texts: Integers) -> Flags:
     spans = list(pairwise([*np.flatnonzero(starts).tolist(), len(words)]))
     splitter = Splitter.learn([[" ".join(words[first:end]) for first, end in spans]], fewest_words=LEARNT)
     for first, end in spans:
-        text, position = " ".join(words[first:end]), 0
-        begins = accumulate((len(word) + 1 for word in words[first : end - 1]), initial=0)
+        # The splitter may add spaces, so sentences are found in the text without any.
+        written = ["".join(word.split()) for word in words[first:end]]
+        text, position = "".join(written), 0
+        begins = accumulate(map(len, written[:-1]), initial=0)
         word_at = {begin: first + number for number, begin in enumerate(begins)}
-        for sentence in splitter(text):
-            position = text.find(sentence, position)
+        for sentence in map(str.split, splitter(" ".join(words[first:end]))):
+            position = text.find("".join(sentence), position)
             if position in word_at:
                 starts[word_at[position]] = True
-            position += len(sentence)
+            position += sum(map(len, sentence))
     return starts
 
 
@@ -347,25 +349,25 @@ def _read_times(
     remarks = Remarks()
     times = table.numbers(column, "--time-column", remarks)
     is_time = ~np.isnan(times)
-    found = np.unique(times[is_time])
-    if np.array_equal(found, [0, 1]):
+    distinct = np.unique(times[is_time])
+    if np.array_equal(distinct, [0, 1]):
         form = f"0 and 1 in column {column}"
         announce(ReadingReport(table.source, form, {"values": int(is_time.sum())}, "", remarks.all()))
         return times, is_time, True
-    if reading_measure(column) == "skip" and not np.isin(found, [0, 1]).all():
+    if reading_measure(column) == "skip" and not np.isin(distinct, [0, 1]).all():
         row = int(np.flatnonzero(is_time & ~np.isin(times, [0, 1]))[0])
         raise InputError(
             f"{table.place(row)}: found {times[row]:g} in column {column}, whether a word was skipped; expected 0 or 1,"
             " in a row per reader and word. A rate does not say of how many readers it is"
         )
-    if len(found) == 1 and found[0] in (0, 1) and is_time.sum() > 1:
+    if len(distinct) == 1 and distinct[0] in (0, 1) and is_time.sum() > 1:
         what = ", whether a word was skipped," if reading_measure(column) == "skip" else ""
         raise InputError(
-            f"{table.source}: all {int(is_time.sum()):,} values of the column {column}{what} are {found[0]:g}; expected"
-            " times, or both 0 and 1, because a regression needs values that differ. Choose another column with"
-            f" {option_name('--time-column')}"
+            f"{table.source}: all {int(is_time.sum()):,} values of the column {column}{what} are {distinct[0]:g};"
+            " expected times, or both 0 and 1, because a regression needs values that differ. Choose another column"
+            f" with {option_name('--time-column')}"
         )
-    if len(found) and found[0] >= 0 and found[-1] <= 1:
+    if len(distinct) and distinct[0] >= 0 and distinct[-1] <= 1:
         warn_caller(
             f"{table.source}: all values of the column {column} are from 0 to 1 and are read as times. If they are"
             " rates, such as shares of readers, expected a row per reader and word with 0 or 1"

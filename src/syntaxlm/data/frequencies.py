@@ -56,6 +56,10 @@ _NO_COUNT = re.compile(
 )
 _LIKELY_COUNT = re.compile(r"fr[eé]q|count|anz|h(ä|ae)uf|occ|wf|million|pm|^nb?$|num|abs|hits|tokens|total|cnt")
 _NUMBER = re.compile(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?")
+_DECIMAL_COMMA = re.compile(r"[-+]?(?:[1-9]\d{0,2}(?:\.\d{3})+|\d+)(?:,\d*)?(?:[eE][-+]?\d+)?")
+_THOUSANDS_COMMAS = re.compile(r"[-+]?(?:[1-9]\d{0,2}(?:,\d{3})+|\d+)(?:\.\d*)?(?:[eE][-+]?\d+)?")
+_FEW_THOUSANDS_COMMAS = re.compile(r"[-+]?(?:[1-9]\d{0,2}(?:,\d{3})+|\d{1,3})(?:\.\d*)?")  # all four digits have one
+_AMBIGUOUS_POINT = re.compile(r"[-+]?[1-9]\d{0,2}\.\d{3}")  # of thousands, or of decimals
 _SPACED_NUMBER = re.compile(r"[\u00a0\u202f\u2009' ](?=\d{3}(?!\d))")  # separators of thousands besides , and .
 _WRITTEN_NUMBER = re.compile(r"[-+]?\d[\d.,\u00a0\u202f\u2009']*(?:[eE][-+]?\d+)?")
 _ENTRY = re.compile(r"\s*(?:\S+[\s,;]+[\d.,]*\d|\d[\d.,]*[\s,;]+\S+)\s*")  # a word and a number, in either order
@@ -391,9 +395,9 @@ def _find_layout(lines: Sequence[tuple[int, str]], source: str, column: str | No
 
 def _has_numbers(cells: Sequence[str]) -> bool:
     """Return whether a column has numbers: nearly all of its cells that are not missing."""
-    given = [cell for cell in cells if cell not in MISSING]
-    numbers = sum(_WRITTEN_NUMBER.fullmatch(cell) is not None for cell in given)
-    return bool(given) and numbers >= _MIN_REGULAR_SHARE * len(given) and 2 * len(given) > len(cells)
+    present = [cell for cell in cells if cell not in MISSING]
+    numbers = sum(_WRITTEN_NUMBER.fullmatch(cell) is not None for cell in present)
+    return bool(present) and numbers >= _MIN_REGULAR_SHARE * len(present) and 2 * len(present) > len(cells)
 
 
 def _plain(name: str) -> str:
@@ -476,11 +480,12 @@ def _number_format(cells: Sequence[str], source: str) -> Callable[[str], float |
     """Return the function that reads the numbers of a column, from how they are written.
 
     Thousands are separated by commas if each comma has three digits after it, and no number without one has more than
-    three; otherwise a comma is a decimal comma. Points are thousands only in numbers with two or more of them.
+    three; otherwise a comma is a decimal comma. Points separate thousands beside decimal commas, and where a number
+    has two or more points.
     """
     written = [cell for cell in cells if _WRITTEN_NUMBER.fullmatch(cell)]
     with_commas = [cell for cell in written if "," in cell]
-    groups = [re.fullmatch(r"[-+]?\d{1,3}(,\d{3})+(\.\d+)?", cell) is not None for cell in with_commas]
+    groups = [re.fullmatch(r"[-+]?[1-9]\d{0,2}(,\d{3})+(\.\d+)?", cell) is not None for cell in with_commas]
     has_long = any(re.match(r"[-+]?\d{4}", cell) for cell in written)
     several = any(cell.count(",") > 1 for cell in with_commas)
     if with_commas and several and not all(groups):
@@ -493,25 +498,25 @@ def _number_format(cells: Sequence[str], source: str) -> Callable[[str], float |
             " other numbers of four digits have none; expected numbers without thousands separators"
         )
     points = [cell for cell in written if "." in cell]
-    is_ambiguous = all(re.fullmatch(r"[-+]?[1-9]\d{0,2}\.\d{3}", cell) for cell in points)
-    if points and not with_commas and is_ambiguous:
+    if points and not with_commas and all(map(_AMBIGUOUS_POINT.fullmatch, points)):
         raise InputError(
             f"{source}: found the number {points[0]!r}, whose point may separate thousands or decimals; expected"
             " numbers without thousands separators"
         )
-    separates_thousands = bool(with_commas) and all(groups)
-    has_decimal_comma = bool(with_commas) and not separates_thousands
-    points_are_thousands = has_decimal_comma or any(cell.count(".") > 1 for cell in written)
+
+    # Every later number must be written in the same way. Where no point was seen, what one means cannot be told.
+    has_decimal_comma = any(cell.count(".") > 1 for cell in points) if not with_commas else not all(groups)
+    form = _NUMBER
+    if has_decimal_comma:
+        form = _DECIMAL_COMMA
+    elif with_commas:
+        form = _THOUSANDS_COMMAS if several else _FEW_THOUSANDS_COMMAS
 
     def number_of(cell: str) -> float | None:
-        if separates_thousands:
-            cell = cell.replace(",", "")
-        if points_are_thousands:
-            cell = re.sub(r"\.(?=\d{3}(?!\d))", "", cell)
-        if has_decimal_comma:
-            cell = cell.replace(",", ".")
         cell = _SPACED_NUMBER.sub("", cell)
-        return float(cell) if _NUMBER.fullmatch(cell) else None
+        if not form.fullmatch(cell) or (not points and not with_commas and _AMBIGUOUS_POINT.fullmatch(cell)):
+            return None
+        return float(cell.replace(".", "").replace(",", ".") if has_decimal_comma else cell.replace(",", ""))
 
     return number_of
 
@@ -536,7 +541,7 @@ def _read_list(lines: Iterable[tuple[int, str]], layout: _Layout, source: str) -
         if count is None or not math.isfinite(count) or count < 0:
             raise InputError(
                 f"{source}, line {number}: found the count {written[:40]!r} of {word[:40]!r}; expected a number of 0 or"
-                " more"
+                " more, written as the first ones are"
             )
         rows += 1
         largest = max(largest, count)

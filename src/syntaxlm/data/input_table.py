@@ -20,6 +20,7 @@ from syntaxlm.data.tables import (
     check_unique,
     find_column,
     has_decimal_commas,
+    number_of,
     open_table,
 )
 from syntaxlm.reports.report import HasRows
@@ -180,7 +181,7 @@ class InputTable:
                 remarks.add(f"rows without a number in column {name}", self.line(row))
                 continue
             try:
-                numbers[row] = float(cell.replace(",", ".") if is_comma else cell)
+                numbers[row] = number_of(cell.replace(",", ".") if is_comma else cell)
             except ValueError:
                 numbers[row] = np.inf
             if not abs(numbers[row]) <= LARGEST:
@@ -198,19 +199,19 @@ class InputTable:
     def _logical_numbers(self, name: str, cells: Sequence[str], remarks: Remarks | None) -> Numbers | None:
         """Return 1 and 0 for the cells of a column of logical values, NaN for missing ones; None for other columns."""
         written = [cell.strip() for cell in cells]
-        given = {cell for cell in written if cell not in MISSING}
-        pair = next((pair for pair in LOGICALS if given and {cell.casefold() for cell in given} <= set(pair)), None)
+        present = {cell for cell in written if cell not in MISSING}
+        pair = next((pair for pair in LOGICALS if present and {cell.casefold() for cell in present} <= set(pair)), None)
         if pair is None:
             return None
         what = f"logical values in column {name}, read as 1 and 0"
-        found = Remarks() if remarks is None else remarks
+        counted = Remarks() if remarks is None else remarks
         for row, cell in enumerate(written):
             if cell in MISSING:
-                found.add(f"rows without a number in column {name}", self.line(row))
+                counted.add(f"rows without a number in column {name}", self.line(row))
             else:
-                found.add(what, example=cell)
+                counted.add(what, example=cell)
         if remarks is None:
-            announce(ReadingReport(self.source, "table", remarks=found.all()))
+            announce(ReadingReport(self.source, "table", remarks=counted.all()))
         return np.array([np.nan if cell in MISSING else float(cell.casefold() == pair[0]) for cell in written])
 
     def _refuse_mixed(self, name: str, cells: Sequence[str], row: int) -> None:

@@ -35,6 +35,7 @@ from syntaxlm.data import corpora
 from syntaxlm.text.normaliser import Normaliser
 
 PAIR_COLUMNS = ("sentence1", "sentence2", "label")
+_HEADER_NAMES = frozenset((*PAIR_COLUMNS, "gold_label"))  # one of them is no sentence, but the name of a column
 FORMULA_COLUMNS = ("relation", "left", "right", "operators")
 
 
@@ -58,25 +59,30 @@ def read_labelled_pairs(
 ) -> list[LabelledPair]:
     """Read the pairs of a tab-separated file. Lines without text are skipped.
 
-    If the cells of the first line include sentence1, sentence2 and label, they are a header, and other columns are
-    ignored. Without a header, the first three columns are sentence1, sentence2 and label.
+    If the cells of the first line with text include sentence1, sentence2 and label, they are a header, and other
+    columns are ignored. Without a header, the first three columns are sentence1, sentence2 and label.
 
     Args:
         normaliser: the normaliser of the sentences, each of which must have a token.
         labels: the labels that are allowed; None: any.
 
     Raises:
-        InputError: if a line is not a pair, naming the file and the line, and if the file has no pair.
+        InputError: if a line is not a pair, naming the file and the line, if only some of these names are in the first
+            line, and if the file has no pair.
     """
     places = list(range(len(PAIR_COLUMNS)))
     pairs: list[LabelledPair] = []
-    for number, place, cells in _rows(path):
-        if number == 1 and set(PAIR_COLUMNS) <= set(cells):
+    for row, (place, cells) in enumerate(_rows(path)):
+        if row == 0 and set(PAIR_COLUMNS) <= set(cells):
             places = [cells.index(name) for name in PAIR_COLUMNS]
             repeated = [name for name in PAIR_COLUMNS if cells.count(name) > 1]
             if repeated:
                 raise InputError(f"{place}: found several columns {repeated[0]!r}; expected one")
             continue
+        if row == 0 and not _HEADER_NAMES.isdisjoint(map(str.casefold, cells)):
+            raise InputError(
+                f"{place}: found the header {', '.join(cells)}; expected the columns {', '.join(PAIR_COLUMNS)} in it"
+            )
         if len(cells) <= max(places):
             raise InputError(
                 f"{place}: found {len(cells)} cells; expected at least {max(places) + 1}, with"
@@ -99,12 +105,12 @@ def read_labelled_pairs(
     return _announced(pairs, path, PAIR_COLUMNS)
 
 
-def _rows(path: str | Path) -> Iterator[tuple[int, str, list[str]]]:
-    """Yield number, place for messages, and tab-separated cells of the lines of a file that are not blank."""
+def _rows(path: str | Path) -> Iterator[tuple[str, list[str]]]:
+    """Yield the place for messages and the tab-separated cells of the lines of a file that are not blank."""
     source = source_name(path)
     for number, line in read_lines(path):
         if line.strip():
-            yield number, f"{source}, line {number}", [cell.strip() for cell in line.split("\t")]
+            yield f"{source}, line {number}", [cell.strip() for cell in line.split("\t")]
 
 
 def _announced(pairs: list[LabelledPair], path: str | Path, columns: Sequence[str]) -> list[LabelledPair]:
@@ -420,8 +426,8 @@ def read_formula_pairs(path: str | Path) -> list[LabelledPair]:
     """
     columns = FORMULA_COLUMNS[:3]
     pairs = []
-    for number, place, cells in _rows(path):
-        if number == 1 and cells[:3] == list(columns):
+    for row, (place, cells) in enumerate(_rows(path)):
+        if row == 0 and cells[:3] == list(columns):
             continue
         if len(cells) < 3:
             raise InputError(f"{place}: found {len(cells)} cells; expected {', '.join(columns)}, separated by tabs")

@@ -216,12 +216,9 @@ def _items_of_array(lines: Iterable[tuple[int, str]], source: str) -> Iterator[t
     """Yield the items of an array with the lines on which they start."""
     numbered = list(lines)
     text = "\n".join(line for _, line in numbered)
-    decoder, line, start, position = (
-        json.JSONDecoder(object_pairs_hook=without_repetition),
-        0,
-        0,
-        _next_place(text, text.index("[") + 1),
-    )
+    decoder = json.JSONDecoder(object_pairs_hook=without_repetition)
+    line = start = 0  # of the current item
+    position = _next_place(text, text.index("[") + 1)
     while text[position : position + 1] != "]":
         line = line + text.count("\n", start, position)
         start = position
@@ -311,11 +308,11 @@ def has_pairs(names: Collection[str]) -> bool:
     return any(set(layout.sentences) <= set(names) for layout in _LAYOUTS)
 
 
-def _layout_of(found: Collection[str], place: str, what: str, expected: str) -> _PairLayout:
+def _layout_of(names: Collection[str], place: str, what: str, expected: str) -> _PairLayout:
     """Return the layout of which most entries are there. Raises InputError if one of its sentences is missing."""
-    layout = max(_LAYOUTS, key=lambda layout: sum(name in found for name in layout.sentences))
-    if missing := [name for name in layout.sentences if name not in found]:
-        shown = shortened(", ".join(map(str, found)), _ENTRIES_CHARACTERS) or "none"
+    layout = max(_LAYOUTS, key=lambda layout: sum(name in names for name in layout.sentences))
+    if missing := [name for name in layout.sentences if name not in names]:
+        shown = shortened(", ".join(map(str, names)), _ENTRIES_CHARACTERS) or "none"
         raise InputError(f"{place}: {' and '.join(missing)} missing; found the {what} {shown}; expected {expected}")
     return layout
 

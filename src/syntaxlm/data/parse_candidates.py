@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from syntaxlm.core.errors import InputError
+from syntaxlm.data.tables import number_of
 from syntaxlm.data.treebanks import dependency_trees
 from syntaxlm.trees.conllu import ConlluSentence, check_heads, iterate_conllu
 from syntaxlm.trees.matching import check_same_words
@@ -95,7 +96,7 @@ def _score(sentence: ConlluSentence, pattern: re.Pattern[str], name: str) -> flo
     for comment in sentence.comments:
         if match := pattern.fullmatch(comment):
             try:
-                value = float(match[1])
+                value = number_of(match[1])
             except ValueError:
                 value = math.nan
             if not math.isfinite(value):

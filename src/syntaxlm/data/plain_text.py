@@ -82,18 +82,18 @@ def examined(
     """
     lines = iter(lines)
     first = list(islice(lines, _LINES_COMPARED))
-    given = [(number, line) for number, line in first if line.strip()]
-    _refuse_others(given, source)
-    marks = _marks_at_ends(given, source)
+    numbered = [(number, line) for number, line in first if line.strip()]
+    _refuse_others(numbered, source)
+    marks = _marks_at_ends(numbered, source)
     if warn:
         _warn(f"{marks}. They are removed, because a model adds its own" if marks else "")
-        _warn_of_form(given, source, form)
+        _warn_of_form(numbered, source, form)
 
     counted = LineCounter(removes_marks=bool(marks))
     for number, line in chain(first, lines):
         yield number, counted.read(number, line)
     if warn:
-        sample = tuple(_MARKS_AT_ENDS.sub("", line) if marks else line for _, line in given[:2])
+        sample = tuple(_MARKS_AT_ENDS.sub("", line) if marks else line for _, line in numbered[:2])
         announce_counts(counted.counts(), source, form, sample)
 
 
@@ -132,8 +132,8 @@ class LineCounter:
             self._html += self._remark_on(number, line)
             if self._removes_marks:
                 line = _MARKS_AT_ENDS.sub("", line).strip()
-        if ZERO_WIDTH_SPACE in line and (found := _ZERO_WIDTH.findall(line)):
-            self._remarks.add("words of zero-width spaces only (U+200B), read as white space", number, count=len(found))
+        if ZERO_WIDTH_SPACE in line and (words := _ZERO_WIDTH.findall(line)):
+            self._remarks.add("words of zero-width spaces only (U+200B), read as white space", number, count=len(words))
         if not line or line.isspace():
             self._blank += 1
         else:
@@ -186,17 +186,17 @@ def total_counts(parts: Iterable[LineCounts]) -> LineCounts:
         for what, count, lines in part.remarks:
             before, first = remarks.get(what, (0, ()))
             remarks[what] = before + count, (*first, *lines)[:LINES_NAMED]
-    return LineCounts(sentences, html, blank, tuple((what, *found) for what, found in remarks.items()))
+    return LineCounts(sentences, html, blank, tuple((what, *counted) for what, counted in remarks.items()))
 
 
 def check_running_text(text: str, source: str) -> None:
     """Raise InputError for running text that is of another format, such as HTML or CoNLL-U. Warns of HTML in lines."""
-    given = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()][:_LINES_COMPARED]
-    _refuse_formats(given, source, "running text")
-    refuse_table_lines([line for _, line in given], source, _TABLE_ADVICE, "running text")
-    html = sum(_HTML.search(line) is not None for _, line in given)
-    if html > _MAX_HTML_SHARE * len(given):
-        _warn(f"{source}: {html:,} of the first {len(given):,} lines have HTML such as &quot; or <p>, read as words")
+    numbered = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()][:_LINES_COMPARED]
+    _refuse_formats(numbered, source, "running text")
+    refuse_table_lines([line for _, line in numbered], source, _TABLE_ADVICE, "running text")
+    html = sum(_HTML.search(line) is not None for _, line in numbered)
+    if html > _MAX_HTML_SHARE * len(numbered):
+        _warn(f"{source}: {html:,} of the first {len(numbered):,} lines have HTML such as &quot; or <p>, read as words")
 
 
 def check_start(lines: Iterable[str], source: str) -> None:
@@ -205,34 +205,34 @@ def check_start(lines: Iterable[str], source: str) -> None:
     Raises:
         InputError: as `examined` does, and for a text with sentence marks.
     """
-    given = _given(lines)
-    _refuse_others(given, source)
-    if found := _marks_at_ends(given, source):
-        raise InputError(f"{found}; expected sentences without marks. Remove them first")
+    numbered = _numbered(lines)
+    _refuse_others(numbered, source)
+    if marks := _marks_at_ends(numbered, source):
+        raise InputError(f"{marks}; expected sentences without marks. Remove them first")
 
 
 def warn_of_start(lines: Iterable[str], source: str, form: TextForm) -> None:
     """Warn, as `examined` does, of first lines that look like another format."""
-    _warn_of_form(_given(lines), source, form)
+    _warn_of_form(_numbered(lines), source, form)
 
 
-def _given(lines: Iterable[str]) -> list[tuple[int, str]]:
+def _numbered(lines: Iterable[str]) -> list[tuple[int, str]]:
     return [(number, line) for number, line in enumerate(islice(lines, _LINES_COMPARED), 1) if line.strip()]
 
 
-def _refuse_others(given: Sequence[tuple[int, str]], source: str) -> None:
+def _refuse_others(numbered: Sequence[tuple[int, str]], source: str) -> None:
     """Raise InputError for the first lines of another format, and for marks between sentences."""
-    _refuse_formats(given, source)
-    refuse_table_lines([line for _, line in given], source, _TABLE_ADVICE)
-    _refuse_separators(given, source)
+    _refuse_formats(numbered, source)
+    refuse_table_lines([line for _, line in numbered], source, _TABLE_ADVICE)
+    _refuse_separators(numbered, source)
 
 
-def _warn_of_form(given: Sequence[tuple[int, str]], source: str, form: TextForm) -> None:
+def _warn_of_form(numbered: Sequence[tuple[int, str]], source: str, form: TextForm) -> None:
     """Warn of first lines that look like another format."""
-    _warn(_looks_like_trees(given, source))
+    _warn(_looks_like_trees(numbered, source))
     if form == PLAIN:
-        _warn(_lacks_spaces(given, source))
-        _warn(_has_columns(given, source) or _has_numbers(given, source) or _has_one_word(given, source))
+        _warn(_lacks_spaces(numbered, source))
+        _warn(_has_columns(numbered, source) or _has_numbers(numbered, source) or _has_one_word(numbered, source))
 
 
 def _warn(message: str) -> None:
@@ -242,17 +242,17 @@ def _warn(message: str) -> None:
 
 
 def _refuse_formats(
-    given: Sequence[tuple[int, str]], source: str, expected: str = "plain text, one sentence per line"
+    numbered: Sequence[tuple[int, str]], source: str, expected: str = "plain text, one sentence per line"
 ) -> None:
     """Raise InputError if the first lines are those of another format.
 
     Args:
         expected: what is read, for the message.
     """
-    if not given:
+    if not numbered:
         return
-    number, line = given[0][0], given[0][1].strip()
-    lines = [line for _, line in given]
+    number, line = numbered[0][0], numbered[0][1].strip()
+    lines = [line for _, line in numbered]
     found = next((name for name, pattern in _FORMATS.items() if pattern.fullmatch(line)), None)
     advice = "Extract the text first"
     if treebank := foreign_treebank("\n".join(lines[:_TREEBANK_LINES]), source):
@@ -298,10 +298,10 @@ def _is_row(line: str) -> bool:
     return head == "_" or head.isdecimal()
 
 
-def _refuse_separators(given: Sequence[tuple[int, str]], source: str) -> None:
+def _refuse_separators(numbered: Sequence[tuple[int, str]], source: str) -> None:
     """Raise InputError if marks are between sentences in most lines: with words before and after them."""
-    separated = [(number, mark) for number, line in given if (mark := _mark_inside(line))]
-    if len(separated) > _MIN_MARKED_SHARE * len(given):
+    separated = [(number, mark) for number, line in numbered if (mark := _mark_inside(line))]
+    if len(separated) > _MIN_MARKED_SHARE * len(numbered):
         number, mark = separated[0]
         raise InputError(
             f"{source}, line {number}: found {mark} between sentences; expected one sentence per line, without marks."
@@ -317,47 +317,47 @@ def _mark_inside(line: str) -> str:
     return mark[0] if mark else ""
 
 
-def _marks_at_ends(given: Sequence[tuple[int, str]], source: str) -> str:
+def _marks_at_ends(numbered: Sequence[tuple[int, str]], source: str) -> str:
     """Return what was found if most lines have sentence marks at their ends, else ""."""
-    marked = [(number, line) for number, line in given if _MARKS_AT_ENDS.search(line)]
-    if not marked or len(marked) < _MIN_MARKED_SHARE * len(given):
+    marked = [(number, line) for number, line in numbered if _MARKS_AT_ENDS.search(line)]
+    if not marked or len(marked) < _MIN_MARKED_SHARE * len(numbered):
         return ""
     number, line = marked[0]
     marks = ", ".join(dict.fromkeys(mark[0] for mark in _MARKS.finditer(line)))
     return (
         f"{source}, line {number}: found the sentence marks {marks}, as in {len(marked):,} of the first"
-        f" {len(given):,} lines"
+        f" {len(numbered):,} lines"
     )
 
 
-def _looks_like_trees(given: Sequence[tuple[int, str]], source: str) -> str:
+def _looks_like_trees(numbered: Sequence[tuple[int, str]], source: str) -> str:
     """Return a warning if lines are bracketed trees, else ""."""
-    trees = [number for number, line in given if line.lstrip().startswith("(") and _TREE.fullmatch(line.strip())]
+    trees = [number for number, line in numbered if line.lstrip().startswith("(") and _TREE.fullmatch(line.strip())]
     if not trees:
         return ""
     return (
         f"{source}, line {trees[0]}: found what may be a bracketed tree, as in {len(trees):,} of the first"
-        f" {len(given):,} lines; it is read as text"
+        f" {len(numbered):,} lines; it is read as text"
     )
 
 
-def _has_columns(given: Sequence[tuple[int, str]], source: str) -> str:
+def _has_columns(numbered: Sequence[tuple[int, str]], source: str) -> str:
     """Return a warning if nearly all lines have equally many tabs, else ""."""
-    tabs = Counter(line.count("\t") for _, line in given)
+    tabs = Counter(line.count("\t") for _, line in numbered)
     number, lines = tabs.most_common(1)[0] if tabs else (0, 0)
-    if not number or len(given) < _MIN_FORM_LINES or lines < _NEARLY_ALL * len(given):
+    if not number or len(numbered) < _MIN_FORM_LINES or lines < _NEARLY_ALL * len(numbered):
         return ""
     return (
-        f"{source}: {lines:,} of the first {len(given):,} lines have {number + 1} columns, separated by tabs, which are"
-        " all read as words. Expected sentences only"
+        f"{source}: {lines:,} of the first {len(numbered):,} lines have {number + 1} columns, separated by tabs, which"
+        " are all read as words. Expected sentences only"
     )
 
 
-def _has_numbers(given: Sequence[tuple[int, str]], source: str) -> str:
+def _has_numbers(numbered: Sequence[tuple[int, str]], source: str) -> str:
     """Return a warning if nearly all lines start with their number, else ""."""
-    numbers = [int(match[1]) for _, line in given if (match := _LINE_NUMBER.match(line))]
+    numbers = [int(match[1]) for _, line in numbered if (match := _LINE_NUMBER.match(line))]
     steps = sum(after == before + 1 for before, after in pairwise(numbers))
-    if len(given) < _MIN_FORM_LINES or steps + 1 < _NEARLY_ALL * len(given):
+    if len(numbered) < _MIN_FORM_LINES or steps + 1 < _NEARLY_ALL * len(numbered):
         return ""
     return (
         f"{source}: the lines start with the numbers {numbers[0]}, {numbers[1]}, ..., which are read as words. Expected"
@@ -365,25 +365,25 @@ def _has_numbers(given: Sequence[tuple[int, str]], source: str) -> str:
     )
 
 
-def _has_one_word(given: Sequence[tuple[int, str]], source: str) -> str:
+def _has_one_word(numbered: Sequence[tuple[int, str]], source: str) -> str:
     """Return a warning if nearly all lines have one word, and marks or blank lines stand between them, else ""."""
-    single = sum(len(line.split()) == 1 for _, line in given)
-    marks = sum(line.strip() in ".?!" for _, line in given)
-    gaps = sum(after > before + 1 for (before, _), (after, _) in pairwise(given))
-    if len(given) < _MIN_FORM_LINES or single < _NEARLY_ALL * len(given) or not (marks or gaps):
+    single = sum(len(line.split()) == 1 for _, line in numbered)
+    marks = sum(line.strip() in ".?!" for _, line in numbered)
+    gaps = sum(after > before + 1 for (before, _), (after, _) in pairwise(numbered))
+    if len(numbered) < _MIN_FORM_LINES or single < _NEARLY_ALL * len(numbered) or not (marks or gaps):
         return ""
     return (
-        f"{source}: {single:,} of the first {len(given):,} lines have one word, and each line is a sentence. Expected"
-        " one sentence per line. Does the file have one word per line?"
+        f"{source}: {single:,} of the first {len(numbered):,} lines have one word, and each line is a sentence."
+        " Expected one sentence per line. Does the file have one word per line?"
     )
 
 
-def _lacks_spaces(given: Sequence[tuple[int, str]], source: str) -> str:
+def _lacks_spaces(numbered: Sequence[tuple[int, str]], source: str) -> str:
     """Return a warning if most lines are of a script that is written without spaces."""
-    without = sum(len(line.split()) == 1 and _WITHOUT_SPACES.search(line) is not None for _, line in given)
-    if not without or without < _MIN_MARKED_SHARE * len(given):
+    without = sum(len(line.split()) == 1 and _WITHOUT_SPACES.search(line) is not None for _, line in numbered)
+    if not without or without < _MIN_MARKED_SHARE * len(numbered):
         return ""
     return (
-        f"{source}: {without:,} of the first {len(given):,} lines have no spaces. Words are separated by spaces, so"
+        f"{source}: {without:,} of the first {len(numbered):,} lines have no spaces. Words are separated by spaces, so"
         " each line is one word: separate the words first, or use a character-level model"
     )

@@ -94,7 +94,7 @@ def _time_column(table: InputTable, name: str) -> str:
         return name
     known = {column: measure for column in table.names if (measure := reading_measure(column))}
     measure = reading_measure(name)
-    columns = [column for column, found in known.items() if found == measure]
+    columns = [column for column, of_column in known.items() if of_column == measure]
     if len(columns) > 1:
         raise InputError(
             f"{table.source}: found the columns {listed(columns)} for the reading measure {name}; expected one. Choose"
@@ -104,7 +104,7 @@ def _time_column(table: InputTable, name: str) -> str:
         return columns[0]
     advice = f"Choose one with {option_name('--time-column')}"
     if known:
-        advice += f"; reading measures: {listed(f'{column} ({found})' for column, found in known.items())}"
+        advice += f"; reading measures: {listed(f'{column} ({of_column})' for column, of_column in known.items())}"
     return table.names[find_column(table.names, name, table.source, advice)]
 
 

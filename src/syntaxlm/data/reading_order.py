@@ -2,6 +2,9 @@
 
 R's `merge` and other programs sort numbers as text: 1, 10, 11, 2. Surprisals in this order have other words as context,
 so a table whose numbers contradict its order is refused.
+
+The cells of a column of order are decimal numbers (0.5 is after 0.25), whole numbers, or names with whole numbers, such
+as i1_w10 and 1.10, the tenth word of sentence 1. See `number_keys`.
 """
 
 from __future__ import annotations
@@ -26,11 +29,17 @@ FEWEST_WORDS = 10  # that are in alphabetical order: fewer may be so by chance
 MOST_GAPS = 0.2  # of the steps in a column of numbers that counts words
 FEWEST_PAIRS = 5  # rows and their next ones that are all in text order: fewer may be so by chance
 _NUMBER = re.compile(r"\d+")
+DECIMAL = re.compile(r"[-+]?\d{1,12}(?:\.(\d{1,12}))?")
 _WITH_NUMBER = re.compile(r"[^\d]*(?:\d{1,12}[^\d]*)+")
 _USUAL_GROUPS = frozenset(["item", "story", "passage", "trial", "document", "item_id", "text_id"])
 
 
-def sorted_rows(table: InputTable, order: str, groups: Sequence[str]) -> InputTable:
+Key = tuple[float, ...]
+Group = tuple[str, ...]
+"""The cells of the columns of groups in a row."""
+
+
+def sorted_rows(table: InputTable, order: str, groups: Sequence[Group]) -> InputTable:
     """Return a table whose rows are sorted by a column of numbers within groups, which keep their order.
 
     Args:
@@ -41,12 +50,12 @@ def sorted_rows(table: InputTable, order: str, groups: Sequence[str]) -> InputTa
         InputError: for a missing number, and for two rows of a group with the same one.
     """
     cells = [cell.strip() for cell in table.column(order, "--order")]
-    numbers: list[Any] = list(map(_key, cells))
+    numbers: list[Any] = number_keys(cells)
     if not _is_numbered(cells):
         numbers = table.numbers(order, "--order").tolist()
         if missing := [row for row, number in enumerate(numbers) if number != number]:
             raise InputError(f"{table.place(missing[0])}: column {order} is empty; expected a number in every row")
-    first_rows: dict[str, int] = {}
+    first_rows: dict[Group, int] = {}
     for row, group in enumerate(groups):
         first_rows.setdefault(group, row)
     rows = sorted(range(len(groups)), key=lambda row: (first_rows[groups[row]], numbers[row]))
@@ -78,10 +87,16 @@ def check_order(table: InputTable, starts: Flags, words: str, groups: Sequence[s
     """
     column = {name: [row[place].strip() for row in table.rows] for place, name in enumerate(table.names)}
     spans = [range(*span) for span in pairwise([*np.flatnonzero(starts).tolist(), len(table.rows)])]
-    numbered = [name for name, cells in column.items() if name not in (words, *groups) and _is_numbered(cells)]
-    wrong = {name: row for name in numbered if (row := _first_disorder(column[name], spans)) is not None and row > 0}
+    # Negative numbers say nothing: they may count from the end.
+    keys = {
+        name: number_keys(cells)
+        for name, cells in column.items()
+        if name not in (words, *groups) and _is_numbered(cells) and cells[0][0] != "-"
+    }
+    disorders = {name: _first_disorder(column[name], keys[name], spans) for name in keys}
+    wrong = {name: row for name, row in disorders.items() if row}
     if not groups:
-        wrong = _disorders_of_pairs(column, numbered, words) | wrong
+        wrong = _disorders_of_pairs(column, keys, words) | wrong
     if wrong:
         name, row = next(iter(wrong.items()))
         advice = _order_advice(column, list(wrong), has_groups=bool(groups))
@@ -97,7 +112,7 @@ def check_order(table: InputTable, starts: Flags, words: str, groups: Sequence[s
             f" {column[words][-1]!r}; expected the order of reading. Add {option_name('--order')} with a"
             f" column of numbers, and {option_name('--group')}"
         )
-    _warn_of_gaps(table, {name: column[name] for name in numbered}, spans)
+    _warn_of_gaps(table, column, keys, spans)
 
 
 def _order_advice(column: Mapping[str, Sequence[str]], wrong: Sequence[str], has_groups: bool) -> str:
@@ -120,12 +135,19 @@ def _order_advice(column: Mapping[str, Sequence[str]], wrong: Sequence[str], has
     return advice
 
 
-def _warn_of_gaps(table: InputTable, column: Mapping[str, Sequence[str]], spans: Sequence[range]) -> None:
-    """Warn of a number that is left out or doubled in a column that otherwise counts the words of each group."""
-    for name, cells in column.items():
-        numbers = list(map(_key, cells))
+def _warn_of_gaps(
+    table: InputTable, column: Mapping[str, Sequence[str]], keys: Mapping[str, Sequence[Key]], spans: Sequence[range]
+) -> None:
+    """Warn of a number that is left out or doubled in a column that otherwise counts the words of each group.
+
+    Args:
+        column: the cells of each column.
+        keys: of the columns that may number the rows of a group, see `number_keys`.
+    """
+    for name, numbers in keys.items():
         if len(numbers[0]) != 1:
             continue
+        cells = column[name]
         steps = {row: numbers[row][0] - numbers[row - 1][0] for span in spans for row in span[1:]}
         odd = [row for row, step in steps.items() if step != 1]
         if odd and len(odd) <= MOST_GAPS * len(steps) and all(steps[row] >= 0 for row in odd):
@@ -143,26 +165,38 @@ def _is_numbered(cells: Sequence[str]) -> bool:
     return bool(_WITH_NUMBER.fullmatch(cells[0])) and len({_NUMBER.sub("0", cell) for cell in cells}) == 1
 
 
-def _key(cell: str) -> tuple[int, ...]:
-    return tuple(map(int, _NUMBER.findall(cell)))
+def number_keys(cells: Sequence[str]) -> list[Key]:
+    """Return what orders the cells of a column: their values if all are decimal numbers, otherwise their whole numbers.
+
+    1.9 and 1.10 are two whole numbers each: programs write decimals without a 0 at the end, or all with as many digits.
+    """
+    matches = [match for match in map(DECIMAL.fullmatch, cells) if match is not None]
+    decimals = {match[1] or "" for match in matches}
+    has_one_length = len(set(map(len, decimals))) == 1
+    if len(matches) == len(cells) and (has_one_length or not any(re.fullmatch(r"\d+0", digits) for digits in decimals)):
+        return [(float(cell),) for cell in cells]
+    return [tuple(map(int, _NUMBER.findall(cell))) for cell in cells]
 
 
-def _disorders_of_pairs(column: Mapping[str, Sequence[str]], numbered: Sequence[str], words: str) -> dict[str, int]:
+def _disorders_of_pairs(
+    column: Mapping[str, Sequence[str]], keys: Mapping[str, Sequence[Key]], words: str
+) -> dict[str, int]:
     """Return columns of numbers with their first row that is not in order, if another column may name groups.
 
     Two columns that order the rows, of which one names groups, are not in disorder because of a third.
 
     Args:
         column: the cells of each column.
-        numbered: columns that may number the rows of a group.
+        keys: of the columns that may number the rows of a group, see `number_keys`.
         words: the column of words.
     """
     wrong: dict[str, int] = {}
     in_order: set[str] = set()
     for group, values in column.items():
         rows = [] if group == words else _rows_by_value(values)
-        for name in numbered:
-            if not rows or name == group or (row := _first_disorder(column[name], rows)) is None:
+        for name in keys if rows else ():
+            row = None if name == group else _first_disorder(column[name], keys[name], rows)
+            if row is None:
                 continue
             if row == 0:
                 in_order |= {name, group}
@@ -179,10 +213,11 @@ def _rows_by_value(cells: Sequence[str]) -> list[list[int]]:
     return list(rows.values()) if 1 < len(rows) <= len(cells) / 2 else []
 
 
-def _first_disorder(cells: Sequence[str], groups: Sequence[Sequence[int]]) -> int | None:
+def _first_disorder(cells: Sequence[str], keys: Sequence[Key], groups: Sequence[Sequence[int]]) -> int | None:
     """Return the first row that does not follow the row before it, 0 if all do; None if the numbers do not show it.
 
     Args:
+        keys: what orders the cells, see `number_keys`.
         groups: the rows of each group.
     """
     is_sequence, is_text_order = True, True
@@ -191,16 +226,17 @@ def _first_disorder(cells: Sequence[str], groups: Sequence[Sequence[int]]) -> in
     for rows in groups:
         runs = [(name, list(same)) for name, same in groupby(rows, cells.__getitem__)]
         names = [name for name, _ in runs]
-        keys = list(map(_key, names))
-        numbers = [key[-1] for key in keys]
+        run_keys = [keys[run[0]] for _, run in runs]
+        numbers = [key[-1] for key in run_keys]
         if len(set(names)) < len(names):
             return None
-        is_sequence &= len(keys[0]) == 1 and len(runs) == len(rows) and max(numbers) - min(numbers) + 1 == len(runs)
+        is_sequence &= len(run_keys[0]) == 1 and len(runs) == len(rows) and max(numbers) - min(numbers) + 1 == len(runs)
+        is_sequence &= all(number == int(number) for number in numbers)
         is_text_order &= names == sorted(names)
         if not (is_sequence or is_text_order):
             return None
         longest, pairs = max(longest, len(runs)), pairs + len(runs) - 1
-        falls = [key < before for before, key in pairwise(keys)]
+        falls = [key < before for before, key in pairwise(run_keys)]
         wrong += [run[0] for (_, run), is_fall in zip(runs[1:], falls, strict=True) if is_fall]
     if is_sequence and longest > 2:
         wrong += [row for rows in groups for before, row in pairwise(rows) if row > before + 1]
@@ -216,7 +252,7 @@ def ungrouped(table: InputTable) -> str:
     return ""
 
 
-def check_groups_together(table: InputTable, cells: Sequence[str], starts: Flags, groups: Sequence[str]) -> None:
+def check_groups_together(table: InputTable, cells: Sequence[Group], starts: Flags, groups: Sequence[str]) -> None:
     """Raise InputError if a group continues after the rows of another one.
 
     Args:
@@ -224,13 +260,13 @@ def check_groups_together(table: InputTable, cells: Sequence[str], starts: Flags
         starts: whether each row starts a group.
         groups: the columns of groups.
     """
-    first_rows: dict[str, int] = {}
+    first_rows: dict[Group, int] = {}
     for row in np.flatnonzero(starts).tolist():
         if cells[row] in first_rows:
             raise InputError(
-                f"{table.place(row)}: {', '.join(groups)} {cells[row]} continues after other rows (it started at"
-                f" {table.place(first_rows[cells[row]])}); expected the rows in the order in which readers saw the"
-                f" words. If a column has their numbers, add {option_name('--order')} with its name"
+                f"{table.place(row)}: {', '.join(groups)} {', '.join(cells[row])} continues after other rows (it"
+                f" started at {table.place(first_rows[cells[row]])}); expected the rows in the order in which readers"
+                " saw the words. If a column has their numbers, add {option_name('--order')} with its name"
             )
         first_rows[cells[row]] = row
 

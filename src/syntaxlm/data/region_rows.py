@@ -11,6 +11,7 @@ from typing import NamedTuple
 from syntaxlm.core.errors import InputError, amount, listed, shortened, warn_caller
 from syntaxlm.core.option_names import option_name
 from syntaxlm.data.input_table import InputTable
+from syntaxlm.data.reading_order import DECIMAL, Key, number_keys
 
 # Usual names of columns: lower case, letters and digits only.
 _ITEMS = ("item", "itemid", "itemnumber", "itemnum", "itemno", "stimulus", "stimulusid", "sentenceid", "sentencenumber")
@@ -182,11 +183,13 @@ def _check_order(table: InputTable, column: str, sentences: Sequence[Sequence[Wr
                 )
 
 
-def _numbers(names: Sequence[str]) -> list[int]:
-    """Return the numbers of regions such as 1, 2 or r1, r2; none if names differ in more than a number."""
+def _numbers(names: Sequence[str]) -> list[Key]:
+    """Return the numbers of regions such as 1, 2, or -1, 0, or r1, r2; none if names differ in more than a number."""
+    if all(map(DECIMAL.fullmatch, names)):
+        return number_keys(names)
     matches = [match for match in map(_NUMBERED.fullmatch, names) if match is not None]
     are_alike = len(matches) == len(names) and len({(match[1], match[3]) for match in matches}) == 1
-    return [int(match[2]) for match in matches] if are_alike else []
+    return [(int(match[2]),) for match in matches] if are_alike else []
 
 
 def check_whole_sentences(table: InputTable, sentences: Sequence[Sequence[WrittenRegion]], used: Sequence[str]) -> bool:
@@ -242,24 +245,24 @@ def warn_of_sorted_regions(table: InputTable, column: str, sentences: Sequence[S
         column: the column of the names.
         sentences: the regions of each sentence.
     """
-    names = list(dict.fromkeys(tuple(region.name for region in regions) for regions in sentences))
+    orders = list(dict.fromkeys(tuple(region.name for region in regions) for regions in sentences))
     texts = [[region.text for region in regions if region.text.strip()] for regions in sentences]
     first_read = shortened(" | ".join(texts[0]), _WIDTH)
-    are_sorted = all(list(own) == sorted(own) for own in names)
-    if not are_sorted or any(re.search(r"\d", name) for own in names for name in own):
-        if 2 * sum(_starts_late(own) and _ends_early(own) for own in texts) > len(texts):
+    are_sorted = all(list(names) == sorted(names) for names in orders)
+    if not are_sorted or any(re.search(r"\d", name) for names in orders for name in names):
+        if 2 * sum(_starts_late(regions) and _ends_early(regions) for regions in texts) > len(texts):
             warn_caller(
                 f"{table.source}: most sentences start after their first region and end before their last one; expected"
                 f" the order of reading. The first sentence is read as {first_read!r}. If the rows were sorted by the"
                 f" column {column}, restore their order"
             )
         return
-    most = max(map(len, names))
+    most = max(map(len, orders))
     is_shown = 2 * sum(map(_are_in_order, texts)) > len(texts)
     is_contradicted = 2 * sum(map(_are_out_of_order, texts)) > len(texts)
     if most >= _FEWEST_SORTED or is_contradicted or (most == _FEWEST_SORTED - 1 and not is_shown):
         warn_caller(
-            f"{table.source}: the regions of every sentence are in the order of the alphabet, {listed(names[0])};"
+            f"{table.source}: the regions of every sentence are in the order of the alphabet, {listed(orders[0])};"
             f" expected the order of reading. The first sentence is read as {first_read!r}. If the rows were sorted by"
             f" the column {column}, restore their order"
         )
@@ -371,7 +374,7 @@ def warn_of_lost_rows(
     """
     condition_counts = Counter(conditions[regions[0].row] for regions in sentences)
     texts = {regions[0].row: [region.text for region in regions if region.text.strip()] for regions in sentences}
-    is_final = {row: bool(own) and ends_like_sentence(own[-1]) for row, own in texts.items()}
+    is_final = {row: bool(regions) and ends_like_sentence(regions[-1]) for row, regions in texts.items()}
     most_are_final = 2 * sum(is_final.values()) > len(is_final)
     lost = [
         (row, name)

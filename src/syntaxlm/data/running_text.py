@@ -198,24 +198,41 @@ def read_paragraphs(path: str | Path, lines_are_paragraphs: bool = False, encodi
     """
     text = _decoded(path, encoding)
     check_running_text(text, source_name(path))
-    begin, end = 0, len(text)
-    for notice in _NOTICE_BEFORE.finditer(text):
-        begin = notice.end()
-    if after := _NOTICE_AFTER.search(text, begin):
-        end = after.start()
-    remarks = Remarks()
-    lines_before = text.count("\n", 0, begin)
-    written = filter(_LETTER.search, _paragraphs(text[begin:end], lines_are_paragraphs, remarks, 1 + lines_before))
+    spans, remarks = _book_spans(text), Remarks()
+    written = [
+        paragraph
+        for begin, end in spans
+        for paragraph in _paragraphs(text[begin:end], lines_are_paragraphs, remarks, 1 + text.count("\n", 0, begin))
+        if _LETTER.search(paragraph)
+    ]
     paragraphs = tuple(_DASH.sub(r" \1 ", _EMPHASIS.sub(r"\1", paragraph)).strip() for paragraph in written)
     if not paragraphs:
         raise InputError(f"{source_name(path)}: found no sentence; expected running text")
-    has_notice = begin > 0 or end < len(text)
+    has_notice = spans != [(0, len(text))]
     if has_notice:
         remarks.add("notices of Project Gutenberg left out")
     form = "running text, " + ("every line a paragraph" if lines_are_paragraphs else "paragraphs between blank lines")
     counts = {"paragraphs": len(paragraphs), "words": sum(len(paragraph.split()) for paragraph in paragraphs)}
     announce(ReadingReport(source_name(path), form, counts, "", remarks.all(), paragraphs[:2]))
     return Book(paragraphs, has_notice)
+
+
+def _book_spans(text: str) -> list[tuple[int, int]]:
+    """Return where books begin and end: between notices of Project Gutenberg, or from the first to the last character.
+
+    A file may have several books, one after another. Of several notices before a book, it begins after the last one.
+    """
+    spans: list[tuple[int, int]] = []
+    before = _NOTICE_BEFORE.search(text)
+    begin: int | None = before.end() if before else 0
+    while begin is not None:
+        after = _NOTICE_AFTER.search(text, begin)
+        end = after.start() if after else len(text)
+        begin = max((notice.end() for notice in _NOTICE_BEFORE.finditer(text, begin, end)), default=begin)
+        spans.append((begin, end))
+        before = _NOTICE_BEFORE.search(text, end)
+        begin = before.end() if before else None
+    return spans
 
 
 def _paragraphs(text: str, lines_are_paragraphs: bool, remarks: Remarks, first: int) -> Iterator[str]:

@@ -293,7 +293,8 @@ def check_columns(table: InputTable, regions: Sequence[str], used: Sequence[str]
         cells = [row[place] for row in table.rows if row[place].strip() not in MISSING]
         if name in (*used, *regions) or not cells or not all(map(_has_words, cells)):
             continue
-        lacks_start = not any(one[:1].isupper() for one in written) and all(cell.strip()[0].isupper() for cell in cells)
+        starts_late = not any(text[:1].isupper() for text in written)
+        lacks_start = starts_late and all(cell.strip()[0].isupper() for cell in cells)
         lacks_end = not any(map(ends_like_sentence, written)) and all(map(ends_like_sentence, cells))
         holds_sentences = all(
             _contains(row, place, sentence) for row, sentence in zip(table.rows, written, strict=True)
@@ -325,7 +326,7 @@ def check_sentences(
     """Warn if most items have the same sentence in all conditions, which therefore cannot differ."""
     sentences_of = _by_name(items, sentences)
     conditions_of = _by_name(items, conditions)
-    several = [item for item, own in conditions_of.items() if len(set(own)) > 1]
+    several = [item for item, names in conditions_of.items() if len(set(names)) > 1]
     same = [item for item in several if len(set(sentences_of[item])) == 1]
     if not same or 2 * len(same) < len(several):
         return

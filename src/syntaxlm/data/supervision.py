@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from itertools import chain
 from pathlib import Path
 
@@ -126,7 +127,7 @@ def read_supervision(
             f" expected the same sentences in the same order, with the words that preprocessing"
             f" {preprocessing.name} keeps.\n" + "\n".join(differing)
         )
-    limit = math.ceil(share * sentences)
+    limit = math.ceil(Fraction(str(share)) * sentences)  # of floats, 0.07 * 100 is above 7
     differing = tuple(text for text, place in zip(differing, np.flatnonzero(~same), strict=False) if place < limit)
     same[limit:] = False
     return Supervision(str(path), aligned.spans(same, keep_whole), same, differing, limit)

@@ -22,9 +22,8 @@ from syntaxlm.core.errors import LONGEST_NAME, InputError, amount, listed, short
 NAMES = {"\t": "tabs", ",": "commas", ";": "semicolons"}  # of the separators
 ONE_LINE = "expected the whole row on one line. Replace line breaks in cells with spaces"
 
-_DECLARATION = re.compile(
-    r'"?sep=([\t,;])[\t,;]*"?|"sep=([\t,;])"[\t,;]*', re.IGNORECASE
-)  # of Excel, in the first line
+# Of Excel, in the first line.
+_DECLARATION = re.compile(r'"?sep=([\t,;])[\t,;]*"?|"sep=([\t,;])"[\t,;]*', re.IGNORECASE)
 _QUOTED = re.compile(r'"[^"]*"')
 _NOT_TEXT = re.compile(r"[-+]?[\d.,]*(?:[eE][-+]?\d+)?%?|NA|NaN|-?Inf|TRUE|FALSE|true|false")
 MISSING = frozenset(["", "NA", "NaN", "nan", "N/A", "null", "None", "."])  # cells without a number

@@ -471,6 +471,13 @@ def has_decimal_commas(cells: Iterable[str], separator: str) -> bool:
     return separator == ";" or not all(map(_THOUSANDS.fullmatch, commas))
 
 
+def number_of(text: str) -> float:
+    """Return `float(text)`. Raises ValueError also for underscores between digits, which are Python's own: 1_000."""
+    if "_" in text:
+        raise ValueError(text)
+    return float(text)
+
+
 def names_beside(columns: Sequence[str], names: Sequence[str]) -> tuple[str, ...]:
     """Return the names of a table's columns that do not clash with `columns`: a name that is in both gets the prefix
     `input_`.

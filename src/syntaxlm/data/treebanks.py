@@ -92,6 +92,7 @@ class Treebank:
         reading: how the files were read: form, counts, and what was dropped or is odd; also announced.
         kept: for each sentence that was read, emptied ones too, whether preprocessing keeps each word; without empty
             nodes.
+        preprocessing: what the sentences were read with; None: unknown.
     """
 
     sentences: tuple[TreebankSentence, ...]
@@ -99,6 +100,7 @@ class Treebank:
     emptied: tuple[int, ...] = ()
     reading: ReadingReport | None = None
     kept: tuple[tuple[bool, ...], ...] = ()
+    preprocessing: GoldPreprocessing | None = None
 
     def __len__(self) -> int:
         return len(self.sentences)
@@ -174,7 +176,7 @@ def _treebank(
     emptied = tuple(sorted({*range(1, len(read) + 1)} - {index + 1 for index in done.indices}))
     reading = replace(reading, remarks=(*reading.remarks, *done.remarks))
     announce(reading)
-    return Treebank(tuple(sentences), source_name(path), emptied, reading, tuple(done.kept))
+    return Treebank(tuple(sentences), source_name(path), emptied, reading, tuple(done.kept), preprocessing)
 
 
 def _warn_of_ids(read: Sequence[ReadSentence], preprocessing: GoldPreprocessing, source: str) -> None:

@@ -13,8 +13,8 @@ from syntaxlm.core.arrays import Integers, Numbers
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.reading import keeps_readings
 from syntaxlm.data.arguments import suggests_parameters
-from syntaxlm.data.treebanks import Preprocessing, Treebank, TreebankSentence, read_treebank
-from syntaxlm.evaluation.trees import find_protocol, tokens_for, treebank_of
+from syntaxlm.data.treebanks import Preprocessing, Treebank, TreebankSentence
+from syntaxlm.evaluation.trees import find_protocol, tokens_for, treebank_of, with_preprocessing
 from syntaxlm.models.abilities import ParsesDependencies
 from syntaxlm.ops.dmv import TreeDecisions, expected_counts
 from syntaxlm.parsing.structure import structure_of
@@ -186,7 +186,8 @@ def evaluate_attachment(
         max_words: longer sentences are left out; None: the limit of the protocol.
 
     Raises:
-        InputError: for a model that gives no dependency trees, for a treebank without them, and like `read_treebank`.
+        InputError: for a model that gives no dependency trees, for a treebank without them or that was read with
+            another preprocessing, and like `read_treebank`.
 
     Examples:
         >>> report = syntaxlm.evaluate_attachment(dependency_parser, "corpus/test.conllu")
@@ -197,7 +198,7 @@ def evaluate_attachment(
     treebank = treebank_of(treebank)
     bundle.require(ParsesDependencies, "evaluation on dependency trees")
     rule = find_preprocessing(preprocessing)
-    read = treebank if isinstance(treebank, Treebank) else read_treebank(treebank, rule)
+    read = with_preprocessing(treebank, rule)
     if any(sentence.heads is None for sentence in read):
         raise InputError(f"{read.source}: found sentences without heads; expected dependency trees")
     chosen = _scored_sentences(read, protocol)

@@ -243,12 +243,18 @@ def evaluate_boundaries(bundle: ModelBundle, text: str | Path, tuning_text: str 
             evaluated.
 
     Raises:
-        InputError: for a word-level model, a model without distances, and a text without white space in its lines.
+        InputError: for a word-level model, a model without distances, a text without white space in its lines, and a
+            tuning text that is the text.
     """
     if bundle.normaliser.units != "characters":
         raise InputError(
             "found a model that reads words; expected a character-level model"
             " (trained with text.normaliser.units: characters)"
+        )
+    if tuning_text is not None and Path(tuning_text).resolve() == Path(text).resolve():
+        raise InputError(
+            f"{tuning_text}: is the text that is evaluated; expected another one for the thresholds, or none for the"
+            " first part of the text, which is then not evaluated"
         )
     measured = _read(bundle, text)
     if tuning_text is None:

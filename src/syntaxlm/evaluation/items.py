@@ -199,7 +199,7 @@ class ItemsReport(HasReport):
         texts: dict[str, set[str]] = {}
         for region in chain.from_iterable(self.stimuli.regions):
             texts.setdefault(region.name, set()).add(region.text)
-        shown = {name: f"{name} {next(iter(own))}".strip() if len(own) == 1 else name for name, own in texts.items()}
+        shown = {name: f"{name} {' '.join(each)}".strip() if len(each) == 1 else name for name, each in texts.items()}
         return {name: shown[name] for name in self.stimuli.region_names}
 
     @cached_property

@@ -442,7 +442,7 @@ def score_pairs(
         name,
         log_probs[0::2],
         log_probs[1::2],
-        np.array([sum(not all(map(knows, own)) for own in differing_words(candidates)) for candidates in read]),
+        np.array([sum(not all(map(knows, words)) for words in differing_words(candidates)) for candidates in read]),
         np.array([all(map(knows, chain(*candidates))) for candidates in read]),
         np.array([better == worse for better, worse in ids]),
         score=score_type.sentence if score_type else "log_prob",

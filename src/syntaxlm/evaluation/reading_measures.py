@@ -156,5 +156,5 @@ def _counts(report: ReadingTimesReport) -> dict[str, int]:
 
 def _merged(lines: Mapping[str, Sequence[str]]) -> list[str]:
     """Return the lines of all measures: those that all have once, and others after the name of their measure."""
-    common = [line for line in next(iter(lines.values())) if all(line in own for own in lines.values())]
-    return [f"{name}: {line}" for name, own in lines.items() for line in own if line not in common] + common
+    common = [line for line in next(iter(lines.values())) if all(line in shown for shown in lines.values())]
+    return [f"{name}: {line}" for name, shown in lines.items() for line in shown if line not in common] + common

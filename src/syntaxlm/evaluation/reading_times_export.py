@@ -148,7 +148,8 @@ def _columns(data: Exported, subject: str | None) -> tuple[dict[str, Sequence[An
     }
 
     # The predictors of the baseline and of each model.
-    of_baseline = {name: values for name, values in data.predictors.items() if not re.search(r"_spline_\d+$", name)}
+    chosen = data.settings.predictors
+    of_baseline = {name: values for name, values in data.predictors.items() if "_spline_" not in name or name in chosen}
     predictors = {"": _add(columns, of_baseline, places)}
     for label in data.scores:
         predictors[label] = _add(columns, _of_model(data, label), places)

@@ -374,7 +374,7 @@ def read_details(path: str | Path) -> DetailedScores:
             trees[place] = TreeDetails.model_validate(row)
             if trees[place].protocol not in PROTOCOLS:
                 raise ValueError("unknown protocol")
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
+    except (LookupError, TypeError, ValueError, AttributeError, OverflowError):
         raise InputError(
             f"{place}: found a line that --details did not write; expected a file that evaluate parse, trees, pairs or"
             " completion writes with this option"
@@ -420,7 +420,10 @@ def _choices(source: str, rows: Sequence[dict[str, Any]]) -> DetailedScores:
     pairs = "better" in rows[0]
     rows = [row for row in rows if row.get("adjacent", True)]  # other pairs of an item follow from these
     names = tuple(name for name in rows[0]["models"] if pairs or name != "interpolated")
-    items = tuple((row["case"], row["better"], row["worse"]) if pairs else tuple(row["candidates"]) for row in rows)
+    if pairs:
+        items = tuple((row["case"], row["better"], row["worse"]) for row in rows)
+    else:
+        items = tuple((f"{row['candidates'][row['correct']]} of", *row["candidates"]) for row in rows)
     credits, known = np.zeros((2, len(names), len(rows)))
     for place, row in enumerate(rows):
         for run, name in enumerate(names):

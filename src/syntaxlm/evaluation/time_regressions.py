@@ -175,8 +175,13 @@ def baseline_predictors(
     predictors = with_previous(word_properties(words, frequencies), words, settings.spillover)
     predictors["word_in_sentence"] = words.position_in(words.sentences).astype(float)
     predictors["word_in_group"] = words.position_in(words.groups).astype(float)
+
+    # A column may not have the name of a term that may be added later: one of them would replace the other.
+    lags = range(settings.spillover + 1)
+    later = {previous_name(name, lag) for name in (TOKENS, _UNKNOWN, *settings.measures) for lag in lags}
+    splines = tuple(f"{previous_name(name, lag)}_spline_" for name in _SMOOTH for lag in lags)
     for name in settings.predictors:
-        if name in predictors or name == TOKENS:
+        if name in predictors or name in later or name.startswith(splines):
             raise InputError(
                 f"{option_name('--predictor', name)}: the baseline has a predictor of this name; rename the column"
             )

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 from syntaxlm.core.errors import InputError, amount, listed, warn_caller
+from syntaxlm.core.option_names import option_name
 from syntaxlm.core.reading import LINES_NAMED, announce, keeps_readings
 from syntaxlm.core.settings import check_number
 from syntaxlm.core.text_files import source_name
@@ -139,6 +140,22 @@ def treebank_of(treebank: Any) -> str | Path | Treebank:
     return treebank if isinstance(treebank, Treebank) else file_of(treebank, "treebank")
 
 
+def with_preprocessing(treebank: str | Path | Treebank, rule: GoldPreprocessing) -> Treebank:
+    """Return a treebank that is read, or was read, with a preprocessing. Raises InputError if it was read with another.
+
+    Otherwise the words that another preprocessing keeps would be scored under this name.
+    """
+    if not isinstance(treebank, Treebank):
+        return read_treebank(treebank, rule)
+    applied = treebank.preprocessing
+    if applied is not None and dataclasses.replace(applied, name=rule.name) != rule:
+        raise InputError(
+            f"{treebank.source}: was read with preprocessing {applied.name}; expected {rule.name}. Read it so, or"
+            f" evaluate with {option_name('--preprocessing', applied.name)}, too"
+        )
+    return treebank
+
+
 @suggests_parameters
 @keeps_readings
 def evaluate_parsing(
@@ -177,8 +194,9 @@ def evaluate_parsing(
             a single model only. None: RANDOM_WEIGHTS for a single model of distances, which parses fast, otherwise 0.
 
     Raises:
-        InputError: for the reasons of `parse_lines` and `read_treebank`; for a model that reads tags, also if words
-            have no tags or if most tags are unknown. A few unknown tags give an InputWarning.
+        InputError: for the reasons of `parse_lines` and `read_treebank`; for a treebank that was read with another
+            preprocessing; for a model that reads tags, also if words have no tags or if most tags are unknown. A few
+            unknown tags give an InputWarning.
 
     Examples:
         >>> report = syntaxlm.evaluate_parsing(nlp, "corpus/test.mrg", "wsj40")
@@ -196,7 +214,7 @@ def evaluate_parsing(
 
     # Gold trees. Sentences over the limit take much longer and are not scored, but random baselines are drawn for all.
     rule = find_preprocessing(preprocessing)
-    sentences = treebank if isinstance(treebank, Treebank) else read_treebank(treebank, rule)
+    sentences = with_preprocessing(treebank, rule)
     all_gold = gold_trees_of(sentences, rule).spans
     sentences = sentences_up_to(sentences, protocol.max_words)
     gold = gold_trees_of(sentences, rule)

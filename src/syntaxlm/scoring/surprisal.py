@@ -242,7 +242,7 @@ def _rows(
     given = scorer.vocabulary.encode(reader.tokens(options.given)) if options.given else []
     ends = int(scorer.mode.predict_eos)
     maker = _RowMaker(scorer, options)
-    first = 1
+    first, starts_text = 1, not given
     for chunk in batched(lines, LINES_TOGETHER):
         read = reader.read(chunk, first)
         sentences = [(*given, *ids) if ids else () for ids in read.by_line(read.ids.tolist())]
@@ -262,8 +262,9 @@ def _rows(
                 distributions=scored.distributions,
                 beliefs=scored.beliefs.get(sentence),
                 given=len(given),
-                starts_text=not given and (stream is None or number == 1),
+                starts_text=starts_text,
             )
+            starts_text = starts_text and (stream is None or not sentence)
             yield maker.rows(number, line, words, tokens)
         first += len(chunk)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
@@ -76,10 +77,19 @@ class Result(pydantic.BaseModel):
         return ", ".join(f"{name} {value}" for name, value in self.metrics[0].args.items())
 
     def row(self) -> dict[str, str]:
-        """Return data set, its facts and all metrics as text by heading."""
-        values = self.dataset.args | {metric.title: metric.value for metric in self.metrics}
-        texts = {name: f"{value:,.1f}" if isinstance(value, float) else f"{value:,}" for name, value in values.items()}
-        return {"data": self.dataset.name} | texts
+        """Return data set, its facts and all metrics as text by heading; a repeated heading has a number after it."""
+        row, seen = {"data": self.dataset.name}, Counter(["data"])
+        values = [*self.dataset.args.items(), *((metric.title, metric.value) for metric in self.metrics)]
+        for name, value in values:
+            seen[name] += 1
+            row[name if seen[name] == 1 else f"{name} ({seen[name]})"] = _shown(value)
+        return row
+
+
+def _shown(value: str | float) -> str:
+    if isinstance(value, str):
+        return value
+    return f"{value:,.1f}" if isinstance(value, float) else f"{value:,}"
 
 
 class _IndexEntry(pydantic.BaseModel):

@@ -259,14 +259,14 @@ def _expected_spans(
     # order of additions breaks no ties.
     integers: npt.NDArray[np.signedinteger[Any]] = np.ones(len(predictions), np.int32)
     if weights is not None or tables:
-        given = np.ones(len(predictions)) if weights is None else np.asarray(weights, np.float64)
-        if given.shape != (len(predictions),) or not (np.isfinite(given) & (given > 0)).all():
-            listed = ", ".join(f"{weight:g}" for weight in given)
+        floats = np.ones(len(predictions)) if weights is None else np.asarray(weights, np.float64)
+        if floats.shape != (len(predictions),) or not (np.isfinite(floats) & (floats > 0)).all():
+            listed = ", ".join(f"{weight:g}" for weight in floats)
             raise InputError(
                 f"weights: found {listed}; expected {len(predictions)} positive numbers, one for each prediction"
             )
-        leading = 10.0 ** np.floor(np.log10(given.max()))
-        integers = np.rint(given / leading * 10.0**_WEIGHT_DECIMALS).astype(np.int64)
+        leading = 10.0 ** np.floor(np.log10(floats.max()))
+        integers = np.rint(floats / leading * 10.0**_WEIGHT_DECIMALS).astype(np.int64)
     # The distinct spans of two or more words of all trees, and the weight of the trees that have each.
     weighted = list(zip(predictions, integers, strict=True))
     trees = [(span_keys(spans, True)[0], weight) for spans, weight in weighted if isinstance(spans, SpanSets)]

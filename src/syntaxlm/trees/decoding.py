@@ -1,10 +1,10 @@
 """From syntactic distances, span scores and heads to trees, for all sentences at once.
 
-Distances: the span split at a position extends to the nearest larger distances on both
-sides (of equal distances the first counts as larger), so the trees follow from these neighbours. The neighbours of all
-positions are found together: each position starts at the adjacent one and, while the distance there is smaller, jumps
-to that position's own current neighbour. Few positions remain after the first rounds; those of sentences with
-thousands of words that remain after many rounds are found word by word.
+Distances: the span split at a position extends to the nearest larger distances on both sides (of equal distances the
+first counts as larger), so the trees follow from these neighbours. The neighbours of all positions are found together:
+each position starts at the adjacent one and, while the distance there is smaller, jumps to that position's own current
+neighbour. Few positions remain after the first rounds; those of sentences with thousands of words that remain after
+many rounds are found word by word.
 
 Span scores: greedy rules split all spans of all sentences at once, level by level; `cky` finds the trees of maximal
 total score by dynamic programming (`charts`).
