@@ -57,11 +57,11 @@ def recalls(treebank: Treebank, predicted: Mapping[str, SpanSets]) -> dict[str, 
         "parts of lists": [[part for _, parts in lists_of(sentence) for part in parts] for sentence in treebank],
     }
     result: dict[str, float] = {}
-    for what, spans in gold.items():
-        result[what] = sum(map(len, spans))
+    for constituents, spans in gold.items():
+        result[constituents] = sum(map(len, spans))
         for name, trees in predicted.items():
-            found = sum(len(set(of_gold) & of_tree) for of_gold, of_tree in zip(spans, span_sets(trees), strict=True))
-            result[f"{what}, {name}"] = found / max(1, result[what])
+            correct = sum(len(set(of_gold) & of_tree) for of_gold, of_tree in zip(spans, span_sets(trees), strict=True))
+            result[f"{constituents}, {name}"] = correct / max(1, result[constituents])
     return result
 
 
@@ -74,14 +74,13 @@ def span_sets(trees: SpanSets) -> Iterator[set[Span]]:
 def clauses_before_commas(sentence: TreebankSentence) -> list[Span]:
     """Return the clauses of two words or more that are followed by a comma, each span once."""
     tree = tree_of(sentence)
-    return list(
-        {
-            (start, end): None
-            for label, start, end in tree.constituents
-            if plain_label(label) in CLAUSES and end - start > 1 and end < len(tree)
-            if sentence.marks[end] & MarkClass.COMMA
-        }
+    clauses = (
+        (start, end)
+        for label, start, end in tree.constituents
+        if plain_label(label) in CLAUSES and end - start > 1 and end < len(tree)
+        if sentence.marks[end] & MarkClass.COMMA
     )
+    return list(dict.fromkeys(clauses))
 
 
 def lists_of(sentence: TreebankSentence) -> list[tuple[Span, list[Span]]]:
@@ -99,18 +98,18 @@ def lists_of(sentence: TreebankSentence) -> list[tuple[Span, list[Span]]]:
 
 
 def children_of(tree: Tree, place: int) -> Sequence[tuple[str, int, int]]:
-    """Return the children of a constituent, words too: label or tag, start and end."""
+    """Return the children of a constituent, including words: label or tag, start and end."""
     _, start, end = tree.constituents[place]
     children: list[tuple[str, int, int]] = []
-    at = start
+    covered = start  # the end of the last child
     for label, first, last in tree.constituents[place + 1 :]:
         if first >= end:
             break
-        if first >= at:  # otherwise it is inside an earlier child
-            children += [(tree.tags[word], word, word + 1) for word in range(at, first)]
+        if first >= covered:  # otherwise it is inside an earlier child
+            children += [(tree.tags[word], word, word + 1) for word in range(covered, first)]
             children.append((label, first, last))
-            at = last
-    return children + [(tree.tags[word], word, word + 1) for word in range(at, end)]
+            covered = last
+    return children + [(tree.tags[word], word, word + 1) for word in range(covered, end)]
 
 
 def tree_of(sentence: TreebankSentence) -> Tree:

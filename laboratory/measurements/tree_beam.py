@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from itertools import islice
 
 import numpy as np
 
@@ -33,12 +34,12 @@ def main() -> None:
     options = parser.parse_args()
     bundle = syntaxlm.load(options.model)
     with open(options.text, encoding="utf-8") as lines:
-        sentences = [bundle.normaliser.tokens(line) for line, _ in zip(lines, range(options.sentences), strict=False)]
+        sentences = [bundle.normaliser.tokens(line) for line in islice(lines, options.sentences)]
     show(perplexities(bundle, sentences, options.beams), options.json)
 
 
 def perplexities(bundle: ModelBundle, sentences: Sequence[Sequence[str]], beams: Sequence[int]) -> dict[str, float]:
-    """Return the number of sentences and of tokens with ends, and the perplexities with each beam."""
+    """Return the numbers of sentences and of tokens, ends included, and the perplexities with each beam."""
     model = bundle.model
     assert isinstance(model, TreeTransformer), "expected a model of type tree-transformer"
     corpus = EncodedCorpus.from_sentences([bundle.vocabulary.encode(sentence) for sentence in sentences])
