@@ -8,13 +8,11 @@ A step is forward and backward of both passes over sentences of 18 words. In one
 
 from __future__ import annotations
 
-import argparse
-
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from laboratory.benchmarks.timing import Contestant, Row, race, refuse_failing_tests, show
+from laboratory.benchmarks.timing import Contestant, Row, benchmark_parser, race, refuse_failing_tests, show
 from syntaxlm.core.systems import keep_freed_memory
 from syntaxlm.ops import diora
 from syntaxlm.ops.diora import Composition, inside_outside_reference
@@ -62,10 +60,8 @@ def from_left_to_right(size: int) -> Contestant:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m laboratory.benchmarks.diora", description=__doc__.split("\n")[0])
+    parser = benchmark_parser("diora", __doc__, rounds=5)
     parser.add_argument("--sizes", type=int, nargs="+", default=[128, 400], help="features of a vector")
-    parser.add_argument("--json", action="store_true", help="print a JSON object")
-    parser.add_argument("--rounds", type=int, default=5, help="timed rounds; their median counts (default 5)")
     options = parser.parse_args()
     refuse_failing_tests("tests/ops/test_diora.py")
     keep_freed_memory()

@@ -55,9 +55,9 @@ def test_without_tiny_the_published_sizes_are_used():
     assert training.WORDS == 10_000
 
 
-def test_the_bar_has_the_layers_of_the_model():
+def test_the_lstm_has_the_layers_of_the_model():
     (case,) = [case for case in gpu.cases(tiny=True) if case.name == "on-lstm"]
-    layers = [module for module in gpu.bar(case.config).modules() if isinstance(module, torch.nn.LSTM)]
+    layers = [module for module in gpu.torch_lstm(case.config).modules() if isinstance(module, torch.nn.LSTM)]
     assert [(layer.input_size, layer.hidden_size) for layer in layers] == [(8, 12), (12, 12), (12, 8)]
 
 
