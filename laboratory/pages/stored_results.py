@@ -17,7 +17,7 @@ class EvaluationSet(NamedTuple):
     Attributes:
         data: name of the treebank, or of a part of it.
         protocol: name of the protocol.
-        max_words: the limit of length, of the protocol or of the option `--max-words`; None for all lengths.
+        max_words: longest sentence, by the protocol or the option `--max-words`; None: all lengths.
     """
 
     data: str
@@ -79,7 +79,7 @@ def percent(figure: Figure | float) -> str:
 
 
 def perplexity(figure: Figure) -> str:
-    """With one decimal place, or none if the standard deviation is 5 or more."""
+    """A perplexity with one decimal place, or without one if the standard deviation is 5 or more."""
     places = 0 if figure.std is not None and figure.std >= 5 else 1
     return f"{figure:.{places}f}"
 
@@ -90,7 +90,7 @@ def short(number: float) -> str:
 
 
 def baselines(on: str) -> Mapping[str, Any]:
-    """Return a report of `evaluate trees` of a treebank against itself: its baselines are used.
+    """Return the report of `evaluate trees` on a treebank against itself, of which the baselines are used.
 
     Args:
         on: a name in EVALUATION_SETS.
@@ -105,7 +105,7 @@ def untrained(recipe: str, decoder: str) -> Figure:
 
 
 def of_baseline(report: Mapping[str, Any], name: str) -> Figure:
-    """Return F1 of a baseline of a report; of random trees with the standard deviation over seeds."""
+    """Return F1 of a baseline of a report; for random trees, with the standard deviation over seeds."""
     score = report["baselines"][name]
     return Figure(score["mean"], score["std"]) if isinstance(score, dict) else Figure(score)
 
@@ -115,8 +115,8 @@ class Runs:
     """The stored runs of one model on the same data, of several seeds or of one.
 
     Attributes:
-        name: what the runs are called in their experiment.
-        by_seed: the runs; the key of a run without a seed is 0.
+        name: name of the runs in their experiment.
+        by_seed: the runs by seed; 0 for a run without a seed.
     """
 
     name: str
@@ -181,7 +181,7 @@ class Runs:
 
 
 def all_runs(experiment: str, **facts: Any) -> list[Runs]:
-    """Return the stored runs with some facts, those of one name together, sorted by name and seed.
+    """Return the stored runs with these facts, grouped by name, sorted by name and seed.
 
     Raises:
         ValueError: two runs have the same name and seed.
@@ -250,7 +250,7 @@ def _named(runs: Sequence[Runs], experiment: str, name: str) -> Runs:
 
 @dataclass(frozen=True)
 class Trees:
-    """F1 with what it depends on, whichever file it comes from. seeds: as a table shows them."""
+    """F1 with what it depends on. seeds: as a table shows them."""
 
     f1: Figure
     right_branching: float

@@ -27,10 +27,10 @@ def scored_of(facts: Facts) -> Runs:
     """Return the runs whose trees were scored; those of a seed if there is one among the facts."""
     experiment, name, factors = facts["experiment"], facts.get("run", ""), facts.get("factors", {})
     *others, last = facts["scored_on"] if isinstance(facts["scored_on"], list) else [facts["scored_on"]]
-    for on in others:
+    for evaluation_set in others:
         try:
-            return _of_seed(parsed(experiment, on, name, facts.get("decoder"), **factors), facts)
-        except KeyError:
+            return _of_seed(parsed(experiment, evaluation_set, name, facts.get("decoder"), **factors), facts)
+        except KeyError:  # not stored
             continue
     return _of_seed(parsed(experiment, last, name, facts.get("decoder"), **factors), facts)
 
@@ -53,12 +53,12 @@ def _baseline(name: str) -> Callable[[Facts], str]:
 
 
 def _gold_baseline(facts: Facts, name: str) -> Figure:
-    """Return F1 of a baseline from the report of the gold trees: of random trees, with its standard deviation."""
+    """Return F1 of a baseline from the report of the gold trees; for random trees, with its standard deviation."""
     return of_baseline(baselines(facts["scored_on"]), name)
 
 
 def _random_distances(facts: Facts) -> Figure:
-    """Return F1 of random distances by the same decoder; of random trees for other structures."""
+    """Return F1 of random distances by the decoder `biased`, or of random trees for other decoders."""
     return _gold_baseline(facts, "random_biased" if facts["decoder"] == "biased" else "random")
 
 
@@ -173,8 +173,10 @@ def _perplexity_difference(facts: Facts) -> str:
     """Return the differences to the perplexities of a baseline with the same seeds, signed; "" without a baseline."""
     if "baseline" not in facts:
         return ""
-    own, beside = (trained(facts["experiment"], facts[name]).perplexity(facts["part"]) for name in ("run", "baseline"))
-    return ", ".join(f"{value - other:+.1f}" for value, other in zip(own.values, beside.values, strict=True))
+    run, baseline = (
+        trained(facts["experiment"], facts[name]).perplexity(facts["part"]).values for name in ("run", "baseline")
+    )
+    return ", ".join(f"{value - other:+.1f}" for value, other in zip(run, baseline, strict=True))
 
 
 def _gain_over_right_branching(facts: Facts) -> str:

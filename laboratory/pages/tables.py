@@ -62,8 +62,8 @@ def combination_table() -> str:
     """How `syntaxlm items` combines the values of words in a region."""
     ways = {"sum": "sum over the words", "first": "value of the first word", "last": "value of the last word"}
     measures = ["surprisal", *get_args(Measure)]
-    found = {how: [f"`{name}`" for name in measures if combination(name) == how] for how in ways}
-    return table(["value of a region", "measures"], ([title, ", ".join(found[how])] for how, title in ways.items()))
+    by_way = {way: [f"`{name}`" for name in measures if combination(name) == way] for way in ways}
+    return table(["value of a region", "measures"], ([title, ", ".join(by_way[way])] for way, title in ways.items()))
 
 
 def format_table() -> str:
@@ -96,13 +96,13 @@ def _link(command: str) -> str:
 def table_at(place: str) -> Columns:
     """The table at "module:NAME"."""
     module, _, name = place.partition(":")
-    found: Columns = getattr(importlib.import_module(module), name)
-    return found
+    columns: Columns = getattr(importlib.import_module(module), name)
+    return columns
 
 
 def columns_of(place: str, titled: bool = False) -> str:
     """The columns of a table. titled: below its name, for a command with several."""
-    described = table_at(place)
-    heading = f"### {described.name[0].upper()}{described.name[1:]}\n\n" if titled else ""
-    rows = ([f"`{name}`", column.type, plain(column.meaning)] for name, column in described.items())
-    return f"{heading}One row per {plain(described.row)}.\n\n" + table(["column", "type", "meaning"], rows)
+    columns = table_at(place)
+    heading = f"### {columns.name[0].upper()}{columns.name[1:]}\n\n" if titled else ""
+    rows = ([f"`{name}`", column.type, plain(column.meaning)] for name, column in columns.items())
+    return f"{heading}One row per {plain(columns.row)}.\n\n" + table(["column", "type", "meaning"], rows)
