@@ -141,10 +141,10 @@ def functions(rounds: int) -> list[dict[str, Any]]:
                 work()
                 if number:
                     seconds[name].append(time.process_time() - started)
-        medians = {name: statistics.median(taken) for name, taken in seconds.items()}
-        for name, taken in medians.items():
-            ratio = medians["NumPy best"] / taken
-            rows.append({"case": f"{name}, {length} words", "sentences_per_second": count / taken, "ratio": ratio})
+        medians = {name: statistics.median(times) for name, times in seconds.items()}
+        for name, median in medians.items():
+            ratio = medians["NumPy best"] / median
+            rows.append({"case": f"{name}, {length} words", "sentences_per_second": count / median, "ratio": ratio})
     return rows
 
 

@@ -65,6 +65,7 @@ def token_batch(batch: Sentences, device: torch.device) -> TokenBatch:
 
 def product_operations(sizes: Sizes, batch: Sentences) -> float:
     """Floating-point operations of the matrix products of a step, forward and backward."""
+    # 3: forward, and the gradients of both factors. 2: an addition and a multiplication.
     spans = sum(length * (length + 1) // 2 - length - 1 for length in batch.lengths)
     symbols = sizes.nonterminals + sizes.preterminals
     charts = 3 * 2 * spans * sizes.nonterminals * 2 * sizes.nonterminals

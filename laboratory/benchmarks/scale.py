@@ -121,7 +121,7 @@ def write_sentences(path: Path, words: int, length: int, vocabulary: int, seed: 
     are drawn.
     """
     generator = np.random.default_rng(seed)
-    weights = 1 / (np.arange(vocabulary) + 2.7)
+    weights = 1 / (np.arange(vocabulary) + 2.7)  # Zipf's law as modified by Mandelbrot
     names = np.array(word_names(vocabulary))
     drawn_together = 1_000_000 // length * length
     with open(path, "w", encoding="utf-8") as file:

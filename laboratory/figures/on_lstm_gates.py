@@ -70,12 +70,13 @@ def master_gates(model: ModelBundle, tokens: Sequence[str]) -> list[MasterGates]
         states = output.hidden
         assert isinstance(layer, LSTMLayer)
         assert layer.chunk is not None
-        count = layer.size // layer.chunk
+        count = layer.size // layer.chunk  # chunks; the first 2 K rows of weights and biases are of the master gates
         recurrent = drop_weights(layer.recurrent_weight, layer.weight_drop, layer.rescaled, False)[: 2 * count]
         before = torch.cat([torch.zeros_like(states[:1]), states[:-1]])
         bias = (layer.input_bias + layer.recurrent_bias)[: 2 * count]
         write, forget = (inputs @ layer.input_weight[: 2 * count].T + before @ recurrent.T + bias).split(count, dim=-1)
-        gates = (part[1:].float().cpu().numpy() for part in (cumax(forget), (1 - cumax(write)).clamp(min=0)))
+        # Without the gates at BOS, the first step.
+        gates = (gate[1:].float().cpu().numpy() for gate in (cumax(forget), (1 - cumax(write)).clamp(min=0)))
         by_layer.append(MasterGates(*gates))
         inputs = states
     return by_layer

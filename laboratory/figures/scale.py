@@ -32,13 +32,10 @@ def picture(drawn: Sequence[Line]) -> Plot:
         time, memory = (plot.axes[(2 * row + lower) * COLUMNS + column] for lower in (0, 1))
         lines_of_kind = [line for line in drawn if line.kind == kind]
         for line in lines_of_kind:
-            style = line_style(SYSTEMS.index(line.system)) | {"linestyle": _dashes(line.task)}
+            style = line_style(SYSTEMS.index(line.system)) | {"linestyle": _dashes(line.task), "markersize": 4}
             sizes = [median.size for median in line.medians]
-            for panel, values in (
-                (time, [median.time for median in line.medians]),
-                (memory, [median.memory / 2**30 for median in line.medians]),
-            ):
-                panel.plot(sizes, values, linewidth=1.6, **style | {"markersize": 4})
+            time.plot(sizes, [median.time for median in line.medians], linewidth=1.6, **style)
+            memory.plot(sizes, [median.memory / 2**30 for median in line.medians], linewidth=1.6, **style)
         for panel, y_label in ((time, f"seconds for {growing.unit}"), (memory, "memory, GiB")):
             if lines_of_kind:
                 scale_by_factors(panel, "x")

@@ -14,7 +14,6 @@ are expected counts, the derivatives of log P(sentence). TEXT: its first sentenc
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache, partial
@@ -27,7 +26,7 @@ import torch
 from torch import Tensor
 
 import syntaxlm
-from laboratory.measurements.output import show
+from laboratory.measurements.output import measurement_parser, show
 from syntaxlm.core.iteration import batched
 from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.evaluation.collapse import SENTENCES, effective_number, tree_figures
@@ -83,11 +82,10 @@ class Collapse:
 
 def main() -> None:
     """Measure a grammar; see the module."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = measurement_parser(__doc__)
     parser.add_argument("model")
     parser.add_argument("text")
     parser.add_argument("--sentences", type=int, default=SENTENCES, help="number of sentences, from the first")
-    parser.add_argument("--json", action="store_true", help="print a JSON object")
     options = parser.parse_args()
     bundle = syntaxlm.load(options.model)
     with open(options.text, encoding="utf-8") as lines:

@@ -13,12 +13,11 @@ a whole sentence is in every tree and does not count.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
 import syntaxlm
-from laboratory.measurements.output import show
+from laboratory.measurements.output import measurement_parser, show
 from syntaxlm.data.treebanks import Treebank, TreebankSentence
 from syntaxlm.evaluation.trees import evaluate_parsing
 from syntaxlm.trees.marks import MarkClass
@@ -34,10 +33,9 @@ Span = tuple[int, int]
 
 def main() -> None:
     """Measure one model, or an average; see the module."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = measurement_parser(__doc__)
     parser.add_argument("models", nargs="+", metavar="MODEL")
     parser.add_argument("--treebank", required=True)
-    parser.add_argument("--json", action="store_true", help="print a JSON object")
     options = parser.parse_args()
     bundle, *also = map(syntaxlm.load, options.models)
     treebank = syntaxlm.read_treebank(options.treebank, "ptb-keep")

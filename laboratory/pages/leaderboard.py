@@ -245,7 +245,7 @@ def _costs(parser: Parser, scored: Runs, members: int | None) -> dict[str, Any]:
         scored: its runs.
         members: the number of members of an average whose report names them.
     """
-    if parser.members:
+    if parser.members:  # sums over the members of each average, which are several runs
         trainings = [trained(parser.experiment, name) for name in parser.members]
         reports = [report for runs in trainings for report in runs.reports.values()]
         size, epochs, seconds = (
@@ -304,9 +304,9 @@ def _row(model: str, decoded: list[Line]) -> list[str]:
     f1 = " / ".join(percent(Figure(line.f1, line.f1_std)) for line in decoded)
     decoders = " / ".join(f"`{line.decoder}`" for line in decoded if line.decoder)
     seeds = f"{line.seeds or ''}" + ", averaged" * bool(line.averaged)
-    shown = f"{perplexity(Figure(line.perplexity, line.perplexity_std))} ({line.test_text})" if line.perplexity else ""
+    score = f"{perplexity(Figure(line.perplexity, line.perplexity_std))} ({line.test_text})" if line.perplexity else ""
     sizes = [short(value) if value else "" for value in (line.parameters, line.tokens)]
-    return [model, f1, decoders, seeds, shown, line.learns_from, *sizes, f"{line.minutes:.0f}" if line.minutes else ""]
+    return [model, f1, decoders, seeds, score, line.learns_from, *sizes, f"{line.minutes:.0f}" if line.minutes else ""]
 
 
 _FRACTIONS, _PERPLEXITIES = ("f1", "f1_std", "right_branching"), ("perplexity", "perplexity_std")

@@ -65,13 +65,13 @@ def _without_missing(systems: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     return kept
 
 
-def _is_stored(ours: dict[str, Any]) -> bool:
+def _is_stored(entry: dict[str, Any]) -> bool:
     """Return whether there are results of a run that is parsed, trained or measured."""
-    if "splits" in ours:
-        return bool(select("palm-splits", what="splits", run=ours["run"]))
-    if "training" in ours:
-        return bool(select(ours["training"], what="training", run=ours["run"]))
-    return bool(all_parsed(ours["reports"], ours["scored_on"], run=ours["run"]))
+    if "splits" in entry:
+        return bool(select("palm-splits", what="splits", run=entry["run"]))
+    if "training" in entry:
+        return bool(select(entry["training"], what="training", run=entry["run"]))
+    return bool(all_parsed(entry["reports"], entry["scored_on"], run=entry["run"]))
 
 
 def evaluated(entry: dict[str, Any]) -> Runs:

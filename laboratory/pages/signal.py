@@ -68,8 +68,8 @@ def _difference(values: Sequence[float], without: Sequence[float]) -> str:
     """Mean of the paired differences and their 95% interval by Student's t."""
     differences = [value - other for value, other in zip(values, without, strict=True)]
     mean, count = statistics.fmean(differences), len(differences)
-    half = _T95[count - 1] * statistics.stdev(differences) / sqrt(count)
-    return f"{mean:+.1f} ({mean - half:+.1f} to {mean + half:+.1f})"
+    reach = _T95[count - 1] * statistics.stdev(differences) / sqrt(count)
+    return f"{mean:+.1f} ({mean - reach:+.1f} to {mean + reach:+.1f})"
 
 
 def outside() -> str:

@@ -89,13 +89,13 @@ def short(number: float) -> str:
     return f"{number:,.0f}" if number < 1e5 else f"{number / 1e6:.1f} M"
 
 
-def baselines(on: str) -> Mapping[str, Any]:
+def baselines(evaluation_set: str) -> Mapping[str, Any]:
     """Return the report of `evaluate trees` on a treebank against itself, of which the baselines are used.
 
     Args:
-        on: a name in EVALUATION_SETS.
+        evaluation_set: a name in EVALUATION_SETS.
     """
-    return stored_report("baselines", what="trees", **EVALUATION_SETS[on]._asdict())
+    return stored_report("baselines", what="trees", **EVALUATION_SETS[evaluation_set]._asdict())
 
 
 def untrained(recipe: str, decoder: str) -> Figure:
@@ -195,23 +195,23 @@ def all_runs(experiment: str, **facts: Any) -> list[Runs]:
     return [Runs(name, dict(sorted(seeds.items()))) for name, seeds in sorted(names.items())]
 
 
-def all_parsed(experiment: str, on: str, **facts: Any) -> list[Runs]:
+def all_parsed(experiment: str, evaluation_set: str, **facts: Any) -> list[Runs]:
     """Return the runs whose trees were scored on an evaluation set, see `all_runs`.
 
     Args:
         experiment: name of its file.
-        on: a name in EVALUATION_SETS.
+        evaluation_set: a name in EVALUATION_SETS.
         facts: further facts about the runs.
     """
-    return all_runs(experiment, what="trees", **EVALUATION_SETS[on]._asdict(), **facts)
+    return all_runs(experiment, what="trees", **EVALUATION_SETS[evaluation_set]._asdict(), **facts)
 
 
-def parsed(experiment: str, on: str, name: str = "", decoder: str | None = None, **facts: Any) -> Runs:
+def parsed(experiment: str, evaluation_set: str, name: str = "", decoder: str | None = None, **facts: Any) -> Runs:
     """Return the runs of one name whose trees were scored on an evaluation set.
 
     Args:
         experiment: name of its file.
-        on: a name in EVALUATION_SETS.
+        evaluation_set: a name in EVALUATION_SETS.
         name: name of the runs in their experiment.
         decoder: which evaluation to return if a run was evaluated once for each decoder.
         facts: further facts about the runs.
@@ -219,8 +219,8 @@ def parsed(experiment: str, on: str, name: str = "", decoder: str | None = None,
     Raises:
         KeyError: nothing is stored of it.
     """
-    runs = all_parsed(experiment, on, run=name, decoder=decoder, **facts) if decoder else []
-    return _named(runs or all_parsed(experiment, on, run=name, **facts), experiment, name)
+    runs = all_parsed(experiment, evaluation_set, run=name, decoder=decoder, **facts) if decoder else []
+    return _named(runs or all_parsed(experiment, evaluation_set, run=name, **facts), experiment, name)
 
 
 def trained(experiment: str, name: str = "", **facts: Any) -> Runs:

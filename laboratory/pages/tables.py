@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Mapping
 from typing import get_args
 
 from laboratory.pages.markdown import plain, table
@@ -46,14 +47,16 @@ TABLES = {
 
 def measure_table() -> str:
     """The columns of `syntaxlm score` that measure a word."""
-    columns = {"surprisal": SURPRISALS["surprisal"], **MEASURES}
-    rows = ([f"`{name}`", column.type, plain(column.meaning)] for name, column in columns.items())
-    return table(["column", "type", "meaning"], rows)
+    return _column_table({"surprisal": SURPRISALS["surprisal"], **MEASURES})
 
 
 def item_table() -> str:
     """The columns of `syntaxlm items`."""
-    columns = {"model": Column("text", "name of the model"), **REGION_COLUMNS}
+    return _column_table({"model": Column("text", "name of the model"), **REGION_COLUMNS})
+
+
+def _column_table(columns: Mapping[str, Column]) -> str:
+    """A row for each column."""
     rows = ([f"`{name}`", column.type, plain(column.meaning)] for name, column in columns.items())
     return table(["column", "type", "meaning"], rows)
 
@@ -104,5 +107,4 @@ def columns_of(place: str, titled: bool = False) -> str:
     """The columns of a table. titled: below its name, for a command with several."""
     columns = table_at(place)
     heading = f"### {columns.name[0].upper()}{columns.name[1:]}\n\n" if titled else ""
-    rows = ([f"`{name}`", column.type, plain(column.meaning)] for name, column in columns.items())
-    return f"{heading}One row per {plain(columns.row)}.\n\n" + table(["column", "type", "meaning"], rows)
+    return f"{heading}One row per {plain(columns.row)}.\n\n{_column_table(columns)}"
