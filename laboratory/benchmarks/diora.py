@@ -30,6 +30,7 @@ def tensors(size: int, sentences: int) -> tuple[Tensor, Tensor, Composition]:
 
 
 def together(size: int, precision: str) -> Contestant:
+    """Both passes over all sentences, with all splits of a width together."""
     leaves, root, composition = tensors(size, SENTENCES)
 
     def step() -> None:
@@ -41,6 +42,7 @@ def together(size: int, precision: str) -> Contestant:
 
 
 def by_split(size: int) -> Contestant:
+    """The reference on one sentence, split by split."""
     leaves, root, composition = tensors(size, 1)
 
     def step() -> None:
@@ -51,6 +53,7 @@ def by_split(size: int) -> Contestant:
 
 
 def from_left_to_right(size: int) -> Contestant:
+    """nn.LSTM over the same words."""
     layer, inputs = nn.LSTM(size, size), torch.randn(WORDS, SENTENCES, size)
 
     def step() -> None:

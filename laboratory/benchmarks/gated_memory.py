@@ -53,6 +53,7 @@ class TorchLSTM(LSTMBackbone):
 
 
 def model_of(config: PRPNConfig | LSTMConfig) -> Model:
+    """The model of a configuration; an LSTM reads with PyTorch's operator."""
     if isinstance(config, LSTMConfig):
         return NeuralModel(TorchLSTM(config), config, WORDS)
     return build_model(config, WORDS)

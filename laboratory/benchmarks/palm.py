@@ -59,6 +59,7 @@ def model_of(form: str) -> NeuralModel:
 
 
 def models() -> list[Contestant]:
+    """PaLM-U, AWD-LSTM and the reference, which take training steps on a stream."""
     batches = random_stream(WORDS, STEPS, COLUMNS, carries=True)
     forms = (
         ("PaLM-U", "32"),
@@ -71,6 +72,7 @@ def models() -> list[Contestant]:
 
 
 def ops() -> list[Contestant]:
+    """The forms of span attention alone."""
     torch.manual_seed(0)
     layer = SpanAttention(SIZES[1], PALM.span_size, PALM.scorer_size, PALM.maximum_span, PALM.form)
     weights = SpanWeights(layer.input_weight, layer.input_bias, layer.span_weight, layer.score_weight)

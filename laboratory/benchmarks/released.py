@@ -215,6 +215,7 @@ def _is_of_clone(module: str) -> bool:
 
 
 def _missing(folder: Path, error: ModuleNotFoundError) -> str:
+    """What a file of the clone imports that is missing, and what to do."""
     name = error.name or str(error)
     if _is_of_clone(name):
         return f"imports {folder / name.replace('.', '/')}.py, which is missing; expected a clone of {ADDRESS}"
@@ -222,6 +223,7 @@ def _missing(folder: Path, error: ModuleNotFoundError) -> str:
 
 
 def _commit(folder: Path) -> str | None:
+    """The commit of the clone; None if it is no git repository."""
     if not (folder / ".git").exists():
         return None
     command = ["git", "-C", str(folder), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
@@ -312,6 +314,7 @@ def random_tables(case: Case, batch: Sentences) -> Tables:
 
 
 def own_model(case: Case) -> SentencePCFG:
+    """A model of this package with fresh weights."""
     torch.manual_seed(0)
     model = build_model(case.config, case.words + SPECIALS)
     assert isinstance(model, SentencePCFG)
@@ -448,6 +451,7 @@ def measured(program: Program, chosen: Sequence[Case], rounds: int) -> tuple[lis
 def report_of(
     program: Program, agreements: Sequence[Agreement], timings: Sequence[Timing], rounds: int
 ) -> dict[str, Any]:
+    """The report, with its head."""
     rates = {"32": matrix_rate(torch.float32), "bf16-mixed": matrix_rate(torch.bfloat16)}
     return with_head(
         {

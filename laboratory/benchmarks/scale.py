@@ -111,6 +111,7 @@ def model(system: str, size: int | None = None) -> dict[str, Any]:
 
 
 def word_names(vocabulary: int) -> list[str]:
+    """The words of a vocabulary of this size."""
     return [f"w{number:x}" for number in range(vocabulary)]
 
 

@@ -104,6 +104,7 @@ def boundaries(sentences: Sequence[str]) -> set[int]:
 
 
 def _ends(sentences: Sequence[str]) -> list[int]:
+    """The number of characters other than white space up to the end of each sentence."""
     return list(accumulate(len("".join(sentence.split())) for sentence in sentences))
 
 

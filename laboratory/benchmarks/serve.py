@@ -61,6 +61,7 @@ def timed(ask: Callable[[str], float], sentences: Sequence[str], rounds: int) ->
 
 
 def of_interface(address: str, sentences: Sequence[str], rounds: int) -> list[float]:
+    """Milliseconds of requests to the JSON interface."""
     with httpx.Client(base_url=address, timeout=120) as client:
 
         def ask(sentence: str) -> float:
@@ -72,6 +73,7 @@ def of_interface(address: str, sentences: Sequence[str], rounds: int) -> list[fl
 
 
 def of_page(address: str, sentences: Sequence[str], rounds: int) -> list[float]:
+    """Milliseconds from clicks on the page to drawn pictures, in a browser."""
     with browsers.browser() as browser:
         page = browser.new_page()
         page.goto(address)

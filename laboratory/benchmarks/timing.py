@@ -145,6 +145,7 @@ def matrix_rate(dtype: torch.dtype, size: int = 2048, device: torch.device = PRO
 
 
 def _times(product: Callable[[], object], device: torch.device) -> list[float]:
+    """Seconds of five products."""
     times = []
     for _ in range(5):
         started = time.perf_counter()

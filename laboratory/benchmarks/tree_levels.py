@@ -53,6 +53,7 @@ def batch_of(path: str | None) -> TreeBatch:
 
 
 def along_paths(backend: Backend, batch: TreeBatch, lstm: bool, precision: str) -> Contestant:
+    """The recurrence along dependency paths, by level or, with the backend `reference`, step by step."""
     generator = torch.Generator().manual_seed(0)
 
     def leaf(*shape: int) -> Tensor:
@@ -71,6 +72,7 @@ def along_paths(backend: Backend, batch: TreeBatch, lstm: bool, precision: str) 
 
 
 def from_left_to_right(batch: TreeBatch, lstm: bool) -> Contestant:
+    """nn.RNN or nn.LSTM over the sentences of the batch, packed."""
     layer = (nn.LSTM if lstm else nn.RNN)(INPUT, SIZE)
     lengths = torch.bincount(batch.trees).tolist()
     inputs = pack_sequence([torch.randn(length, INPUT) for length in lengths], enforce_sorted=False)

@@ -32,7 +32,7 @@ VOCABULARIES = 10_000, 22_000
 
 
 def with_words(batch: TreeBatch, vocabulary: int) -> TreeBatch:
-    """The same trees with words sampled from a Zipf distribution: the r-th in proportion to 1 / r."""
+    """The same trees with words drawn by Zipf's law: the r-th in proportion to 1 / (r + 1)."""
     generator = torch.Generator().manual_seed(1)
     drawn = torch.multinomial(1 / torch.arange(2.0, vocabulary + 2), 2 * len(batch.targets), True, generator=generator)
     return replace(batch, words=drawn[: len(batch.words)], targets=drawn[len(batch.words) :])
@@ -46,6 +46,7 @@ def sentences(batch: TreeBatch, vocabulary: int) -> TokenBatch:
 
 
 def training(model: Model, batch: TokenBatch | TreeBatch) -> Callable[[], None]:
+    """A training step of a model on a batch."""
     optimiser = torch.optim.SGD(model.train().parameters(), lr=1e-3)
 
     def step() -> None:
@@ -70,6 +71,7 @@ def with_reference_softmax(step: Callable[[], None]) -> Callable[[], None]:
 
 
 def contestants(trees: TreeBatch, vocabulary: int) -> list[Contestant]:
+    """The reference, the forms of TreeRNN, and the LSTM, for a vocabulary of this size."""
     batch, sizes = with_words(trees, vocabulary), {"embedding_size": EMBEDDING, "hidden_size": SIZE}
     forms: dict[str, dict[str, object]] = {
         "softmaxes by edge": {},

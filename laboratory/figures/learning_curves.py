@@ -98,6 +98,7 @@ def _ends(seeds: Sequence[Curve]) -> str:
 
 
 def _points(curve: Curve, x_label: str, most: float) -> list[Point]:
+    """The points of a curve whose perplexity is at most `most`."""
     xs: Sequence[float] = getattr(curve, x_label)
     return [(x, y) for x, y in zip(xs, curve.perplexity, strict=True) if y <= most]
 

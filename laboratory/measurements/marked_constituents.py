@@ -111,6 +111,7 @@ def children_of(tree: Tree, place: int) -> Sequence[tuple[str, int, int]]:
 
 
 def tree_of(sentence: TreebankSentence) -> Tree:
+    """Return the constituency tree of a sentence."""
     assert sentence.tree is not None, "evaluate_parsing requires constituency trees"
     return sentence.tree
 

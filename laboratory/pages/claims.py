@@ -167,6 +167,7 @@ def decisions(row: Entry) -> list[Decision]:
 
 
 def _decided(row: Entry, claim: Entry) -> list[Decision]:
+    """Return the decisions about one claim."""
     if "value" in claim:
         return _agreements(row, claim)
     direction = "higher" if "higher" in claim else "lower"
@@ -196,6 +197,7 @@ def numbers_of_claim(row: Entry, claim: Entry) -> list[str]:
 
 
 def _agreements(row: Entry, claim: Entry) -> list[Decision]:
+    """Return the decisions about a claim that our values are near the published ones."""
     system = _system(row, claim["value"])
     samples = _samples(row, claim.get("by", claim["value"]))
     numbers = _published(row, claim["value"])

@@ -35,6 +35,7 @@ def command_list() -> str:
 
 
 def _purpose(title: str, commands: dict[str, Command]) -> str:
+    """A heading, and a table of commands."""
     rows = (
         [f"[`syntaxlm {name}`]({page_name(name)})", plain(command.docstring.summary)]
         for name, command in commands.items()

@@ -106,6 +106,7 @@ def developer_table() -> str:
 
 
 def _requirement(text: str, part: str) -> Requirement:
+    """A requirement as pyproject.toml or the metadata of a package states it."""
     match = _REQUIREMENT.match(text)
     assert match is not None, text
     return Requirement(match["name"], part, match["lowest"])
@@ -132,10 +133,12 @@ def _needed(name: str) -> Iterator[str]:
 
 
 def _normal(name: str) -> str:
+    """The name of a package as PyPI normalises it."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def _metadata(name: str) -> Any:
+    """The metadata of a package; None if it is not installed."""
     try:
         return metadata.metadata(name)
     except metadata.PackageNotFoundError:

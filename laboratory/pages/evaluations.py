@@ -90,6 +90,7 @@ def _language_run(run: StoredRun) -> str:
 
 
 def _language_row(run: StoredRun, length: str) -> list[str]:
+    """The cells of an evaluation."""
     report, baselines = run.report, run.report["baselines"]
     marked = report["f1_by_decoder"].get("mbr with marks (both)")
     return [

@@ -123,8 +123,10 @@ def _baseline(entry: Entry) -> Measured:
 
 
 def _attachment(entry: Entry) -> Measured:
+    """Attachment score of a model, or of a baseline (`baseline: NAME`)."""
     run = stored_run(entry["attachment"], what="attachment", run=entry.get("run", ""))
-    how, source = f"{run.report['sentences']:,} sentences", (entry["attachment"], run.run)
+    how = f"{run.report['sentences']:,} sentences"
+    source = (entry["attachment"], run.run)
     report = run.report["baselines"][entry["baseline"]] if "baseline" in entry else run.report
     scores = Figure(100 * report[entry["side"]])
     value = Measured(f"{scores:.1f}", (scores,), source=source, how=how)
@@ -156,6 +158,7 @@ def _of_pairs(model: Mapping[str, Any], distance: str | None) -> tuple[float, in
 
 
 def _completion(entry: Entry) -> Measured:
+    """Accuracy of sentence completion."""
     run = stored_run("completion", run=entry["completion"], novels=entry["novels"])
     seeds = None if entry["completion"] == "kn5" else 1
     scores = Figure(100 * run.report["models"][0]["all"]["accuracy"])
@@ -183,6 +186,7 @@ def _boundaries(entry: Entry) -> Measured:
 
 
 def _logic(entry: Entry) -> Measured:
+    """Accuracy on logical inference for formulas longer than those of training."""
     runs = trained("logic", entry["logic"])
     scores = Figure.of(100 * report["test"]["longer"]["accuracy"] for report in runs.reports.values())
     epochs = Figure.of(report["epochs"] for report in runs.reports.values()).mean
@@ -195,7 +199,8 @@ def _logic(entry: Entry) -> Measured:
 def _stops(entry: Entry) -> Measured:
     """Accuracy of the classifiers of where trees end, or of always stopping (`always: true`), for each question."""
     run = stored_run("stops", run=entry["stops"], data=entry["data"], reads=entry["reads"])
-    scores, name = run.report["test"]["every_word"], "always_stop" if entry.get("always") else "accuracy"
+    scores = run.report["test"]["every_word"]
+    name = "always_stop" if entry.get("always") else "accuracy"
     accuracies = tuple(Figure(100 * scores[question][name]) for question in STOP_QUESTIONS)
     value = ", ".join(f"{accuracy:.1f}" for accuracy in accuracies)
     seeds = None if entry.get("always") else 1

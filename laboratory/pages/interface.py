@@ -34,6 +34,7 @@ def method_table() -> str:
 
 
 def _named(name: str) -> Any:
+    """The object of a public name."""
     named: Any = syntaxlm
     for part in name.split("."):
         named = getattr(named, part)
@@ -73,6 +74,7 @@ def _typed(annotation: Any) -> str:
 
 
 def _default(value: Any) -> str:
+    """The default of a parameter, as it is written."""
     if value is inspect.Parameter.empty:
         return ""
     if dataclasses.is_dataclass(value):

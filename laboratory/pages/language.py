@@ -93,6 +93,7 @@ def allowed() -> list[Allowed]:
 
 
 def violations(texts: Iterable[Text], rules: Iterable[Avoided]) -> Iterator[Violation]:
+    """Yield the places in texts with a wording to avoid."""
     rules = list(rules)
     for text in texts:
         flat = re.sub(r"\s", " ", text.text)
@@ -104,6 +105,7 @@ def violations(texts: Iterable[Text], rules: Iterable[Avoided]) -> Iterator[Viol
 
 
 def all_texts() -> Iterator[Text]:
+    """Yield all texts that are checked; see the module."""
     for path in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
         yield page_text(path.read_text(encoding="utf-8"), str(path.relative_to(ROOT)))
     for path in sorted((ROOT / "recipes").rglob("*.yaml")):

@@ -200,6 +200,7 @@ def lines() -> list[Line]:
 
 
 def _parsers() -> Iterator[Line]:
+    """Yield a line for each parser and decoder."""
     for parser in PARSERS:
         if parser.if_stored and not all_parsed(parser.experiment, "wsj", run=parser.run):
             continue
@@ -265,6 +266,7 @@ def _costs(parser: Parser, scored: Runs, members: int | None) -> dict[str, Any]:
 
 
 def _baselines() -> Iterator[Line]:
+    """Yield a line for each baseline."""
     report = baselines("wsj")
     for name, title in _TITLES.items():
         f1 = of_baseline(report, name)

@@ -18,6 +18,7 @@ def with_mathml(page: str) -> str:
 
 
 def _mathml(match: re.Match[str]) -> str:
+    """A formula as MathML, a block with its number."""
     element, content = match.groups()
     numbers = "".join(_NUMBER.findall(content))
     latex = html.unescape(_NUMBER.sub("", content)).strip()

@@ -70,6 +70,7 @@ def notebook_page(path: Path) -> str:
 
 
 def _cell(cell: dict[str, Any]) -> Iterator[str]:
+    """Yield the parts of a cell as Markdown: its text, or its code and outputs."""
     source = "".join(cell["source"]).strip()
     if cell["cell_type"] == "markdown":
         yield source
@@ -80,6 +81,7 @@ def _cell(cell: dict[str, Any]) -> Iterator[str]:
 
 
 def _output(output: dict[str, Any]) -> str:
+    """An output as Markdown."""
     data = output.get("data", {})
     if "image/svg+xml" in data:
         return f'<div class="picture">{"".join(data["image/svg+xml"])}</div>'

@@ -29,6 +29,7 @@ def all_packages() -> list[str]:
 
 
 def _package_page(package: str) -> str:
+    """The Markdown of a package, which mkdocstrings fills in."""
     modules = [package, *(f"{package}.{name}" for name in _modules(PACKAGE / package))]
     written = (module for module in modules if not _is_empty(module))
     parts = (f"::: syntaxlm.{module}\n    options:\n      heading_level: 2\n" for module in written)
@@ -42,6 +43,7 @@ def _is_empty(module: str) -> bool:
 
 
 def _modules(folder: Path, prefix: str = "") -> list[str]:
+    """The names of all modules in a folder, those in inner packages with dots."""
     names = []
     for module in pkgutil.iter_modules([str(folder)]):
         names.append(prefix + module.name)

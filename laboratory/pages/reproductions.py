@@ -63,10 +63,12 @@ def _first_values(row: Entry) -> str:
 
 
 def _anchor(heading: str) -> str:
+    """The anchor of a heading on its page."""
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
 def _held(decided: Sequence[Decision]) -> int:
+    """The number of claims that hold."""
     return [decision.result for decision in decided].count(Result.HOLDS)
 
 

@@ -33,6 +33,7 @@ def preprocessing_settings() -> str:
 
 
 def _kept_words(rule: GoldPreprocessing) -> str:
+    """The words that a rule keeps, in words."""
     conditions = []
     if rule.keep_tags is not None:
         conditions.append(f"with the tags {_listed(rule.keep_tags)}")

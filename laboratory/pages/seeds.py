@@ -139,7 +139,9 @@ def loss_and_f1() -> str:
 
 
 def _over_seeds(run: str) -> Iterator[_Points]:
-    trainings, scored = all_runs(_PRPN, what="training", run=run), all_parsed(_PRPN, "wsj", run=run)
+    """Yield the points of the seeds of a run after the last epoch, if trainings and trees are stored."""
+    trainings = all_runs(_PRPN, what="training", run=run)
+    scored = all_parsed(_PRPN, "wsj", run=run)
     if trainings and scored:
         seeds = sorted(trainings[0].by_seed.keys() & scored[0].by_seed.keys())
         losses = [trainings[0].reports[seed]["valid"]["loss"] for seed in seeds]
@@ -159,5 +161,6 @@ def _over_epochs(run: str) -> Iterator[_Points]:
 
 
 def _points(run: str, over: str, title: str, losses: list[float], reports: list[Mapping[str, Any]]) -> _Points:
+    """Return the losses and F1 of the same models."""
     f1 = {decoder: [report["f1_by_decoder"][decoder] for report in reports] for decoder in _DECODERS}
     return _Points(PRPN_RUNS[run], over, title, losses, f1)

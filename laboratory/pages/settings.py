@@ -93,6 +93,7 @@ def listed_settings() -> dict[str, list[Setting]]:
 
 
 def _listed(kind: type, prefix: str, listed: dict[type, str]) -> list[Setting]:
+    """Return the settings of a section. An inner section in `listed` becomes one row; others are added to `listed`."""
     settings = list(settings_of(kind, prefix))
     for name, inner in typing.get_type_hints(kind).items():
         if not (isinstance(inner, type) and dataclasses.is_dataclass(inner)):

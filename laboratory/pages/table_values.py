@@ -40,6 +40,7 @@ def training_of(facts: Facts) -> Runs:
 
 
 def _of_seed(runs: Runs, facts: Facts) -> Runs:
+    """Return the run of the seed among the facts, or all runs without one."""
     return runs if "seed" not in facts else Runs(runs.name, {facts["seed"]: runs.by_seed[facts["seed"]]})
 
 
@@ -202,7 +203,9 @@ def _compared(facts: Facts) -> str:
     """Return a number of a recipe in a comparison of the experiment `compare`; "" if it was not compared."""
     rows = {row["recipe"]: row for row in stored_report("compare", run=facts["compared"])["rows"]}
     number = rows.get(facts["recipe"], {}).get(facts["key"], "")
-    return f"{number['mean']:,.0f}" if isinstance(number, dict) else f"{number:,}" if number else ""
+    if isinstance(number, dict):  # over seeds
+        return f"{number['mean']:,.0f}"
+    return f"{number:,}" if number else ""
 
 
 VALUES: dict[str, Callable[[Facts], str]] = {
