@@ -58,11 +58,11 @@ def _refuse_unused(experiment: Experiment, places: Places) -> None:
 
 def _refuse_stored(name: str, steps: Sequence[Step]) -> None:
     """Raise InputError, before anything is trained, if reports of these runs are stored."""
-    stored = stored_runs(name) if (RESULTS / f"{name}.jsonl").exists() else ()
-    known = {(run.run, run.seed) for run in stored}
-    if again := [step for step in steps if (step.run, step.seed) in known]:
+    runs = stored_runs(name) if (RESULTS / f"{name}.jsonl").exists() else ()
+    stored = {(run.run, run.seed) for run in runs}
+    if repeated := [step for step in steps if (step.run, step.seed) in stored]:
         raise InputError(
-            f"{name}: found stored results of the run {again[0].run!r}, seed {again[0].seed}; expected none, or"
+            f"{name}: found stored results of the run {repeated[0].run!r}, seed {repeated[0].seed}; expected none, or"
             " --store replace, or --store nothing, which leaves the reports in the folder of runs"
         )
 

@@ -10,7 +10,7 @@
     runs:
       plain: {}                                   # only the recipe and its settings
       small: {settings: {model.hidden_size: 64}}  # beside those above
-      smaller: {like: small, seeds: [1]}          # all of another run, but for what is given
+      smaller: {like: small, seeds: [1]}          # another run, except for the keys that stand here
 
 Without runs, there is one, whose name is "".
 
@@ -57,9 +57,9 @@ class Evaluation(_Part):
 
     Attributes:
         command: whole command line, without --json.
-        data: name of what it is evaluated on; None: no data of its own.
-        run: name of what is evaluated, in the results; None: that of the run.
-        seed: of the model; None: that of the run.
+        data: name of the treebank or text, in the results; None: the command has no data of its own.
+        run: name of the evaluated model, in the results; None: the name of the run.
+        seed: seed of the evaluated model; None: the seed of the run.
     """
 
     command: str
@@ -73,13 +73,13 @@ class Run(_Part):
 
     Attributes:
         recipe: name of a bundled recipe; None: nothing is trained.
-        settings: dotted names and values that replace those of the recipe.
-        command: what trains.
+        settings: values that replace those of the recipe, by dotted name.
+        command: the command that trains the model.
         options: further options of this command.
         seeds: the values of run.seed; () for a model without random weights.
-        evaluations: of every seed.
+        evaluations: commands that run once for every seed.
         run: name in the results; None: its name in the experiment.
-        factors: in what the runs differ, for the results.
+        factors: values in which the runs differ, for the results.
     """
 
     recipe: str | None = None
@@ -97,9 +97,9 @@ class Experiment(_Part):
 
     Attributes:
         name: stem of its file, and of the file of its results.
-        purpose: what it shows.
+        purpose: what the experiment shows.
         prepare: commands that write its data.
-        runs: by name.
+        runs: the runs by name.
     """
 
     name: str
@@ -121,7 +121,7 @@ class Places:
     data: Mapping[str, str] = field(default_factory=dict)
 
     def moved(self, path: str) -> str:
-        """Return where a file of data is."""
+        """Return the path of a file of data, in the folder that replaces data/NAME/ or NAME/ if there is one."""
         for name, folder in self.data.items():
             for prefix in (f"data/{name}/", f"{name}/"):
                 if path.startswith(prefix):
@@ -140,7 +140,7 @@ class Step:
         seed: None: without random weights.
         evaluation: None: it trains, or prepares data.
         training: commands that trained the model.
-        factors: in what the runs differ.
+        factors: values in which the runs differ.
     """
 
     words: tuple[str, ...]
@@ -172,7 +172,7 @@ def read_experiment(name: str) -> Experiment:
         name: stem of a file in laboratory/experiments, or a path.
 
     Raises:
-        InputError: for an unknown name, and for keys and values that are none of an experiment.
+        InputError: for an unknown name, and for unknown keys or wrong values in the file.
     """
     path = Path(name) if name.endswith(".yaml") else EXPERIMENTS / f"{name}.yaml"
     if not path.exists():
@@ -182,7 +182,8 @@ def read_experiment(name: str) -> Experiment:
     runs: dict[str, Any] = {}
     for run_name, run in data.pop("runs", {"": {}}).items():
         base = runs[run.pop("like")] if "like" in run else shared
-        runs[run_name] = {**base, **run, "settings": {**base.get("settings", {}), **run.get("settings", {})}}
+        settings = {**base.get("settings", {}), **run.get("settings", {})}
+        runs[run_name] = {**base, **run, "settings": settings}
     try:
         return Experiment.model_validate({"name": path.stem, "runs": runs, **data})
     except ValidationError as error:
@@ -197,9 +198,9 @@ def recipe_of(experiment: str, run: str, settings: Mapping[str, object]) -> Reci
         run: name of the run.
         settings: further settings, which replace those of the run.
     """
-    trained = read_experiment(experiment).runs[run]
-    assert trained.recipe is not None
-    return read_recipe(trained.recipe, {**trained.settings, **settings})
+    declared = read_experiment(experiment).runs[run]
+    assert declared.recipe is not None
+    return read_recipe(declared.recipe, {**declared.settings, **settings})
 
 
 def steps_of(experiment: Experiment, places: Places, only: str | None = None, seed: int | None = None) -> list[Step]:
@@ -220,8 +221,10 @@ def steps_of(experiment: Experiment, places: Places, only: str | None = None, se
     steps = [_preparation(command, places) for command in experiment.prepare]
     for name, run in experiment.runs.items():
         if only in (None, name):
-            for number in (seed,) if run.seeds and seed is not None else run.seeds or (None,):
-                steps += _steps_of_seed(experiment.name, name, run, number, places)
+            # A model without random weights has no seed, even if one is asked for.
+            seeds = (run.seeds if seed is None else (seed,)) if run.seeds else (None,)
+            for run_seed in seeds:
+                steps += _steps_of_seed(experiment.name, name, run, run_seed, places)
     return steps
 
 
@@ -233,11 +236,11 @@ def _preparation(command: str, places: Places) -> Step:
 def _steps_of_seed(experiment: str, name: str, run: Run, seed: int | None, places: Places) -> Iterator[Step]:
     """Yield the training of one seed of a run, if it has one, and its evaluations."""
     model = places.output / experiment / name / ("" if seed is None else f"seed-{seed}")
-    texts = {"MODEL": str(model), "RUNS": str(places.output), "SEED": str(seed)}
+    placeholders = {"MODEL": str(model), "RUNS": str(places.output), "SEED": str(seed)}
 
     def words_of(command: str) -> tuple[str, ...]:
         words = [places.moved(word) for word in shlex.split(command)]
-        return tuple(re.sub(r"\b(MODEL|RUNS|SEED)\b", lambda match: texts[match[0]], word) for word in words)
+        return tuple(re.sub(r"\b(MODEL|RUNS|SEED)\b", lambda match: placeholders[match[0]], word) for word in words)
 
     training: tuple[str, ...] = ()
     stored_name = name if run.run is None else run.run
@@ -255,13 +258,13 @@ def _steps_of_seed(experiment: str, name: str, run: Run, seed: int | None, place
 
 
 def _settings(recipe: str, settings: Mapping[str, Any], places: Places) -> dict[str, Any]:
-    """Return settings that replace those of a recipe, with the files of data where they are."""
+    """Return settings that replace those of a recipe, with the paths of its data files, see `Places.moved`."""
     if not places.data:
         return dict(settings)
-    complete = read_recipe(recipe, settings)
+    changed_recipe = read_recipe(recipe, settings)
     files = {
-        f"{complete.data_section}.{name}": places.moved(path)
-        for name, path in vars(complete.data).items()
+        f"{changed_recipe.data_section}.{name}": places.moved(path)
+        for name, path in vars(changed_recipe.data).items()
         if isinstance(path, str) and places.moved(path) != path
     }
     return {**settings, **files}
@@ -293,27 +296,27 @@ def run_experiment(name: str, steps: list[Step], output: Path, store: Callable[.
                 step.output.parent.mkdir(parents=True, exist_ok=True)
                 _output_of(step.words)
             continue
-        report = output / name / "reports" / f"{hashlib.sha256(str(step).encode()).hexdigest()[:16]}.json"
-        if report.exists():
+        report_file = output / name / "reports" / f"{hashlib.sha256(str(step).encode()).hexdigest()[:16]}.json"
+        if report_file.exists():
             continue
 
-        # A run that was stopped is resumed; other commands start again.
-        report.parent.mkdir(parents=True, exist_ok=True)
+        # A training that was stopped is resumed; other commands start again.
+        report_file.parent.mkdir(parents=True, exist_ok=True)
         resumes = step.evaluation is None and step.words[1] == "train" and step.output.exists()
         resumption = ("syntaxlm", "train", "--resume", str(step.output), "--json")
-        written = _output_of(resumption if resumes else step.with_report)
-        result = json.loads(written) if written else None  # some programs of the laboratory write a file instead
-        if resumes and result:  # whoever repeats the training starts it
-            result["run"]["command"] = shlex.join(step.with_report)
+        printed = _output_of(resumption if resumes else step.with_report)
+        report = json.loads(printed) if printed else None  # some programs of the laboratory write a file instead
+        if resumes and report:  # the stored command is the one that repeats the training from its start
+            report["run"]["command"] = shlex.join(step.with_report)
 
         facts: dict[str, Any] = {"run": step.run, "seed": step.seed, "factors": step.factors}
         if step.evaluation is not None:
             facts |= {"data": step.evaluation.data, "training": step.training}
         elif step.words[1] == "train":
             facts |= sizes_of_training(step.output)
-        if store is not None and result:
-            store(name, result, **facts)
-        report.write_text(written, encoding="utf-8")
+        if store is not None and report:
+            store(name, report, **facts)
+        report_file.write_text(printed, encoding="utf-8")
 
 
 def sizes_of_training(folder: Path) -> dict[str, int]:
@@ -330,8 +333,8 @@ def sizes_of_training(folder: Path) -> dict[str, int]:
 def _output_of(words: tuple[str, ...]) -> str:
     """Return what a command writes to standard output."""
     print(shlex.join(words), flush=True)
-    start = [sys.executable, "-m", "syntaxlm"] if words[0] == "syntaxlm" else [sys.executable]
-    ended = subprocess.run([*start, *words[1:]], stdout=subprocess.PIPE, text=True, check=False)
-    if ended.returncode:
-        raise InputError(f"{shlex.join(words)}: exit code {ended.returncode}")
-    return ended.stdout
+    program = [sys.executable, "-m", "syntaxlm"] if words[0] == "syntaxlm" else [sys.executable]
+    completed = subprocess.run([*program, *words[1:]], stdout=subprocess.PIPE, text=True, check=False)
+    if completed.returncode:
+        raise InputError(f"{shlex.join(words)}: exit code {completed.returncode}")
+    return completed.stdout

@@ -7,7 +7,8 @@ A model parses or scores all sentences of TEXT, one per line, in one call; "beli
 of a PCFG. "step" is a training step of an SN-PCFG, see `laboratory.benchmarks.inside`.
 
 Prints a JSON object: words of the text or the batch, seconds of processor time, and the peak of resident memory in
-bytes. The task is repeated until it has taken a second. Before, it is done once for the first words of the text.
+bytes. The task is repeated until it has taken a second. Before that, it is done once, for the first words of the text
+only.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ from laboratory.benchmarks.timing import PROCESSOR
 from syntaxlm.api.model import LanguageModel, load
 from syntaxlm.core.systems import keep_freed_memory, peak_memory
 
-LEAST = 1.0  # seconds
-FIRST = 10  # words
+LEAST = 1.0  # seconds of all repetitions together
+FIRST = 10  # words of the text that are read before the time is measured
 
 TASKS: dict[str, Callable[[LanguageModel, list[str]], object]] = {
     "parse": lambda model, texts: list(model.parse(texts)),

@@ -52,7 +52,7 @@ def callers() -> dict[str, Callable[[], object]]:
 
 
 def answer_requests() -> None:
-    """Runs in the process of one version: reads names of cases, prints the CPU seconds of each."""
+    """Runs in the process of a version: reads names of cases, prints the CPU seconds of each."""
     cases = callers()
     print(json.dumps(list(cases)), flush=True)
     for line in sys.stdin:
@@ -100,11 +100,15 @@ def compared(against: Path, rounds: int) -> list[dict[str, Any]]:
             taken = {first: first.seconds(case), second: second.seconds(case)}
             if number:  # the first round warms up
                 pairs.append((taken[new], taken[old]))
-        seconds, earlier = (statistics.median(side) for side in zip(*pairs, strict=True))
-        ratio = statistics.median(mine / other for mine, other in pairs)
-        fastest = min(mine for mine, _ in pairs) / min(other for _, other in pairs)
+        new_times, old_times = zip(*pairs, strict=True)
         rows.append(
-            {"case": case, "seconds": seconds, "old_seconds": earlier, "ratio": ratio, "ratio_of_fastest": fastest}
+            {
+                "case": case,
+                "seconds": statistics.median(new_times),
+                "old_seconds": statistics.median(old_times),
+                "ratio": statistics.median(new_time / old_time for new_time, old_time in pairs),
+                "ratio_of_fastest": min(new_times) / min(old_times),
+            }
         )
     new.close()
     old.close()
@@ -137,10 +141,10 @@ def functions(rounds: int) -> list[dict[str, Any]]:
                 work()
                 if number:
                     seconds[name].append(time.process_time() - started)
-        medians = {name: statistics.median(taken) for name, taken in seconds.items()}
-        for name, taken in medians.items():
-            ratio = medians["NumPy best"] / taken
-            rows.append({"case": f"{name}, {length} words", "sentences_per_second": count / taken, "ratio": ratio})
+        medians = {name: statistics.median(times) for name, times in seconds.items()}
+        for name, median in medians.items():
+            ratio = medians["NumPy best"] / median
+            rows.append({"case": f"{name}, {length} words", "sentences_per_second": count / median, "ratio": ratio})
     return rows
 
 

@@ -38,7 +38,7 @@ TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--np
 
 @dataclass(frozen=True)
 class Measured:
-    """A command. figure: its speed or time, in `unit`.  processes, threads: how many; threads of each process."""
+    """A command. figure: its speed or time, in `unit`.  processes: their number.  threads: of each process."""
 
     kind: str
     what: str
@@ -52,9 +52,9 @@ def seconds_of(command: Sequence[str], threads: int = 1) -> float:
     """Runs a command. Returns its wall-clock seconds; exits with its output if it fails."""
     started = time.perf_counter()
     environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
-    done = subprocess.run(command, capture_output=True, text=True, env=environment)
-    if done.returncode:
-        sys.exit(f"{' '.join(command)} failed:\n{done.stdout[-1000:]}{done.stderr[-2000:]}")
+    completed = subprocess.run(command, capture_output=True, text=True, env=environment)
+    if completed.returncode:
+        sys.exit(f"{' '.join(command)} failed:\n{completed.stdout[-1000:]}{completed.stderr[-2000:]}")
     return time.perf_counter() - started
 
 
@@ -66,35 +66,39 @@ def starts(rounds: int) -> Iterator[Measured]:
         "parse of one sentence": [*SYNTAXLM, *sentence],
         "import torch": [sys.executable, "-c", "import torch"],
     }
-    taken: dict[str, list[float]] = {what: [] for what in commands}
+    times: dict[str, list[float]] = {what: [] for what in commands}
     for number in range(rounds + 1):
         for what, command in commands.items():
             seconds = seconds_of(command)
             if number:  # the first round reads the files from the disk
-                taken[what].append(seconds)
-    for what, found in taken.items():
-        yield Measured("start", what, 1, 1, statistics.median(found), "seconds")
+                times[what].append(seconds)
+    for what, seconds_of_rounds in times.items():
+        yield Measured("start", what, 1, 1, statistics.median(seconds_of_rounds), "seconds")
 
 
 def parses(folder: Path, text: Path) -> Iterator[Measured]:
+    """The speed of jobs, by the difference in time between the whole text and half of it."""
     lines = text.read_text(encoding="utf-8").splitlines()
+    half_of_lines = lines[::2]
     for recipe, repeats in RECIPES.items():
         model, whole, half = folder / recipe, folder / f"{recipe}.txt", folder / f"{recipe}-half.txt"
-        for path, some in ((whole, lines), (half, lines[::2])):
-            path.write_text("\n".join(some * repeats) + "\n", encoding="utf-8")
-        count = repeats * (len(lines) - len(lines[::2]))
+        for path, sentences in ((whole, lines), (half, half_of_lines)):
+            path.write_text("\n".join(sentences * repeats) + "\n", encoding="utf-8")
+        difference = repeats * (len(lines) - len(half_of_lines))
         settings = ["--text.train", str(text), "--text.valid", str(text), "--schedule.minutes", "0.01"]
         seconds_of([*SYNTAXLM, "train", recipe, "-o", str(model), *settings, "--text.test", "null", "--quiet"])
         for workers in (1, 2):
             shards = ["--workers", str(workers), "--lines-per-shard", str(200 * repeats), "--quiet", "-o"]
-            short, long = (
-                seconds_of([*SYNTAXLM, "parse", str(model), str(one), *shards, str(folder / f"{one.stem}-{workers}")])
-                for one in (half, whole)
+            half_seconds, whole_seconds = (
+                seconds_of([*SYNTAXLM, "parse", str(model), str(path), *shards, str(folder / f"{path.stem}-{workers}")])
+                for path in (half, whole)
             )
-            yield Measured("parse", recipe, workers, 1, count / (long - short), "sentences/s")
+            speed = difference / (whole_seconds - half_seconds)
+            yield Measured("parse", recipe, workers, 1, speed, "sentences/s")
 
 
 def trains(folder: Path, text: Path, seconds: float) -> Iterator[Measured]:
+    """The speed of training for some seconds, without its first steps, which are slower."""
     for processes, threads in ((1, 1), (1, 2), (2, 1)):
         run = folder / f"train-{processes}-{threads}"
         settings = ["--text.train", str(text), "--text.valid", str(text), "--text.test", "null", "--run.log_steps", "1"]
@@ -123,14 +127,14 @@ def main() -> None:
             "parse": lambda: parses(folder, text),
             "train": lambda: trains(folder, text, options.seconds),
         }
-        found = [one for kind, measure in kinds.items() if options.only in (None, kind) for one in measure()]
+        measured = [row for kind, measure in kinds.items() if options.only in (None, kind) for row in measure()]
     if options.json:
         facts = {"schema_version": SCHEMA_VERSION, "torch": torch.__version__, "cores": os.cpu_count()}
-        print(json.dumps(with_head(facts | {"commands": [asdict(one) for one in found]}), indent=1))
+        print(json.dumps(with_head(facts | {"commands": [asdict(row) for row in measured]}), indent=1))
         return
     table = Table("kind", "what", "processes", "threads", "figure", "unit")
-    for one in found:
-        table.add_row(one.kind, one.what, str(one.processes), str(one.threads), f"{one.figure:,.2f}", one.unit)
+    for row in measured:
+        table.add_row(row.kind, row.what, str(row.processes), str(row.threads), f"{row.figure:,.2f}", row.unit)
     Console(width=110).print(table)
 
 

@@ -8,13 +8,11 @@ A step is forward and backward of both passes over sentences of 18 words. In one
 
 from __future__ import annotations
 
-import argparse
-
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from laboratory.benchmarks.timing import Contestant, Row, race, refuse_failing_tests, show
+from laboratory.benchmarks.timing import Contestant, Row, benchmark_parser, race, refuse_failing_tests, show
 from syntaxlm.core.systems import keep_freed_memory
 from syntaxlm.ops import diora
 from syntaxlm.ops.diora import Composition, inside_outside_reference
@@ -32,6 +30,7 @@ def tensors(size: int, sentences: int) -> tuple[Tensor, Tensor, Composition]:
 
 
 def together(size: int, precision: str) -> Contestant:
+    """Both passes over all sentences, with all splits of a width together."""
     leaves, root, composition = tensors(size, SENTENCES)
 
     def step() -> None:
@@ -43,6 +42,7 @@ def together(size: int, precision: str) -> Contestant:
 
 
 def by_split(size: int) -> Contestant:
+    """The reference on one sentence, split by split."""
     leaves, root, composition = tensors(size, 1)
 
     def step() -> None:
@@ -53,6 +53,7 @@ def by_split(size: int) -> Contestant:
 
 
 def from_left_to_right(size: int) -> Contestant:
+    """nn.LSTM over the same words."""
     layer, inputs = nn.LSTM(size, size), torch.randn(WORDS, SENTENCES, size)
 
     def step() -> None:
@@ -62,10 +63,8 @@ def from_left_to_right(size: int) -> Contestant:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m laboratory.benchmarks.diora", description=__doc__.split("\n")[0])
+    parser = benchmark_parser("diora", __doc__, rounds=5)
     parser.add_argument("--sizes", type=int, nargs="+", default=[128, 400], help="features of a vector")
-    parser.add_argument("--json", action="store_true", help="print a JSON object")
-    parser.add_argument("--rounds", type=int, default=5, help="timed rounds; their median counts (default 5)")
     options = parser.parse_args()
     refuse_failing_tests("tests/ops/test_diora.py")
     keep_freed_memory()

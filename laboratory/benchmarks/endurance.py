@@ -8,9 +8,9 @@ One in twenty is wrong and must be refused with the expected status. Sentences h
 program prints the number of answers, the time of answers and the resident memory of the server.
 
 - Errors are answers with an unexpected status or number of sentences, and lost connections.
-- The first minutes warm up (`--warm-up`), in which all models answer all kinds of requests. A line
-  through the memory of the minutes after it gives slope and growth, because the memory of a minute depends on the
-  requests that are just computed.
+- The first minutes (`--warm-up`) are a warm-up, in which all models answer all kinds of requests. Slope and growth are
+  those of a line through the memory of the later minutes, because the memory of a single minute depends on the requests
+  that are just computed.
 - The exit code is 1 if there was an error or if the memory grew by more than 10%.
 """
 
@@ -256,7 +256,7 @@ def main() -> None:
     minutes = [Minute()]
 
     def show(row: Row) -> None:
-        times = "  ".join(f"{shown(time_):>6}" for time_ in (row.median, row.p95, row.p99))
+        times = "  ".join(f"{shown(seconds):>6}" for seconds in (row.median, row.p95, row.p99))
         line = f"{row.minute:>6}  {row.answers:>7,}  {row.errors:>6}  {times}  {row.memory:>7,.0f}  {row.threads:>7}"
         print(line, file=sys.stderr, flush=True)
 
@@ -267,8 +267,8 @@ def main() -> None:
             address = server.stdout.readline().rpartition(": ")[2].split()[0]
             if not server.stdout.readline():  # printed when the models are read
                 sys.exit("the server did not start; stderr has the reason")
-            found = httpx.get(f"{address}/api/models", timeout=600, trust_env=False).json()["models"]
-            models, start = [Served.of(info) for info in found], state_of(server.pid)[0]
+            infos = httpx.get(f"{address}/api/models", timeout=600, trust_env=False).json()["models"]
+            models, start = [Served.of(info) for info in infos], state_of(server.pid)[0]
             print(
                 f"minute  answers  errors  median     95%     99%  RSS/MiB  threads\n{0:>6} {start:>52,.0f}",
                 file=sys.stderr,
@@ -276,12 +276,12 @@ def main() -> None:
             draws = [Draw(models, words, seed) for seed in range(options.clients)]
             end = time.monotonic() + options.minutes * options.seconds
 
-            async def both() -> list[Row]:
+            async def rows_under_load() -> list[Row]:
                 load = loaded(address, draws, end, options.pause, minutes)
                 rows = measure(server.pid, minutes, options.seconds, options.minutes, show)
                 return (await asyncio.gather(rows, load))[0]
 
-            rows = asyncio.run(both())
+            rows = asyncio.run(rows_under_load())
             server.send_signal(signal.SIGINT)
             code = server.wait(60)
         finally:

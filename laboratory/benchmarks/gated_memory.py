@@ -14,18 +14,16 @@ the padding. The fast form reads batches of mixed lengths, as PRPN is trained, a
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from laboratory.benchmarks import training
-from laboratory.benchmarks.timing import Contestant, Row, race, refuse_failing_tests, show
-from laboratory.benchmarks.training import WORDS
+from laboratory.benchmarks.timing import Contestant, Row, benchmark_parser, race, refuse_failing_tests, show
+from laboratory.benchmarks.training import WORDS, random_stream
 from syntaxlm.batches import SentenceBatches
 from syntaxlm.data.corpora import EncodedCorpus, count_tokens
 from syntaxlm.data.toy import english_fragment
@@ -55,6 +53,7 @@ class TorchLSTM(LSTMBackbone):
 
 
 def model_of(config: PRPNConfig | LSTMConfig) -> Model:
+    """The model of a configuration; an LSTM reads with PyTorch's operator."""
     if isinstance(config, LSTMConfig):
         return NeuralModel(TorchLSTM(config), config, WORDS)
     return build_model(config, WORDS)
@@ -82,8 +81,7 @@ def words(rounds: int) -> list[Row]:
         recurrent_dropout=0.5,
     )
     lstm = LSTMConfig(embedding_size=800, hidden_size=1200, dropout=0.7, layer_dropout=0.5)
-    tokens = torch.randint(WORDS, (36, 64), generator=torch.Generator().manual_seed(0))
-    batches = [TokenBatch(tokens[:-1], tokens[1:])]
+    batches = random_stream(WORDS, 35, 64)
     contestants = [
         contestant(prpn, batches, "fast", "bf16-mixed"),
         contestant(prpn, batches, "fast", "32"),
@@ -107,23 +105,26 @@ def sentences(rounds: int, text: Path) -> list[Row]:
         corpus = EncodedCorpus.from_sentences([vocabulary.encode(sentence) for sentence in sample])
         name = "built-in corpus"
     alike, mixed = (
-        SentenceBatches(corpus, vocabulary, TOKEN_BUDGET, shuffle=True, seed=0, mixed=mixed) for mixed in (False, True)
+        SentenceBatches(corpus, vocabulary, TOKEN_BUDGET, shuffle=True, seed=0, mixed=is_mixed)
+        for is_mixed in (False, True)
     )
     samples: dict[str, list[TokenBatch]] = {}
-    for kind, batches in (("alike", alike), ("mixed", mixed)):
-        every = batches.epoch(0)
-        samples[kind] = [batches.batch(indices) for indices in every[:: len(every) // SAMPLE]]
-    as_they_come, real = [], []
+    for lengths, batches in (("alike", alike), ("mixed", mixed)):
+        epoch = batches.epoch(0)
+        samples[lengths] = [batches.batch(indices) for indices in epoch[:: len(epoch) // SAMPLE]]
+
+    # A batch without lengths also computes its padding, as the released program does.
+    padded, token_counts = [], []
     for start in np.linspace(0, len(corpus) - 64, SAMPLE).astype(np.int64).tolist():
         indices = np.arange(start, start + 64)
         batch = mixed.batch(indices[np.argsort(-corpus.lengths[indices], kind="stable")])
-        real.append(batch.token_count())
-        as_they_come.append(TokenBatch(batch.tokens, batch.targets))
+        token_counts.append(batch.token_count())
+        padded.append(TokenBatch(batch.tokens, batch.targets))
     prpn = PRPNConfig(residual_blocks=0)
     contestants = [
         contestant(prpn, samples["mixed"], "fast", "bf16-mixed"),
         contestant(prpn, samples["mixed"], "fast", "32"),
-        contestant(prpn, as_they_come, "reference", "32", real),
+        contestant(prpn, padded, "reference", "32", token_counts),
         contestant(LSTMConfig(), samples["alike"], "nn.LSTM", "32"),
         contestant(LSTMConfig(), samples["alike"], "nn.LSTM", "bf16-mixed"),
     ]
@@ -131,11 +132,7 @@ def sentences(rounds: int, text: Path) -> list[Row]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        prog="python -m laboratory.benchmarks.gated_memory", description=__doc__.split("\n")[0]
-    )
-    parser.add_argument("--json", action="store_true", help="print a JSON object")
-    parser.add_argument("--rounds", type=int, default=3, help="timed rounds; their median counts (default 3)")
+    parser = benchmark_parser("gated_memory", __doc__, rounds=3)
     parser.add_argument("--case", choices=["words", "sentences"], help="run only this case")
     parser.add_argument("--text", type=Path, default=TEXT, help="text with one sentence per line")
     options = parser.parse_args()

@@ -9,8 +9,8 @@ float32 with TF32 products, and in bf16-mixed:
 - the first and the last with the whole step captured as one CUDA graph, if possible.
 Then a step of a simple PCFG, as in benchmarks.inside.
 
-With --minutes, --text and --valid it then trains a recipe for as many epochs as fit in the time, and prints the
-perplexity of each. --tiny runs everything at tiny sizes, on the CPU if there is no GPU, to check the program; its
+With --minutes, --text and --valid it then trains a recipe for as many epochs as the minutes allow, and prints the
+perplexity after each. --tiny runs everything at tiny sizes, on the CPU if there is no GPU, to check the program; its
 figures mean nothing.
 """
 
@@ -31,13 +31,12 @@ from typing import Any
 import torch
 from rich.console import Console
 
-from laboratory.benchmarks import inside
+from laboratory.benchmarks import inside, training
 from laboratory.benchmarks.on_lstm import model_of
-from laboratory.benchmarks.timing import Contestant, Row, race, refuse_failing_tests, show
-from laboratory.benchmarks.training import WORDS, contestant
+from laboratory.benchmarks.timing import Contestant, Row, benchmark_parser, race, refuse_failing_tests, show
+from laboratory.benchmarks.training import WORDS, random_stream
 from syntaxlm.core.errors import InputError
 from syntaxlm.models.abilities import Model
-from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.lstm import LSTMConfig
 from syntaxlm.models.on_lstm import ONLSTMConfig
 from syntaxlm.models.registry import MODELS, ModelConfig, build_model
@@ -63,7 +62,7 @@ TINY_STEPS, TINY_COLUMNS = 6, 4
 
 @dataclass(frozen=True)
 class Case:
-    """A model to time. steps, columns: of a batch."""
+    """A model to time. steps, columns: of a batch.  settings: of its optimiser."""
 
     name: str
     config: ModelConfig
@@ -80,8 +79,8 @@ class Case:
 
 
 def cases(tiny: bool) -> list[Case]:
-    """A case for every model with a published recipe on a stream of words."""
-    found = []
+    """A case for every model with a published recipe on a stream of words. tiny: in tiny sizes."""
+    published = []
     for name in MODELS:
         if not (bundled_recipes() / f"{PUBLISHED.format(name)}.yaml").exists():
             continue
@@ -95,18 +94,18 @@ def cases(tiny: bool) -> list[Case]:
             config, steps, columns = dataclasses.replace(config, **sizes), TINY_STEPS, TINY_COLUMNS
         # One optimiser for all weights, as for nn.LSTM, which has no weights of a parser.
         settings = dataclasses.replace(recipe.optimiser, parser_learning_rate=None)
-        found.append(Case(name, config, steps, columns, settings))
-    return found
+        published.append(Case(name, config, steps, columns, settings))
+    return published
 
 
-def bar(config: ModelConfig) -> Model:
+def torch_lstm(config: ModelConfig) -> Model:
     """nn.LSTM layers with the sizes and dropouts of a model."""
-    kind = ONLSTMConfig if hasattr(config, "layer_sizes") else LSTMConfig
-    names = {field.name for field in dataclasses.fields(kind)} - {"name", "cell", "chunk_size"}
-    same = {name: getattr(config, name) for name in names if hasattr(config, name)}
-    if kind is LSTMConfig:
-        return build_model(LSTMConfig(**same), WORDS)
-    return model_of(ONLSTMConfig(cell="lstm", **same), "nn.LSTM")
+    config_type = ONLSTMConfig if hasattr(config, "layer_sizes") else LSTMConfig
+    names = {field.name for field in dataclasses.fields(config_type)} - {"name", "cell", "chunk_size"}
+    shared = {name: getattr(config, name) for name in names if hasattr(config, name)}
+    if config_type is LSTMConfig:
+        return build_model(LSTMConfig(**shared), WORDS)
+    return model_of(ONLSTMConfig(cell="lstm", **shared), "nn.LSTM")
 
 
 def precisions(device: torch.device) -> tuple[str, ...]:
@@ -118,19 +117,18 @@ def precisions(device: torch.device) -> tuple[str, ...]:
 
 def speeds(case: Case, precision: str, device: torch.device, rounds: int) -> list[Row]:
     """Times the versions of a model, and nn.LSTM, in one precision."""
-    tokens = torch.randint(WORDS, (case.steps + 1, case.columns), generator=torch.Generator().manual_seed(0))
-    batches = [TokenBatch(tokens[:-1], tokens[1:])]
+    batches = random_stream(WORDS, case.steps, case.columns)
 
-    def of(build: Callable[[], Model], form: str) -> Contestant:
-        return contestant(build, batches, form, precision, case.settings, device=device)
+    def contestant_of(build: Callable[[], Model], form: str) -> Contestant:
+        return training.contestant(build, batches, form, precision, case.settings, device=device)
 
-    ours, theirs = of(partial(build_model, case.config, WORDS), "fast"), of(partial(bar, case.config), "nn.LSTM")
-    reference = of(partial(build_model, case.config, WORDS), "uncompiled")
-    contestants = [ours, reference, theirs]
+    build = partial(build_model, case.config, WORDS)
+    fast, lstm = contestant_of(build, "fast"), contestant_of(partial(torch_lstm, case.config), "nn.LSTM")
+    contestants = [fast, contestant_of(build, "uncompiled"), lstm]
     with products(precision):
         if device.type == "cuda":
-            contestants += captured(case, ours, precision) + captured(case, theirs, precision)
-        timed = [_repeated(one, REPEATS, device) for one in contestants]
+            contestants += captured(case, fast, precision) + captured(case, lstm, precision)
+        timed = [_repeated(contestant, REPEATS, device) for contestant in contestants]
         return race(str(case), timed, rounds, "uncompiled", "nn.LSTM", precision, device.type == "cpu")
 
 
@@ -138,45 +136,46 @@ def speeds(case: Case, precision: str, device: torch.device, rounds: int) -> lis
 def products(precision: str) -> Iterator[None]:
     """Computes float32 products in TF32 for "tf32", else in float32, also in cuDNN, where the default is TF32."""
     cudnn = torch.backends.cudnn
-    before = torch.get_float32_matmul_precision(), cudnn.allow_tf32
+    matmul_before, cudnn_before = torch.get_float32_matmul_precision(), cudnn.allow_tf32
     torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
     cudnn.allow_tf32 = precision == "tf32"
     try:
         yield
     finally:
-        torch.set_float32_matmul_precision(before[0])
-        cudnn.allow_tf32 = before[1]
+        torch.set_float32_matmul_precision(matmul_before)
+        cudnn.allow_tf32 = cudnn_before
 
 
-def captured(case: Case, one: Contestant, precision: str) -> list[Contestant]:
+def captured(case: Case, contestant: Contestant, precision: str) -> list[Contestant]:
     """The contestant with its step as one CUDA graph; empty, with a message, if it cannot be captured."""
     try:
-        aside = torch.cuda.Stream()
-        aside.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(aside):
+        # A graph can only be captured after warm-up steps in a stream that is not the default one.
+        side_stream = torch.cuda.Stream()
+        side_stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side_stream):
             for _ in range(WARM_UP):
-                one.step()
-        torch.cuda.current_stream().wait_stream(aside)
+                contestant.step()
+        torch.cuda.current_stream().wait_stream(side_stream)
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
-            one.step()
+            contestant.step()
     except RuntimeError as error:
         reason = str(error).partition("\n")[0]
-        print(f"{case}, {one.form}, {precision}: no CUDA graph: {reason}", file=sys.stderr)
+        print(f"{case}, {contestant.form}, {precision}: no CUDA graph: {reason}", file=sys.stderr)
         return []
-    return [Contestant(f"{one.form}, CUDA graph", precision, graph.replay, one.tokens)]
+    return [Contestant(f"{contestant.form}, CUDA graph", precision, graph.replay, contestant.tokens)]
 
 
-def _repeated(one: Contestant, times: int, device: torch.device) -> Contestant:
+def _repeated(contestant: Contestant, times: int, device: torch.device) -> Contestant:
     """Runs the step `times` times and waits for the device."""
 
     def step() -> None:
         for _ in range(times):
-            one.step()
+            contestant.step()
         if device.type == "cuda":
             torch.cuda.synchronize()
 
-    return Contestant(one.form, one.precision, step, one.tokens * times)
+    return Contestant(contestant.form, contestant.precision, step, contestant.tokens * times)
 
 
 def longest_run(options: argparse.Namespace, device: torch.device) -> dict[str, Any]:
@@ -195,11 +194,11 @@ def longest_run(options: argparse.Namespace, device: torch.device) -> dict[str, 
     def watch(event: Event) -> None:
         display(event)
         if event.kind == "valid":
-            place = event.trainer
+            trainer = event.trainer
             epochs.append({
-                "epoch": round(place.epoch + place.batch / event.batches, 4),
+                "epoch": round(trainer.epoch + trainer.batch / event.batches, 4),
                 "valid_perplexity": event.values["valid_perplexity"],
-                "seconds": round(place.seconds, 1),
+                "seconds": round(trainer.seconds, 1),
             })  # fmt: skip
 
     with (
@@ -207,15 +206,12 @@ def longest_run(options: argparse.Namespace, device: torch.device) -> dict[str, 
         ProgressDisplay(recipe, Console(stderr=options.json, highlight=False)) as display,
     ):
         result = train(recipe, options.output or Path(temporary) / "run", watch)
-    ended = {"epochs": result.epochs, "steps": result.steps, "seconds": result.seconds, "stopped": result.stopped}
-    return {"recipe": options.recipe, "precision": recipe.run.precision, "by_epoch": epochs, **ended}
+    end = {"epochs": result.epochs, "steps": result.steps, "seconds": result.seconds, "stopped": result.stopped}
+    return {"recipe": options.recipe, "precision": recipe.run.precision, "by_epoch": epochs, **end}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    description = __doc__.split("\n")[0]
-    parser = argparse.ArgumentParser(prog="python -m laboratory.benchmarks.gpu", description=description)
-    parser.add_argument("--json", action="store_true", help="print a JSON object")
-    parser.add_argument("--rounds", type=int, default=5, help="timed rounds; their median counts (default 5)")
+    parser = benchmark_parser("gpu", __doc__, rounds=5)
     parser.add_argument("--minutes", type=float, help="then train a recipe for this long; needs --text and --valid")
     parser.add_argument("--text", metavar="FILE", help="training text, one sentence per line")
     parser.add_argument("--valid", metavar="FILE", help="validation text for perplexity")
@@ -225,7 +221,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     if not torch.cuda.is_available() and not options.tiny:
         parser.error("torch finds no CUDA device here; --tiny checks the program on the CPU")
-    if len({one is None for one in (options.minutes, options.text, options.valid)}) > 1:
+    if len({value is None for value in (options.minutes, options.text, options.valid)}) > 1:
         parser.error("--minutes, --text and --valid must be given together")
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     timed = cases(options.tiny)
@@ -246,8 +242,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(f"benchmarks.gpu: {error}")
     if options.json:
         name = torch.cuda.get_device_name() if device.type == "cuda" else "processor"
-        found = {"device": name, "torch": torch.__version__, "speeds": list(map(dataclasses.asdict, rows))}
-        print(json.dumps(found | {"pcfg": list(map(dataclasses.asdict, grammars)), "run": run}, indent=1))
+        measured = {"speeds": list(map(dataclasses.asdict, rows)), "pcfg": list(map(dataclasses.asdict, grammars))}
+        print(json.dumps({"device": name, "torch": torch.__version__, **measured, "run": run}, indent=1))
 
 
 if __name__ == "__main__":

@@ -79,10 +79,10 @@ class Growing:
     """What can grow.
 
     Attributes:
-        axis: its name at an axis.
+        axis: its name on an axis.
         more: what there is more of, in a sentence.
         unit: what `time` is the time of.
-        time: called with a point.
+        time: function that returns the time of a point, in seconds.
     """
 
     axis: str
@@ -151,10 +151,10 @@ def slope(points: Sequence[tuple[float, float]]) -> Interval:
     if len(points) < FEWEST:
         return Interval(float((values[-1] - values[0]) / (sizes[-1] - sizes[0])), math.nan, math.nan)
     with np.errstate(divide="ignore"):  # the share of explained variance of a constant
-        found = fit(values, {"size": sizes}).coefficient("size")
-    assert found is not None  # sizes differ
-    reach = t_quantile(len(points) - 2) * found.standard_error
-    return Interval(found.value, found.value - reach, found.value + reach)
+        fitted = fit(values, {"size": sizes}).coefficient("size")
+    assert fitted is not None  # sizes differ
+    reach = t_quantile(len(points) - 2) * fitted.standard_error
+    return Interval(fitted.value, fitted.value - reach, fitted.value + reach)
 
 
 def points_of(report: Mapping[str, Any]) -> list[Point]:
@@ -166,33 +166,27 @@ def lines(points: Iterable[Point]) -> list[Line]:
     """The lines of everything that was measured with two sizes or more, in the order of `GROWING`."""
     measured: dict[tuple[str, str, str], dict[int, list[Point]]] = {}
     for point in points:
-        of_sizes = measured.setdefault((point.kind, point.task, point.system), {})
-        of_sizes.setdefault(point.size, []).append(point)
-    found = []
+        by_size = measured.setdefault((point.kind, point.task, point.system), {})
+        by_size.setdefault(point.size, []).append(point)
+    measured_lines = []
     for series, by_size in measured.items():
-        start = statistics.median(point.time for point in by_size.get(0, ())) if 0 in by_size else 0.0
-        medians = [
-            Median(
-                size,
-                statistics.median(point.time for point in by_size[size]) - start,
-                statistics.median(point.memory for point in by_size[size]),
-            )
-            for size in sorted(by_size)
-            if size
-        ]
+        times = {size: statistics.median(point.time for point in repeats) for size, repeats in by_size.items()}
+        memory = {size: statistics.median(point.memory for point in repeats) for size, repeats in by_size.items()}
+        start = times.pop(0, 0.0)
+        medians = [Median(size, times[size] - start, memory[size]) for size in sorted(times)]
         medians = [median for median in medians if median.time > 0]  # else it is shorter than the starts differ
         if len(medians) > 1:
-            found.append(Line(*series, tuple(medians)))
-    return sorted(found, key=lambda line: list(GROWING).index(line.kind))
+            measured_lines.append(Line(*series, tuple(medians)))
+    return sorted(measured_lines, key=lambda line: list(GROWING).index(line.kind))
 
 
 def stored_runs_of_growth() -> dict[str, StoredRun]:
     """The stored run of each kind: the run of its name, or else the one of all kinds, if it has points of the kind."""
-    runs = {run.run: run for run in select("scale", what="growth")}
-    found = {kind: runs.get(kind, runs.get("")) for kind in GROWING}
+    by_name = {run.run: run for run in select("scale", what="growth")}
+    of_kinds = {kind: by_name.get(kind, by_name.get("")) for kind in GROWING}
     return {
         kind: run
-        for kind, run in found.items()
+        for kind, run in of_kinds.items()
         if run is not None and any(point["kind"] == kind for point in run.report["points"])
     }
 

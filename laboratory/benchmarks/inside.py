@@ -9,7 +9,6 @@ figures mean nothing.
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -17,7 +16,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from laboratory.benchmarks.timing import Row, matrix_rate, refuse_failing_tests, show
+from laboratory.benchmarks.timing import Row, benchmark_parser, matrix_rate, refuse_failing_tests, show
 from syntaxlm.core.systems import keep_freed_memory
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.pcfg.grammars import Sentences, SimplePCFGConfig
@@ -66,6 +65,7 @@ def token_batch(batch: Sentences, device: torch.device) -> TokenBatch:
 
 def product_operations(sizes: Sizes, batch: Sentences) -> float:
     """Floating-point operations of the matrix products of a step, forward and backward."""
+    # 3: forward, and the gradients of both factors. 2: an addition and a multiplication.
     spans = sum(length * (length + 1) // 2 - length - 1 for length in batch.lengths)
     symbols = sizes.nonterminals + sizes.preterminals
     charts = 3 * 2 * spans * sizes.nonterminals * 2 * sizes.nonterminals
@@ -82,19 +82,20 @@ def reference_loss(model: PCFG, batch: Sentences) -> torch.Tensor:
 
 
 def step(form: str, precision: str, sizes: Sizes, batch: Sentences, device: torch.device) -> Callable[[], None]:
+    """A training step of a new SN-PCFG on a batch. form: compiled, torch or reference.  precision: 32 or bf16-mixed."""
     torch.manual_seed(0)
     config = SimplePCFGConfig(
         nonterminals=sizes.nonterminals, preterminals=sizes.preterminals, embedding_size=sizes.embedding
     )
     model = PCFG(config, sizes.words + SPECIALS).to(device)
-    given = token_batch(batch, device)
+    tokens = token_batch(batch, device)
     batch = Sentences(batch.words.to(device), batch.lengths)
     optimiser = torch.optim.Adam(model.parameters(), lr=3e-3, betas=(0.75, 0.999), fused=True)
 
     def run() -> None:
-        low = torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16-mixed")
-        with low, using("torch" if form == "torch" else "compiled"):
-            total = reference_loss(model, batch) if form == "reference" else model.loss(given).total
+        autocast = torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16-mixed")
+        with autocast, using("torch" if form == "torch" else "compiled"):
+            total = reference_loss(model, batch) if form == "reference" else model.loss(tokens).total
         optimiser.zero_grad()
         (total / len(batch.lengths)).backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 3.0)
@@ -118,33 +119,33 @@ def seconds(run: Callable[[], object], rounds: int, device: torch.device) -> flo
 
 
 def measured(rounds: int, sizes: Sizes, device: torch.device) -> list[Row]:
-    """With one CPU thread, its CPU time is measured, so that other processes matter less."""
+    """Times the forms of the SN-PCFG, see the module. With one CPU thread, its CPU time is measured, so that other
+    processes matter less.
+    """
     case = f"SN-PCFG {sizes.nonterminals} nonterminals"
     batch = sentences(sizes.words, sizes.sentences, 2, sizes.longest)
-    few = sentences(sizes.words, 2, min(8, sizes.longest), min(8, sizes.longest))
+    small_batch = sentences(sizes.words, 2, min(8, sizes.longest), min(8, sizes.longest))
     forms = [("compiled", "bf16-mixed"), ("compiled", "32"), ("torch", "32")]
     if device.type == "cuda":
         forms = [("torch", "bf16-mixed"), ("torch", "32")]
-    base = len(few.words) / seconds(step("reference", "32", sizes, few, device), 1, device)
+    base = len(small_batch.words) / seconds(step("reference", "32", sizes, small_batch, device), 1, device)
     rows = []
     for form, precision in forms:
-        slow = form == "torch" and device.type == "cpu"
-        taken = seconds(step(form, precision, sizes, batch, device), 1 if slow else rounds, device)
+        is_slow = form == "torch" and device.type == "cpu"
+        step_seconds = seconds(step(form, precision, sizes, batch, device), 1 if is_slow else rounds, device)
         rate = 1e9 * matrix_rate(torch.bfloat16 if precision == "bf16-mixed" else torch.float32, device=device)
-        speed = len(batch.words) / taken
-        share = product_operations(sizes, batch) / taken / rate
+        speed = len(batch.words) / step_seconds
+        share = product_operations(sizes, batch) / step_seconds / rate
         rows.append(Row(case, form, precision, speed, speed / base, None, share_of_peak=share))
     return [*rows, Row(case, "reference", "32", base, 1.0, None)]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    usual = Sizes()
-    parser = argparse.ArgumentParser(prog="python -m laboratory.benchmarks.inside", description=__doc__.split("\n")[0])
-    parser.add_argument("--json", action="store_true", help="print a JSON object")
-    parser.add_argument("--rounds", type=int, default=5, help="timed steps; their median counts (default 5)")
-    parser.add_argument("--sentences", type=int, default=usual.sentences, help="per step (default %(default)s)")
+    defaults = Sizes()
+    parser = benchmark_parser("inside", __doc__, rounds=5)
+    parser.add_argument("--sentences", type=int, default=defaults.sentences, help="per step (default %(default)s)")
     parser.add_argument(
-        "--nonterminals", type=int, default=usual.nonterminals, help="half the preterminals (default %(default)s)"
+        "--nonterminals", type=int, default=defaults.nonterminals, help="half the preterminals (default %(default)s)"
     )
     parser.add_argument("--no-tests", action="store_true", help="skip the tests that must otherwise pass first")
     parser.add_argument("--tiny", action="store_true", help="tiny sizes, to check the program")
@@ -156,7 +157,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     sizes = TINY
     if not options.tiny:
         count = options.nonterminals
-        sizes = replace(usual, nonterminals=count, preterminals=2 * count, sentences=options.sentences)
+        sizes = replace(defaults, nonterminals=count, preterminals=2 * count, sentences=options.sentences)
     rows = measured(options.rounds, sizes, device)
     show(rows, options.json, device)
 

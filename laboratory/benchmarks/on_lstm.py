@@ -11,17 +11,14 @@ published: sizes 400-1150-1150-400, T 70, B 20, V 10,000. small: 200-400-400-200
 
 from __future__ import annotations
 
-import argparse
 from dataclasses import replace
 from functools import partial
 
-import torch
 from torch import Tensor, nn
 
-from laboratory.benchmarks.timing import Row, race, refuse_failing_tests, show
-from laboratory.benchmarks.training import WORDS, contestant
+from laboratory.benchmarks.timing import Row, benchmark_parser, race, refuse_failing_tests, show
+from laboratory.benchmarks.training import WORDS, contestant, random_stream
 from syntaxlm.models.backbone import NeuralModel
-from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.layers import Rows
 from syntaxlm.models.on_lstm import ONLSTMBackbone, ONLSTMConfig
 from syntaxlm.models.recurrent import RecurrentLayer
@@ -48,7 +45,7 @@ CASES = {  # steps, columns, settings
 
 
 class TorchLayer(nn.Module):
-    """nn.LSTM in place of a layer of our stack."""
+    """nn.LSTM in place of a layer of the stack."""
 
     state_names = RecurrentLayer.state_names
 
@@ -74,24 +71,22 @@ def model_of(config: ONLSTMConfig, form: str) -> NeuralModel:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m laboratory.benchmarks.on_lstm", description=__doc__.split("\n")[0])
-    parser.add_argument("--json", action="store_true", help="print a JSON object")
-    parser.add_argument("--rounds", type=int, default=3, help="timed rounds; their median counts (default 3)")
+    parser = benchmark_parser("on_lstm", __doc__, rounds=3)
     parser.add_argument("--case", choices=list(CASES), help="run only this case")
     options = parser.parse_args()
     refuse_failing_tests("tests/ops/test_on_lstm.py", "tests/models/test_on_lstm.py")
     rows: list[Row] = []
     for name in [options.case] if options.case else list(CASES):
         steps, columns, config = CASES[name]
-        tokens = torch.randint(WORDS, (steps + 1, columns), generator=torch.Generator().manual_seed(0))
-        batches = [TokenBatch(tokens[:-1], tokens[1:])]
+        batches = random_stream(WORDS, steps, columns)
         contestants = [
             contestant(partial(model_of, config, form), batches, form, precision, SETTINGS)
             for form, precision in (
                 ("fast", "bf16-mixed"),
                 ("fast", "32"),
                 ("reference", "32"),
-                *(("nn.LSTM", one) for one in ("32", "bf16-mixed")),
+                ("nn.LSTM", "32"),
+                ("nn.LSTM", "bf16-mixed"),
             )
         ]
         sizes = "-".join(map(str, (config.embedding_size, *config.layer_sizes)))

@@ -8,16 +8,14 @@ backward of span attention alone, at these sizes: compiled, in torch, and the re
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable
 from functools import partial
 
 import torch
 
-from laboratory.benchmarks.timing import Contestant, Row, race, refuse_failing_tests, show
-from laboratory.benchmarks.training import BACKENDS, WORDS, contestant
+from laboratory.benchmarks.timing import Contestant, Row, benchmark_parser, race, refuse_failing_tests, show
+from laboratory.benchmarks.training import BACKENDS, WORDS, contestant, random_stream
 from syntaxlm.models.backbone import NeuralModel
-from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.on_lstm import ONLSTMBackbone, ONLSTMConfig
 from syntaxlm.models.palm import PaLMBackbone, PaLMConfig, SpanAttention
 from syntaxlm.ops.backend import using
@@ -61,8 +59,8 @@ def model_of(form: str) -> NeuralModel:
 
 
 def models() -> list[Contestant]:
-    tokens = torch.randint(WORDS, (STEPS + 1, COLUMNS), generator=torch.Generator().manual_seed(0))
-    batches = [TokenBatch(tokens[:-1], tokens[1:], carries=True)]
+    """PaLM-U, AWD-LSTM and the reference, which take training steps on a stream."""
+    batches = random_stream(WORDS, STEPS, COLUMNS, carries=True)
     forms = (
         ("PaLM-U", "32"),
         ("PaLM-U", "bf16-mixed"),
@@ -74,6 +72,7 @@ def models() -> list[Contestant]:
 
 
 def ops() -> list[Contestant]:
+    """The forms of span attention alone."""
     torch.manual_seed(0)
     layer = SpanAttention(SIZES[1], PALM.span_size, PALM.scorer_size, PALM.maximum_span, PALM.form)
     weights = SpanWeights(layer.input_weight, layer.input_bias, layer.span_weight, layer.score_weight)
@@ -82,8 +81,8 @@ def ops() -> list[Contestant]:
 
     def step(form: str, precision: str) -> Callable[[], None]:
         def run() -> None:
-            low = torch.autocast("cpu", torch.bfloat16, enabled=precision == "bf16-mixed")
-            with low, using(BACKENDS.get(form, "compiled")):
+            autocast = torch.autocast("cpu", torch.bfloat16, enabled=precision == "bf16-mixed")
+            with autocast, using(BACKENDS.get(form, "compiled")):
                 reading = span_attention(inputs, carried, weights, PALM.maximum_span, [COLUMNS] * STEPS)
             reading.context.sum().backward()
 
@@ -94,9 +93,7 @@ def ops() -> list[Contestant]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m laboratory.benchmarks.palm", description=__doc__.split("\n")[0])
-    parser.add_argument("--json", action="store_true", help="print a JSON object")
-    parser.add_argument("--rounds", type=int, default=3, help="timed rounds; their median counts (default 3)")
+    parser = benchmark_parser("palm", __doc__, rounds=3)
     parser.add_argument("--case", choices=["model", "op"], help="run only this case")
     options = parser.parse_args()
     refuse_failing_tests("tests/ops/test_span_attention.py", "tests/models/test_palm.py")

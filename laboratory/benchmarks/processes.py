@@ -29,8 +29,8 @@ class Used(NamedTuple):
     Attributes:
         seconds: wall-clock time.
         processor: seconds of processor time, with the children that it waited for.
-        memory: bytes: the peaks of resident memory of the process and its descendants that ran at the same time, added
-            up.
+        memory: largest memory in bytes: the sum of the peaks of resident memory of the process and of its descendants
+            that run at the same time.
         output: what it wrote to standard output.
     """
 
@@ -52,10 +52,10 @@ def run(folder: Path, command: Sequence[str]) -> Used:
     """
     if not Path("/proc/self/status").exists():
         raise InputError("memory is read from /proc, which this system does not have; measure on Linux")
-    names = [folder / "output.txt", folder / "errors.txt"]
+    paths = [folder / "output.txt", folder / "errors.txt"]
     # The working directory of the laboratory is the root of the repository, which contains it.
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    with open(names[0], "wb") as output, open(names[1], "wb") as errors, ThreadPoolExecutor(1) as watcher:
+    with open(paths[0], "wb") as output, open(paths[1], "wb") as errors, ThreadPoolExecutor(1) as watcher:
         started = time.perf_counter()
         process = subprocess.Popen(
             [sys.executable, *command], cwd=folder, stdout=output, stderr=errors, env=environment
@@ -68,10 +68,10 @@ def run(folder: Path, command: Sequence[str]) -> Used:
             seconds = time.perf_counter() - started
         finally:
             ended.set()
-    written, said = (name.read_text(encoding="utf-8", errors="replace") for name in names)
+    printed, messages = (path.read_text(encoding="utf-8", errors="replace") for path in paths)
     if process.returncode:
-        raise InputError(f"{shlex.join(command)}: exit code {process.returncode}:\n{(written + said)[-2000:]}")
-    return Used(seconds, usage.ru_utime + usage.ru_stime, memory.result(), written)
+        raise InputError(f"{shlex.join(command)}: exit code {process.returncode}:\n{(printed + messages)[-2000:]}")
+    return Used(seconds, usage.ru_utime + usage.ru_stime, memory.result(), printed)
 
 
 def _largest_memory(root: int, ended: Event) -> int:

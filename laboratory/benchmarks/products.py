@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-# Operators by name, and the argument whose last dimension is the inner one of the product.
+# Operators by name, and the place of the left argument, whose last dimension is the inner one of the product.
 _OPERATORS = {
     "aten.mm": 0, "aten.bmm": 0, "aten.linear": 0, "aten.addmm": 1, "aten.baddbmm": 1, "aten.addbmm": 1,
     "mkldnn._linear_pointwise": 0,
@@ -27,7 +27,7 @@ _RECURRENT = ("aten.mkldnn_rnn_layer", "aten.mkldnn_rnn_layer_backward", "aten._
 class Products:
     """The products of a step. operations: floating-point, by dtype (an addition and a multiplication are two).
 
-    share: of the time of the step.  complete: False if the step also has operators that contain products.
+    share: of the time of the step.  complete: False if the step also has recurrent operators, which contain products.
     """
 
     operations: dict[torch.dtype, float]
@@ -62,6 +62,6 @@ class _Recorder(TorchDispatchMode):
         result = func(*args, **(kwargs or {}))
         if place is not None:
             self.seconds += time.perf_counter() - started
-            given: Tensor = args[place]
-            self.operations[given.dtype] += 2 * result.numel() * given.shape[-1]
+            left: Tensor = args[place]
+            self.operations[left.dtype] += 2 * result.numel() * left.shape[-1]
         return result

@@ -185,9 +185,7 @@ def read_program(folder: Path) -> Program:
             if names[0] not in classes:
                 raise InputError(f"{files[module]}: the class {names[0]} is missing; expected a file of {ADDRESS}")
         paths = sorted(
-            Path(module.__file__)
-            for name, module in sys.modules.items()
-            if name.partition(".")[0] == "parser" and module.__file__
+            Path(module.__file__) for name, module in sys.modules.items() if _is_of_clone(name) and module.__file__
         )
     hashes = {path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest() for path in paths}
     return Program(_commit(folder), hashes, classes)
@@ -196,7 +194,7 @@ def read_program(folder: Path) -> Program:
 @contextmanager
 def _packages(folder: Path) -> Iterator[None]:
     """Make the packages of a clone importable without running their __init__.py, which imports other programs."""
-    before = {name: module for name, module in sys.modules.items() if name.partition(".")[0] == "parser"}
+    before = {name: module for name, module in sys.modules.items() if _is_of_clone(name)}
     for name in before:
         del sys.modules[name]
     for name in _PACKAGES:
@@ -207,24 +205,29 @@ def _packages(folder: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        for name in [name for name in sys.modules if name.partition(".")[0] == "parser"]:
+        for name in list(filter(_is_of_clone, sys.modules)):
             del sys.modules[name]
         sys.modules.update(before)
 
 
+def _is_of_clone(module: str) -> bool:
+    return module.partition(".")[0] == "parser"
+
+
 def _missing(folder: Path, error: ModuleNotFoundError) -> str:
+    """What a file of the clone imports that is missing, and what to do."""
     name = error.name or str(error)
-    if name.partition(".")[0] == "parser":
+    if _is_of_clone(name):
         return f"imports {folder / name.replace('.', '/')}.py, which is missing; expected a clone of {ADDRESS}"
     return f"imports the package {name.partition('.')[0]}, which is not installed; install it, or use an earlier commit"
 
 
 def _commit(folder: Path) -> str | None:
+    """The commit of the clone; None if it is no git repository."""
     if not (folder / ".git").exists():
         return None
     command = ["git", "-C", str(folder), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
-    done = subprocess.run(command, capture_output=True, text=True)
-    return done.stdout.strip() or None
+    return subprocess.run(command, capture_output=True, text=True).stdout.strip() or None
 
 
 def released_model(program: Program, form: tuple[str, str], case: Case) -> torch.nn.Module:
@@ -248,16 +251,16 @@ def released_rules(tables: Tables, sentence_count: int, probabilities: bool) -> 
 
     Args:
         tables: of sentences of one length.
-        probabilities: whether the rules of factors stay probabilities, instead of their logarithms.
+        probabilities: whether factored rules are read as probabilities, not as their logarithms.
     """
     rules = tables.rules
     words = tables.emissions[tables.words].view(sentence_count, -1, tables.emissions.shape[-1])
-    parts = {"unary": words, "root": rules.root.log().expand(sentence_count, -1)}
+    shared = {"unary": words, "root": rules.root.log().expand(sentence_count, -1)}
     if isinstance(rules, TableRules):
-        return parts | {"rule": rules.binary.log().expand(sentence_count, -1, -1, -1).contiguous()}
+        return shared | {"rule": rules.binary.log().expand(sentence_count, -1, -1, -1).contiguous()}
     assert rules.parent is not None
     factors = {"head": rules.parent, "left": rules.left.T, "right": rules.right.T}
-    return parts | {
+    return shared | {
         name: (factor if probabilities else factor.log()).expand(sentence_count, -1, -1)
         for name, factor in factors.items()
     }
@@ -311,6 +314,7 @@ def random_tables(case: Case, batch: Sentences) -> Tables:
 
 
 def own_model(case: Case) -> SentencePCFG:
+    """A model of this package with fresh weights."""
     torch.manual_seed(0)
     model = build_model(case.config, case.words + SPECIALS)
     assert isinstance(model, SentencePCFG)
@@ -326,12 +330,12 @@ def agreement(program: Program, form: tuple[str, str], case: Case, batch: Senten
     """
     single = random_tables(case, batch)
     double = single._replace(rules=single.rules.double(), emissions=single.emissions.double())
+    lengths = torch.tensor(batch.lengths)
     differences, means = [], []
     for tables in (double, single):
         layout = Layout(batch.lengths, PROCESSOR)
         own = log_partition(tables.rules, tables.emissions, tables.words, layout)
         rules = released_rules(tables, len(batch.lengths), form[1] == _READS_PROBABILITIES)
-        lengths = torch.tensor(batch.lengths)
         released = program.classes[form[1]]()._inside(rules=rules, lens=lengths)["partition"].detach()
         differences.append(float((released - own).abs().max()))
         means.append(float(own.mean()))
@@ -351,11 +355,11 @@ def released_steps(program: Program, form: tuple[str, str], case: Case, batch: S
     """Return a training step of the released program and its inside algorithm, by part."""
     model = released_model(program, form, case)
     count = len(batch.lengths)
-    given = {"word": batch.words.view(count, -1), "seq_len": torch.tensor(batch.lengths)}
+    inputs = {"word": batch.words.view(count, -1), "seq_len": torch.tensor(batch.lengths)}
 
     def step() -> None:
         model.zero_grad()
-        model.loss(given).backward()  # type: ignore[operator]
+        model.loss(inputs).backward()  # type: ignore[operator]
 
     rules = released_rules(random_tables(case, batch), count, form[1] == _READS_PROBABILITIES)
     leaves = {name: rule.contiguous().requires_grad_() for name, rule in rules.items()}
@@ -364,7 +368,7 @@ def released_steps(program: Program, form: tuple[str, str], case: Case, batch: S
     def inside() -> None:
         for leaf in leaves.values():
             leaf.grad = None
-        algorithm._inside(rules=leaves, lens=given["seq_len"])["partition"].sum().backward()
+        algorithm._inside(rules=leaves, lens=inputs["seq_len"])["partition"].sum().backward()
 
     tokens = sum(batch.lengths)
     return {name: Contestant(form[1], "32", run, tokens) for name, run in (("step", step), ("inside", inside))}
@@ -376,13 +380,13 @@ def own_steps(case: Case, batch: Sentences, precision: str) -> dict[str, Contest
     Full tables have no products in bfloat16, so their inside algorithm has no other precision than float32.
     """
     model = own_model(case)
-    given = token_batch(batch, PROCESSOR)
-    low = precision == "bf16-mixed"
+    training_batch = token_batch(batch, PROCESSOR)
+    is_bfloat16 = precision == "bf16-mixed"
 
     def step() -> None:
         model.zero_grad()
-        with torch.autocast("cpu", torch.bfloat16, enabled=low):
-            total = model.loss(given).total
+        with torch.autocast("cpu", torch.bfloat16, enabled=is_bfloat16):
+            total = model.loss(training_batch).total
         (total / len(batch.lengths)).backward()
 
     tables = random_tables(case, batch)
@@ -393,27 +397,27 @@ def own_steps(case: Case, batch: Sentences, precision: str) -> dict[str, Contest
     def inside() -> None:
         for leaf in (*leaves.values(), emissions):
             leaf.grad = None
-        with torch.autocast("cpu", torch.bfloat16, enabled=low):
+        with torch.autocast("cpu", torch.bfloat16, enabled=is_bfloat16):
             layout = Layout(batch.lengths, PROCESSOR)
             total = log_partition(rules, emissions, tables.words, layout).sum()
         total.backward()
 
     tokens = sum(batch.lengths)
     steps = {"step": Contestant(OWN, precision, step, tokens), "inside": Contestant(OWN, precision, inside, tokens)}
-    return {"step": steps["step"]} if low and case.config.full_table else steps
+    return {"step": steps["step"]} if is_bfloat16 and case.config.full_table else steps
 
 
 def timed(case: Case, part: str, contestants: Sequence[Contestant], rounds: int) -> list[Timing]:
-    """Time contestants in turn, with ratios to the fastest of the others in float32."""
+    """Time contestants in turn, with ratios of those in float32 to the fastest of the released program."""
     times = times_in_turn(contestants, rounds, time.process_time)
     medians = list(map(statistics.median, times))
-    fastest = min(median for one, median in zip(contestants, medians, strict=True) if one.form != OWN)
+    fastest = min(median for entry, median in zip(contestants, medians, strict=True) if entry.form != OWN)
     return [
         Timing(
-            case.model, case.symbols, case.length, part, one.form, one.precision, median, min(each), max(each),
-            fastest / median if one.precision == "32" else None,
+            case.model, case.symbols, case.length, part, entry.form, entry.precision, median, min(seconds),
+            max(seconds), fastest / median if entry.precision == "32" else None,
         )
-        for one, each, median in zip(contestants, times, medians, strict=True)
+        for entry, seconds, median in zip(contestants, times, medians, strict=True)
     ]  # fmt: skip
 
 
@@ -447,13 +451,14 @@ def measured(program: Program, chosen: Sequence[Case], rounds: int) -> tuple[lis
 def report_of(
     program: Program, agreements: Sequence[Agreement], timings: Sequence[Timing], rounds: int
 ) -> dict[str, Any]:
+    """The report, with its head."""
     rates = {"32": matrix_rate(torch.float32), "bf16-mixed": matrix_rate(torch.bfloat16)}
     return with_head(
         {
             "schema_version": 1, "torch": torch.__version__, "threads": torch.get_num_threads(), "gflops": rates,
             "released": {"address": ADDRESS, "commit": program.commit, "sha256": dict(program.sha256)},
             "sentences": BATCH, "rounds": rounds,
-            "agreement": [asdict(each) for each in agreements], "rows": [asdict(each) for each in timings],
+            "agreement": list(map(asdict, agreements)), "rows": list(map(asdict, timings)),
         }
     )  # fmt: skip
 
@@ -462,17 +467,17 @@ def show(agreements: Sequence[Agreement], timings: Sequence[Timing]) -> None:
     console = Console(width=130)
     table = Table("model", "symbols", "words", "algorithm", "parameters", "syntaxlm's", "float64", "float32")
     table.title = "Largest difference of a sentence's log-likelihood from the same probabilities, in nats"
-    for each in agreements:
-        counts = f"{each.released_parameters:,}", f"{each.own_parameters:,}"
-        differences = f"{each.float64:.1e}", f"{each.float32:.1e}"
-        table.add_row(each.model, each.symbols, str(each.length), each.form, *counts, *differences)
+    for row in agreements:
+        counts = f"{row.released_parameters:,}", f"{row.own_parameters:,}"
+        differences = f"{row.float64:.1e}", f"{row.float32:.1e}"
+        table.add_row(row.model, row.symbols, str(row.length), row.form, *counts, *differences)
     console.print(table)
     table = Table("model", "symbols", "words", "part", "program", "precision", "seconds", "range", "ratio")
     table.title = f"Forward and backward pass of {BATCH} sentences: CPU seconds, and speed to the fastest released form"
-    for row in timings:
-        seconds = f"{row.seconds:.4f}", f"{row.fastest:.4f} to {row.slowest:.4f}"
-        ratio = "" if row.ratio is None else f"{row.ratio:.2f}"
-        table.add_row(row.model, row.symbols, str(row.length), row.part, row.program, row.precision, *seconds, ratio)
+    for timing in timings:
+        facts = timing.model, timing.symbols, str(timing.length), timing.part, timing.program, timing.precision
+        seconds = f"{timing.seconds:.4f}", f"{timing.fastest:.4f} to {timing.slowest:.4f}"
+        table.add_row(*facts, *seconds, "" if timing.ratio is None else f"{timing.ratio:.2f}")
     console.print(table)
 
 
@@ -499,13 +504,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         warnings.filterwarnings("ignore", message=message)
     try:
         program = read_program(options.folder)
-        found = measured(program, cases(options.models, lengths, options.quick), options.rounds)
+        agreements, timings = measured(program, cases(options.models, lengths, options.quick), options.rounds)
     except InputError as error:
         sys.exit(f"error: {error}")
     if not options.json:
-        show(*found)
+        show(agreements, timings)
     if options.json or options.store:
-        report = report_of(program, *found, options.rounds)
+        report = report_of(program, agreements, timings, options.rounds)
         if options.json:
             print(json.dumps(report, indent=1))
         if options.store:

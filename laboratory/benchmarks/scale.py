@@ -97,39 +97,40 @@ class Series(NamedTuple):
 
 
 def model(system: str, size: int | None = None) -> dict[str, Any]:
-    """Settings of a model of moderate or given size: neurons, or nonterminals of a grammar."""
-    if system == "PRPN":
-        size = size or 200
-        return {"name": "prpn", "embedding_size": size // 2, "hidden_size": size}
-    if system == "ON-LSTM":
-        size = size or 200
-        return {"name": "on-lstm", "embedding_size": size // 2, "layer_sizes": [size, size // 2], "chunk_size": 10}
-    if system == "LSTM":
-        size = size or 200
-        return {"name": "on-lstm", "cell": "lstm", "embedding_size": size // 2, "layer_sizes": [size, size // 2]}
-    if system == "SN-PCFG":
-        size = size or 256
-        return {"name": "simple-pcfg", "nonterminals": size, "preterminals": 2 * size, "embedding_size": 128}
-    return {"name": "ngram", "order": 5}
+    """Settings of a model. size: neurons, or nonterminals of a grammar; None: a moderate size."""
+    size = size or (256 if system == "SN-PCFG" else 200)
+    half = size // 2
+    settings: dict[str, dict[str, Any]] = {
+        "PRPN": {"name": "prpn", "embedding_size": half, "hidden_size": size},
+        "ON-LSTM": {"name": "on-lstm", "embedding_size": half, "layer_sizes": [size, half], "chunk_size": 10},
+        "LSTM": {"name": "on-lstm", "cell": "lstm", "embedding_size": half, "layer_sizes": [size, half]},
+        "SN-PCFG": {"name": "simple-pcfg", "nonterminals": size, "preterminals": 2 * size, "embedding_size": 128},
+        "Kneser-Ney": {"name": "ngram", "order": 5},
+    }
+    return settings[system]
 
 
 def word_names(vocabulary: int) -> list[str]:
+    """The words of a vocabulary of this size."""
     return [f"w{number:x}" for number in range(vocabulary)]
 
 
 def write_sentences(path: Path, words: int, length: int, vocabulary: int, seed: int = SEED) -> None:
-    """Writes sentences of `length` words, drawn from `vocabulary` words by Zipf's law. Every word occurs at least once,
-    if `words` suffices."""
+    """Writes sentences of `length` words, drawn from `vocabulary` words by Zipf's law.
+
+    Every word occurs at least once, if there are as many `words`: words that have not been written replace words that
+    are drawn.
+    """
     generator = np.random.default_rng(seed)
-    weights = 1 / (np.arange(vocabulary) + 2.7)
+    weights = 1 / (np.arange(vocabulary) + 2.7)  # Zipf's law as modified by Mandelbrot
     names = np.array(word_names(vocabulary))
-    some = 1_000_000 // length * length
+    drawn_together = 1_000_000 // length * length
     with open(path, "w", encoding="utf-8") as file:
-        all_once = generator.permutation(vocabulary) if words >= vocabulary else np.empty(0, int)
+        unwritten = generator.permutation(vocabulary) if words >= vocabulary else np.empty(0, int)
         while words > 0:
-            drawn = generator.choice(vocabulary, min(words, some), p=weights / weights.sum())
-            place = generator.permutation(len(drawn))[: len(all_once)]
-            drawn[place], all_once = all_once[: len(place)], all_once[len(place) :]
+            drawn = generator.choice(vocabulary, min(words, drawn_together), p=weights / weights.sum())
+            places = generator.permutation(len(drawn))[: len(unwritten)]
+            drawn[places], unwritten = unwritten[: len(places)], unwritten[len(places) :]
             for start in range(0, len(drawn), length):
                 file.write(" ".join(names[drawn[start : start + length]]) + "\n")
             words -= len(drawn)
@@ -137,41 +138,42 @@ def write_sentences(path: Path, words: int, length: int, vocabulary: int, seed: 
 
 def write_untrained(folder: Path, settings: Mapping[str, Any], words: Iterable[str]) -> None:
     """Write a model with random weights. settings: of the model; words: of its vocabulary."""
-    chosen = read_settings(ModelSettings, {"model": dict(settings), "normaliser": {}}, "model")
+    model_settings = read_settings(ModelSettings, {"model": dict(settings), "normaliser": {}}, "model")
     vocabulary = Vocabulary(["<unk>", "<s>", "</s>", *words])
     torch.manual_seed(SEED)
-    made = build_model(chosen.model, len(vocabulary)).eval()
-    if isinstance(made, NeedsTextCounts):
+    untrained = build_model(model_settings.model, len(vocabulary)).eval()
+    if isinstance(untrained, NeedsTextCounts):
         counts = torch.ones(len(vocabulary), dtype=torch.int64)
-        made.setup(TextCounts(counts, first_words=counts, final_words=counts, one_word_sentences=counts))
-    write_model(folder, ModelBundle(made, chosen, vocabulary))
+        untrained.setup(TextCounts(counts, first_words=counts, final_words=counts, one_word_sentences=counts))
+    write_model(folder, ModelBundle(untrained, model_settings, vocabulary))
 
 
 @cache
 def corpus() -> tuple[list[str], int]:
     """Sentences of the built-in corpus, with their ends of lines, and the number of their words."""
-    drawn = english_fragment().sample(DISTINCT, SEED)
-    return [" ".join(sentence.words) + "\n" for sentence in drawn], sum(len(sentence.words) for sentence in drawn)
+    sentences = english_fragment().sample(DISTINCT, SEED)
+    word_count = sum(len(sentence.words) for sentence in sentences)
+    return [" ".join(sentence.words) + "\n" for sentence in sentences], word_count
 
 
 def job(folder: Path, size: int, task: str, system: str, engine: str = "processes") -> Measured:
-    """Parse or score a text in a job. size: number of its sentences; 0 for one of each worker, which is its start."""
-    texts, words = corpus()
+    """Parse or score a text in a job. size: number of sentences; 0: one for each worker, which measures the start."""
+    lines_of_corpus, words = corpus()
     count, shard = (size, LINES_PER_SHARD) if size else (WORKERS, 1)
     with open(folder / "text.txt", "w", encoding="utf-8") as file:
-        for start in range(0, count, len(texts)):
-            file.writelines(texts[: count - start])
+        for start in range(0, count, len(lines_of_corpus)):
+            file.writelines(lines_of_corpus[: count - start])
     if system in BUNDLED:
         name = BUNDLED[system]
     else:
         name = RECIPES[system]
         settings = asdict(read_recipe(name).model)
-        write_untrained(folder / name, settings, sorted({word for text in texts for word in text.split()}))
+        write_untrained(folder / name, settings, sorted({word for line in lines_of_corpus for word in line.split()}))
     command = "parse" if task == "parse" else "score"
     options = ["--workers", str(WORKERS), "--lines-per-shard", str(shard), "--engine", engine, "--quiet", "-o", "rows"]
     used = run(folder, ["-m", "syntaxlm", command, name, "text.txt", *options])
     report = json.loads((folder / "rows" / "report.json").read_text(encoding="utf-8"))
-    rate = words / len(texts) * count / used.seconds
+    rate = words / len(lines_of_corpus) * count / used.seconds
     return Measured(used.seconds, rate, used.memory, {**report, "model": name})
 
 
@@ -179,15 +181,16 @@ def alone(folder: Path, task: str, settings: Mapping[str, Any], length: int, cou
     """Read sentences of one length in one call. count: how many."""
     write_untrained(folder / "model", settings, word_names(WORDS))
     write_sentences(folder / "text.txt", length * count, length, WORDS, SEED + 2)
-    return _alone(folder, task, "model", "text.txt")
+    return _run_alone(folder, task, "model", "text.txt")
 
 
 def step(folder: Path, size: int) -> Measured:
     """A training step of a grammar. size: nonterminals."""
-    return _alone(folder, "step", str(size))
+    return _run_alone(folder, "step", str(size))
 
 
-def _alone(folder: Path, *arguments: str) -> Measured:
+def _run_alone(folder: Path, *arguments: str) -> Measured:
+    """Run `laboratory.benchmarks.alone`."""
     used = run(folder, ["-m", "laboratory.benchmarks.alone", *arguments])
     report = json.loads(used.output)
     return Measured(used.seconds, report["words"] / report["seconds"], report["memory"])
@@ -236,9 +239,9 @@ def train(
 def _tokens_per_second(log: Path, tokens: int) -> float:
     """The rate after the first steps, in which memory is allocated and kernels are compiled. tokens: of an epoch."""
     events = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
-    steps = [(event["epoch"], event["seconds"]) for event in events if event["event"] == "step"]
-    (first, begun), (last, ended) = steps[1], steps[-1]
-    return (last - first) * tokens / (ended - begun)
+    steps = [event for event in events if event["event"] == "step"]
+    first, last = steps[1], steps[-1]
+    return (last["epoch"] - first["epoch"]) * tokens / (last["seconds"] - first["seconds"])
 
 
 def trained(folder: Path, size: int, kind: str, system: str) -> Measured:
@@ -290,27 +293,27 @@ def measurable(series: Series) -> bool:
 
 
 def missing(
-    chosen: Iterable[Series], sizes: Sequence[int], repeats: int, found: Sequence[Point]
+    chosen: Iterable[Series], sizes: Sequence[int], repeats: int, measured: Sequence[Point]
 ) -> Iterator[tuple[Key, Series]]:
     """What is not measured yet, the first repeat of everything before the second.
 
-    sizes: that replace those of the series, but for starts; none if they do not.
+    sizes: replace the sizes of the series, except for starts; empty: the sizes of the series.
     """
     for repeat in range(repeats):
         for series in chosen:
             starts = [size for size in series.sizes if not size]
             for size in (*starts, *sizes) if sizes else series.sizes:
                 key = Key(series.kind, series.task, series.system, size, repeat)
-                earlier = [point for point in found if point.key._replace(repeat=repeat) == key]
+                earlier = [point for point in measured if point.key._replace(repeat=repeat) == key]
                 is_measured = any(point.repeat == repeat for point in earlier)
                 if not is_measured and sum(point.seconds for point in earlier) < ENOUGH:
                     yield key, series
 
 
-def show(found: Sequence[Point]) -> None:
+def show(points: Sequence[Point]) -> None:
     """Print the growth of everything that has been measured."""
     table = Table(*COLUMNS)
-    for line in lines(found):
+    for line in lines(points):
         table.add_row(*cells(line))
     Console(width=150).print(table)
 
@@ -337,13 +340,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         parser.error("--sizes: expected one KIND, and numbers of at least 1")
     if options.repeats < 1:
         parser.error(f"--repeats: found {options.repeats}; expected at least 1")
-    written = json.loads(options.output.read_text(encoding="utf-8")) if options.output.exists() else {"points": []}
-    found = points_of(written)
+    report = json.loads(options.output.read_text(encoding="utf-8")) if options.output.exists() else {"points": []}
+    points = points_of(report)
     chosen = [series for series in all_series() if series.kind in (options.kinds or GROWING) and measurable(series)]
-    failed: dict[Series, int] = {}
-    for key, series in missing(chosen, options.sizes or (), options.repeats, found):
+    failed: dict[Series, int] = {}  # the smallest size that failed; larger ones are not tried
+    for key, series in missing(chosen, options.sizes or (), options.repeats, points):
         if key.size >= failed.get(series, key.size + 1):
-            continue  # as a smaller size did
+            continue
         try:
             with tempfile.TemporaryDirectory() as folder:
                 measured = series.measure(Path(folder), key.size)
@@ -351,26 +354,22 @@ def main(arguments: Sequence[str] | None = None) -> None:
             failed[series] = key.size
             print(f"{key}: {error}", file=sys.stderr)
             continue
-        found.append(Point(**key._asdict(), **measured._asdict()))
-        report = {
-            "schema_version": SCHEMA_VERSION,
-            "torch": torch.__version__,
-            "points": [asdict(point) for point in found],
-        }
-        written = with_head(report)
-        write_text(to_json(written, indent=1) + "\n", options.output)
+        points.append(Point(**key._asdict(), **measured._asdict()))
+        facts = {"schema_version": SCHEMA_VERSION, "torch": torch.__version__}
+        report = with_head(facts | {"points": list(map(asdict, points))})
+        write_text(to_json(report, indent=1) + "\n", options.output)
         print(
             f"{key}: {measured.seconds:.1f} s, {measured.tokens_per_second:,.0f} tokens/s,"
             f" {measured.memory / 2**30:.2f} GiB",
             file=sys.stderr,
             flush=True,
         )
-    if not found:
+    if not points:
         sys.exit(f"error: nothing was measured, so {options.output} is not written")
     if options.json:
-        print(json.dumps(written))
+        print(json.dumps(report))
     else:
-        show(found)
+        show(points)
 
 
 if __name__ == "__main__":

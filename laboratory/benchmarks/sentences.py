@@ -18,6 +18,7 @@ from __future__ import annotations
 import argparse
 import random
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from itertools import accumulate, pairwise
@@ -49,11 +50,11 @@ def read_documents(path: str | Path) -> list[Document]:
     has_marks = any(line.startswith("# newdoc") for line in lines)
     name = None
     for line in lines:
-        found = _ID.match(line)
-        if line.startswith("# newdoc") or (found and not has_marks and found[1] != name):
+        sentence_id = _ID.match(line)
+        if line.startswith("# newdoc") or (sentence_id and not has_marks and sentence_id[1] != name):
             documents.append([])
-        if found:
-            name = found[1]
+        if sentence_id:
+            name = sentence_id[1]
         elif line.startswith("# text = "):
             documents[-1].append(line.removeprefix("# text = ").strip())
     return [document for document in documents if document]
@@ -61,7 +62,10 @@ def read_documents(path: str | Path) -> list[Document]:
 
 @dataclass(frozen=True)
 class Scores:
-    """Boundaries inside documents. marked: those after . ? ! or …, with quotation marks or brackets behind it."""
+    """Boundaries inside documents. found: their number, of which `correct` are correct.
+
+    recall_marked: of boundaries after . ? ! or …, and quotation marks or brackets behind it.
+    """
 
     splitter: str
     precision: float
@@ -73,7 +77,8 @@ class Scores:
 
 
 def score(name: str, split: Split, documents: Sequence[Document], errors: int = 0) -> Scores:
-    correct = found = gold = marked = correct_marked = 0
+    """Scores of a splitter. errors: the number of wrong and of missed boundaries to print."""
+    counts: Counter[str] = Counter()
     for document in documents:
         predicted, expected = split(" ".join(document)), boundaries(document)
         places = boundaries(predicted)
@@ -81,16 +86,16 @@ def score(name: str, split: Split, documents: Sequence[Document], errors: int = 
         after_mark = {
             place for place, sentence in zip(_ends(document), document[:-1], strict=False) if _MARKED.search(sentence)
         }
-        correct, found, gold = correct + len(both), found + len(places), gold + len(expected)
-        marked, correct_marked = marked + len(after_mark), correct_marked + len(both & after_mark)
+        counts.update(found=len(places), gold=len(expected), correct=len(both))
+        counts.update(marked=len(after_mark), correct_marked=len(both & after_mark))
         for kind, sentences, others in (("wrong", predicted, expected), ("missed", document, places)):
             for place, (before, after) in zip(_ends(sentences), pairwise(sentences), strict=False):
                 if place not in others and errors > 0 and (kind == "wrong" or place in after_mark):
                     print(f"{name} {kind}: {before[-40:]} | {after[:40]}")
                     errors -= 1
-    precision, recall = correct / max(1, found), correct / max(1, gold)
-    f1 = 2 * correct / max(1, found + gold)
-    return Scores(name, precision, recall, f1, correct_marked / max(1, marked), found, correct)
+    found, gold, correct = counts["found"], counts["gold"], counts["correct"]
+    f1, recall_marked = 2 * correct / max(1, found + gold), counts["correct_marked"] / max(1, counts["marked"])
+    return Scores(name, correct / max(1, found), correct / max(1, gold), f1, recall_marked, found, correct)
 
 
 def boundaries(sentences: Sequence[str]) -> set[int]:
@@ -99,10 +104,12 @@ def boundaries(sentences: Sequence[str]) -> set[int]:
 
 
 def _ends(sentences: Sequence[str]) -> list[int]:
+    """The number of characters other than white space up to the end of each sentence."""
     return list(accumulate(len("".join(sentence.split())) for sentence in sentences))
 
 
 def splitters(texts: Sequence[str]) -> dict[str, Split]:
+    """The splitters by name; see the module."""
     trainer = PunktTrainer()
     for text in texts:
         trainer.train(text, finalize=False)
@@ -112,12 +119,12 @@ def splitters(texts: Sequence[str]) -> dict[str, Split]:
 
 
 def by_rule(text: str) -> list[str]:
-    places = [0, *(found.start(1) for found in _RULE.finditer(text)), len(text)]
+    places = [0, *(end.start(1) for end in _RULE.finditer(text)), len(text)]
     return [text[begin:end].strip() for begin, end in pairwise(places)]
 
 
 def evaluate(path: str | Path, shuffle: bool = False, errors: int = 0) -> dict[str, object]:
-    """Figures of all splitters on a file, for JSON."""
+    """Scores of all splitters on a file, for JSON."""
     documents = read_documents(path)
     if shuffle:
         for document in documents:
@@ -133,8 +140,8 @@ def evaluate(path: str | Path, shuffle: bool = False, errors: int = 0) -> dict[s
         "documents": len(documents),
         "sentences": sentences,
         "boundaries": sentences - len(documents),
-        "marked_share": sum(bool(_MARKED.search(one)) for document in documents for one in document) / sentences,
-        "splitters": [asdict(one) for one in scores],
+        "marked_share": sum(bool(_MARKED.search(text)) for document in documents for text in document) / sentences,
+        "splitters": list(map(asdict, scores)),
     }
 
 
@@ -146,14 +153,14 @@ def main() -> None:
     parser.add_argument("--errors", type=int, default=0, metavar="N", help="print the first N errors of each splitter")
     options = parser.parse_args()
     for file in options.files:
-        figures = evaluate(file, options.shuffle, options.errors)
+        report = evaluate(file, options.shuffle, options.errors)
         if options.json:
-            print(to_json(figures))
+            print(to_json(report))
             continue
-        print(f"{figures['data']}: {figures['sentences']:,} sentences, {figures['documents']:,} documents")
-        for one in figures["splitters"]:  # type: ignore[attr-defined]
+        print(f"{report['data']}: {report['sentences']:,} sentences, {report['documents']:,} documents")
+        for scores in report["splitters"]:  # type: ignore[attr-defined]
             row = "  {splitter:10} P {precision:.1%}  R {recall:.1%}  F1 {f1:.1%}  R after marks {recall_marked:.1%}"
-            print(row.format(**one))
+            print(row.format(**scores))
 
 
 if __name__ == "__main__":

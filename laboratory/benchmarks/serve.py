@@ -54,13 +54,14 @@ _PARSE = """async (sentence) => {
 
 
 def timed(ask: Callable[[str], float], sentences: Sequence[str], rounds: int) -> list[float]:
-    """What `ask` gives for each sentence in each round, after one round that is left out."""
+    """What `ask` returns for each sentence in each round, after a round that is left out. ask: returns milliseconds."""
     for sentence in sentences:
         ask(sentence)
     return [ask(sentence) for _ in range(rounds) for sentence in sentences]
 
 
 def of_interface(address: str, sentences: Sequence[str], rounds: int) -> list[float]:
+    """Milliseconds of requests to the JSON interface."""
     with httpx.Client(base_url=address, timeout=120) as client:
 
         def ask(sentence: str) -> float:
@@ -72,6 +73,7 @@ def of_interface(address: str, sentences: Sequence[str], rounds: int) -> list[fl
 
 
 def of_page(address: str, sentences: Sequence[str], rounds: int) -> list[float]:
+    """Milliseconds from clicks on the page to drawn pictures, in a browser."""
     with browsers.browser() as browser:
         page = browser.new_page()
         page.goto(address)
@@ -80,9 +82,9 @@ def of_page(address: str, sentences: Sequence[str], rounds: int) -> list[float]:
 
 
 def together(address: str, sentences: Sequence[str]) -> float:
-    """Milliseconds until 50 requests that are sent at once are answered."""
+    """Milliseconds until `TOGETHER` requests that are sent at once are answered."""
 
-    async def ask() -> None:
+    async def ask_together() -> None:
         async with httpx.AsyncClient(base_url=address, timeout=120) as client:
             requests = (
                 client.post("/api/analyse", json={"sentences": [sentences[number % len(sentences)]]})
@@ -92,7 +94,7 @@ def together(address: str, sentences: Sequence[str]) -> float:
                 answer.raise_for_status()
 
     started = time.perf_counter()
-    asyncio.run(ask())
+    asyncio.run(ask_together())
     return 1000 * (time.perf_counter() - started)
 
 
@@ -108,17 +110,17 @@ def main() -> None:
         times = {"interface": of_interface(address, sentences, options.rounds)}
         if (missing := browsers.missing()) is None:
             times["page"] = of_page(address, sentences, options.rounds)
-        last = together(address, sentences)
-    figures = {
-        name: {"median_ms": statistics.median(found), "p90_ms": statistics.quantiles(found, n=10)[-1]}
-        for name, found in times.items()
+        together_ms = together(address, sentences)
+    report = {
+        name: {"median_ms": statistics.median(values), "p90_ms": statistics.quantiles(values, n=10)[-1]}
+        for name, values in times.items()
     }
     if options.json:
-        print(to_json({"schema_version": SCHEMA_VERSION, **figures, f"{TOGETHER}_together_ms": last}))
+        print(to_json({"schema_version": SCHEMA_VERSION, **report, f"{TOGETHER}_together_ms": together_ms}))
         return
-    for name, row in figures.items():
+    for name, row in report.items():
         print(f"{name:<10} median {row['median_ms']:5.0f} ms   90% within {row['p90_ms']:5.0f} ms")
-    print(f"together   {TOGETHER} requests at once {last:5.0f} ms")
+    print(f"together   {TOGETHER} requests at once {together_ms:5.0f} ms")
     if missing:
         print(f"page       not measured: {missing}")
 

@@ -102,33 +102,39 @@ def sizes(source: Path) -> dict[str, tuple[int, int]]:
 
 
 def crossed(source: Path, code: str, arguments: list[str]) -> list[tuple[str, str]]:
-    """Return the files and names of the functions of the package that are called by some code in a new process."""
+    """Return the files and names of the functions of the package that a program calls in a new process.
+
+    Args:
+        source: folder that holds the package.
+        code: COMMAND or LOSS.
+        arguments: what the program reads as ARGUMENTS.
+    """
     entry = "syntaxlm.cli:main"
     program = (
         f"ENTRY = {entry!r}\nPACKAGE = {str(source / 'syntaxlm')!r}\nARGUMENTS = {arguments!r}\n{TRACE}{code}{REPORT}"
     )
     environment = os.environ | {"PYTHONPATH": str(source), "OMP_NUM_THREADS": "1"}
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment)
-    if done.returncode:
-        raise SystemExit(f"structure: {arguments}: {done.stderr}")
-    return [(file, name) for file, name in json.loads(done.stdout.splitlines()[-1])]
+    completed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment)
+    if completed.returncode:
+        raise SystemExit(f"structure: {arguments}: {completed.stderr}")
+    return [(file, name) for file, name in json.loads(completed.stdout.splitlines()[-1])]
 
 
 def walks(source: Path) -> dict[str, tuple[int, int, int]]:
     """Return files, functions and distinct names of functions crossed by each command and by a training loss."""
-    counts = {name: crossed(source, COMMAND, arguments) for name, arguments in COMMANDS.items()}
+    called = {name: crossed(source, COMMAND, arguments) for name, arguments in COMMANDS.items()}
     with tempfile.TemporaryDirectory() as folder:
         text, recipe = Path(folder, "text.txt"), Path(folder, "recipe.yaml")
         text.write_text("the old man the boats\nthe cat sleeps\n" * 20, encoding="utf-8")
         recipe.write_text(RECIPE % (text, text), encoding="utf-8")
-        counts["training loss"] = crossed(source, LOSS, [str(recipe), str(Path(folder, "run"))])
+        called["training loss"] = crossed(source, LOSS, [str(recipe), str(Path(folder, "run"))])
     return {
         name: (
             len({file for file, _ in functions}),
             len(functions),
             len({function.rpartition(".")[2] for _, function in functions}),
         )
-        for name, functions in counts.items()
+        for name, functions in called.items()
     }
 
 
@@ -138,14 +144,14 @@ def main() -> None:
     parser.add_argument("--source", type=Path, default=Path(__file__).parents[2] / "src", metavar="FOLDER")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--list", choices=[*COMMANDS], help="list the functions that a command crosses")
-    given = parser.parse_args()
-    source = given.source.resolve()
-    if given.list:
-        for file, name in crossed(source, COMMAND, COMMANDS[given.list]):
+    options = parser.parse_args()
+    source = options.source.resolve()
+    if options.list:
+        for file, name in crossed(source, COMMAND, COMMANDS[options.list]):
             print(f"{Path(file).relative_to(source / 'syntaxlm')}: {name}")
         return
     size, walk = sizes(source), walks(source)
-    if given.json:
+    if options.json:
         print(json.dumps({"lines_and_files": size, "files_functions_and_names_crossed": walk}, indent=2))
         return
     print(f"{'package':16} {'lines':>7} {'files':>6}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import statistics
 import subprocess
@@ -51,11 +52,26 @@ class Contestant:
     tokens: int
 
 
+def benchmark_parser(name: str, description: str, rounds: int) -> argparse.ArgumentParser:
+    """A parser with the options of all training benchmarks.
+
+    name: of the program.  description: its first line is shown.  rounds: the default of --rounds.
+    """
+    parser = argparse.ArgumentParser(
+        prog=f"python -m laboratory.benchmarks.{name}", description=description.split("\n")[0]
+    )
+    parser.add_argument("--json", action="store_true", help="print a JSON object")
+    parser.add_argument(
+        "--rounds", type=int, default=rounds, help="timed rounds; their median counts (default %(default)s)"
+    )
+    return parser
+
+
 def refuse_failing_tests(*paths: str) -> None:
     """Runs tests and exits if they fail: the speed of a wrong result is meaningless."""
-    done = subprocess.run([sys.executable, "-m", "pytest", "-q", "-x", *paths], capture_output=True, text=True)
-    if done.returncode:
-        sys.exit(f"The tests fail, so the benchmark is not run:\n{done.stdout[-3000:]}{done.stderr[-1000:]}")
+    completed = subprocess.run([sys.executable, "-m", "pytest", "-q", "-x", *paths], capture_output=True, text=True)
+    if completed.returncode:
+        sys.exit(f"The tests fail, so the benchmark is not run:\n{completed.stdout[-3000:]}{completed.stderr[-1000:]}")
 
 
 def times_in_turn(
@@ -90,28 +106,32 @@ def race(
     of the row, or at `precision` if it is not timed in it. On the CPU, the products of a step are measured, too.
     """
     medians = list(map(statistics.median, times_in_turn(contestants, rounds)))
-    speeds = {(one.form, one.precision): one.tokens / median for one, median in zip(contestants, medians, strict=True)}
+    timed = list(zip(contestants, medians, strict=True))
+    speeds = {(contestant.form, contestant.precision): contestant.tokens / median for contestant, median in timed}
     rates = {dtype: 1e9 * matrix_rate(dtype) for dtype in (torch.float32, torch.bfloat16)} if on_cpu else {}
     rows = []
-    for one, median in zip(contestants, medians, strict=True):
-        speed = speeds[one.form, one.precision]
-        same = None if lstm is None else speeds.get((lstm, one.precision), speeds[lstm, precision])
-        ratios = speed / speeds[reference, precision], None if same is None else speed / same
-        row = Row(case, one.form, one.precision, speed, *ratios)
-        in_products, share_of_peak = _products(one, median, rates) if on_cpu else (None, None)
+    for contestant, median in timed:
+        speed = speeds[contestant.form, contestant.precision]
+        lstm_speed = None if lstm is None else speeds.get((lstm, contestant.precision), speeds[lstm, precision])
+        ratios = speed / speeds[reference, precision], None if lstm_speed is None else speed / lstm_speed
+        row = Row(case, contestant.form, contestant.precision, speed, *ratios)
+        in_products, share_of_peak = _products(contestant, median, rates) if on_cpu else (None, None)
         rows.append(replace(row, in_products=in_products, share_of_peak=share_of_peak))
     return rows
 
 
 def _products(
-    one: Contestant, seconds: float, rates: Mapping[torch.dtype, float]
+    contestant: Contestant, seconds: float, rates: Mapping[torch.dtype, float]
 ) -> tuple[float, float] | tuple[None, None]:
-    """Shares of the time of a step: of its products, and of them at the best rate; None if they are not known."""
-    found = products_of(one.step)
-    if not found.complete or not found.operations.keys() <= rates.keys():
+    """Shares of the time of a step: that of its products, and what they would take at the best rate.
+
+    seconds: time of the step.  rates: best rates, by dtype. Both shares are None if not all products are known.
+    """
+    products = products_of(contestant.step)
+    if not products.complete or not products.operations.keys() <= rates.keys():
         return None, None
-    best = sum(count / rates[dtype] for dtype, count in found.operations.items())
-    return found.share, best / seconds
+    least_seconds = sum(count / rates[dtype] for dtype, count in products.operations.items())
+    return products.share, least_seconds / seconds
 
 
 def matrix_rate(dtype: torch.dtype, size: int = 2048, device: torch.device = PROCESSOR) -> float:
@@ -125,6 +145,7 @@ def matrix_rate(dtype: torch.dtype, size: int = 2048, device: torch.device = PRO
 
 
 def _times(product: Callable[[], object], device: torch.device) -> list[float]:
+    """Seconds of five products."""
     times = []
     for _ in range(5):
         started = time.perf_counter()
@@ -140,10 +161,10 @@ def show(rows: list[Row], as_json: bool, device: torch.device = PROCESSOR) -> No
     rates = [matrix_rate(dtype, device=device) for dtype in (torch.float32, torch.bfloat16)]
     threads = torch.get_num_threads()
     if as_json:
-        speeds = dict(zip(("32", "bf16-mixed"), rates, strict=True))
-        facts = {"schema_version": SCHEMA_VERSION, "torch": torch.__version__, "device": device.type}
-        rest = {"threads": threads, "gflops": speeds, "rows": [asdict(row) for row in rows]}
-        print(json.dumps(with_head(facts | rest), indent=1))
+        gflops = dict(zip(("32", "bf16-mixed"), rates, strict=True))
+        machine = {"torch": torch.__version__, "device": device.type, "threads": threads, "gflops": gflops}
+        report = {"schema_version": SCHEMA_VERSION, **machine, "rows": [asdict(row) for row in rows]}
+        print(json.dumps(with_head(report), indent=1))
         return
     table = Table("case", "form", "precision", "tokens/s", "x reference", "x LSTM", "in products", "of peak")
     for row in rows:
@@ -151,8 +172,8 @@ def show(rows: list[Row], as_json: bool, device: torch.device = PROCESSOR) -> No
         shares = ["" if share is None else f"{share:.0%}" for share in (row.in_products, row.share_of_peak)]
         table.add_row(row.case, row.form, row.precision, f"{row.tokens_per_second:,.0f}", *ratios, *shares)
     Console(width=130).print(table)
-    where = torch.cuda.get_device_name() if device.type == "cuda" else f"{threads} threads"
+    processor = torch.cuda.get_device_name() if device.type == "cuda" else f"{threads} threads"
     print(
-        f"torch {torch.__version__}, {where}; products of 2048 x 2048: "
+        f"torch {torch.__version__}, {processor}; products of 2048 x 2048: "
         f"{rates[0]:.0f} GFLOP/s in float32, {rates[1]:.0f} in bfloat16"
     )

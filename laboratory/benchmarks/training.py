@@ -15,13 +15,17 @@ from syntaxlm.training.loop import build_optimisers
 from syntaxlm.training.recipe import OptimiserSettings
 
 WORDS = 10_000  # vocabulary size
+# The backends of forms; other forms use compiled kernels.
+BACKENDS: dict[str, Backend] = {"reference": "reference", "torch": "torch", "uncompiled": "torch"}
 
 
-BACKENDS: dict[str, Backend] = {
-    "reference": "reference",
-    "torch": "torch",
-    "uncompiled": "torch",
-}  # by form; else compiled
+def random_stream(words: int, steps: int, columns: int, carries: bool = False) -> list[TokenBatch]:
+    """A stream of random tokens, as one batch.
+
+    words: size of the vocabulary.  steps, columns: of the batch.  carries: whether the batch continues the one before.
+    """
+    tokens = torch.randint(words, (steps + 1, columns), generator=torch.Generator().manual_seed(0))
+    return [TokenBatch(tokens[:-1], tokens[1:], carries=carries)]
 
 
 def contestant(
@@ -36,8 +40,8 @@ def contestant(
     """Trains on the batches in turn: forward, loss, backward, clipping, optimiser. A batch that carries state continues
     the previous one, the first batch the last one of the previous round.
 
-    build: creates the model with fresh weights; form: chooses from `BACKENDS`; tokens: number of real ones per batch,
-    if there is padding.
+    build: creates the model with fresh weights.  form: chooses from `BACKENDS`.  tokens: number of tokens of each batch
+    without padding; None: batches without padding.
     """
     keep_freed_memory()  # as in training
     tokens = tokens or [batch.token_count() for batch in batches]
@@ -53,15 +57,15 @@ def contestant(
 
     def step() -> None:
         nonlocal state
-        for batch, real in zip(batches, tokens, strict=True):
-            low = torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16-mixed")
-            with low, using(BACKENDS.get(form, "compiled")):
-                found: Loss = model.loss(batch, state if batch.carries else None)  # type: ignore[operator]
-                loss = sum(found.penalties.values()) + found.total / real
+        for batch, count in zip(batches, tokens, strict=True):
+            autocast = torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16-mixed")
+            with autocast, using(BACKENDS.get(form, "compiled")):
+                computed: Loss = model.loss(batch, state if batch.carries else None)  # type: ignore[operator]
+                loss = sum(computed.penalties.values()) + computed.total / count
             optimiser.zero_grad()
             loss.backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), settings.gradient_clip)
             optimiser.step()
-            state = found.state
+            state = computed.state
 
     return Contestant(form, precision, step, sum(tokens))

@@ -10,16 +10,13 @@ small: 5 blocks of 192, 6 heads, T 64, B 16. medium: 8 blocks of 384, 6 heads, T
 
 from __future__ import annotations
 
-import argparse
 from functools import partial
 
-import torch
 from torch import Tensor, nn
 
-from laboratory.benchmarks.timing import Row, race, refuse_failing_tests, show
-from laboratory.benchmarks.training import WORDS, contestant
+from laboratory.benchmarks.timing import Row, benchmark_parser, race, refuse_failing_tests, show
+from laboratory.benchmarks.training import WORDS, contestant, random_stream
 from syntaxlm.models.backbone import NeuralModel
-from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.causal_transformer import CausalTransformerBackbone, CausalTransformerConfig, Reach
 from syntaxlm.training.recipe import OptimiserSettings
 
@@ -32,7 +29,7 @@ CASES = {  # steps, columns, settings
 
 
 class TorchBlock(nn.Module):
-    """nn.TransformerEncoderLayer in place of a block. It has positions of its own only in the embeddings: none."""
+    """nn.TransformerEncoderLayer in place of a block. It leaves out the rotation, so it knows no positions."""
 
     def __init__(self, config: CausalTransformerConfig) -> None:
         super().__init__()
@@ -43,8 +40,8 @@ class TorchBlock(nn.Module):
         self, hidden: Tensor, reach: list[Reach], rotation: tuple[Tensor, Tensor], before: None
     ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         mask = nn.Transformer.generate_square_subsequent_mask(len(hidden), device=hidden.device)
-        nothing = hidden.new_zeros(hidden.shape[1], 1, 0, 1)
-        return self.layer(hidden, src_mask=mask, is_causal=True), (nothing, nothing)
+        empty = hidden.new_zeros(hidden.shape[1], 1, 0, 1)  # no keys and values for a next batch
+        return self.layer(hidden, src_mask=mask, is_causal=True), (empty, empty)
 
 
 def model_of(config: CausalTransformerConfig, form: str) -> NeuralModel:
@@ -56,19 +53,14 @@ def model_of(config: CausalTransformerConfig, form: str) -> NeuralModel:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        prog="python -m laboratory.benchmarks.transformer", description=__doc__.split("\n")[0]
-    )
-    parser.add_argument("--json", action="store_true", help="print a JSON object")
-    parser.add_argument("--rounds", type=int, default=10, help="timed rounds; their median counts (default 10)")
+    parser = benchmark_parser("transformer", __doc__, rounds=10)
     parser.add_argument("--case", choices=list(CASES), help="run only this case")
     options = parser.parse_args()
     refuse_failing_tests("tests/models/test_causal_transformer.py")
     rows: list[Row] = []
     for name in [options.case] if options.case else list(CASES):
         steps, columns, config = CASES[name]
-        tokens = torch.randint(WORDS, (steps + 1, columns), generator=torch.Generator().manual_seed(0))
-        batches = [TokenBatch(tokens[:-1], tokens[1:])]
+        batches = random_stream(WORDS, steps, columns)
         case = f"{name} {config.layers} x {config.embedding_size} T{steps} B{columns}"
         for precision in ("32", "bf16-mixed"):
             contestants = [

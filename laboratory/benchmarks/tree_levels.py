@@ -10,7 +10,6 @@ Without a file the trees are random: each word depends on an earlier word in a r
 
 from __future__ import annotations
 
-import argparse
 from collections import Counter
 
 import numpy as np
@@ -18,7 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_sequence
 
-from laboratory.benchmarks.timing import Contestant, Row, race, refuse_failing_tests, show
+from laboratory.benchmarks.timing import Contestant, Row, benchmark_parser, race, refuse_failing_tests, show
 from syntaxlm.batches import TreeBatches
 from syntaxlm.data.dependencies import ROOT, UNKNOWN, DependencyCorpus, label_vocabulary
 from syntaxlm.data.treebanks import dependency_trees
@@ -34,6 +33,7 @@ MOST_WORDS = 34  # random trees have 1 to 34 words, with the same mean as in GUM
 
 
 def random_tree(random: np.random.Generator) -> DependencyTree:
+    """A tree of 1 to `MOST_WORDS` words, each of which depends on an earlier word in a random order."""
     order = random.permutation(int(random.integers(1, MOST_WORDS + 1))) + 1
     heads = [0] * len(order)
     for place, word in enumerate(order[1:], 1):
@@ -43,6 +43,7 @@ def random_tree(random: np.random.Generator) -> DependencyTree:
 
 
 def batch_of(path: str | None) -> TreeBatch:
+    """A batch of trees of a file, or of random trees without a file."""
     random = np.random.default_rng(0)
     trees = [random_tree(random) for _ in range(TREES)] if path is None else list(dependency_trees(path))
     vocabulary = Vocabulary([UNKNOWN, ROOT], UNKNOWN, ROOT, ROOT)
@@ -52,14 +53,15 @@ def batch_of(path: str | None) -> TreeBatch:
 
 
 def along_paths(backend: Backend, batch: TreeBatch, lstm: bool, precision: str) -> Contestant:
+    """The recurrence along dependency paths, by level or, with the backend `reference`, step by step."""
     generator = torch.Generator().manual_seed(0)
 
-    def drawn(*shape: int) -> Tensor:
+    def leaf(*shape: int) -> Tensor:
         return torch.randn(*shape, generator=generator).mul_(0.1).requires_grad_()
 
     gates = 4 * SIZE if lstm else SIZE
-    weights = EdgeWeights(drawn(EDGES, gates, INPUT), drawn(EDGES, gates, SIZE), drawn(EDGES, gates) if lstm else None)
-    inputs, zeros = drawn(batch.token_count(), INPUT), torch.zeros(1, SIZE)
+    weights = EdgeWeights(leaf(EDGES, gates, INPUT), leaf(EDGES, gates, SIZE), leaf(EDGES, gates) if lstm else None)
+    inputs, zeros = leaf(batch.token_count(), INPUT), torch.zeros(1, SIZE)
 
     def step() -> None:
         with torch.autocast("cpu", torch.bfloat16, enabled=precision != "32"), using(backend):
@@ -70,6 +72,7 @@ def along_paths(backend: Backend, batch: TreeBatch, lstm: bool, precision: str) 
 
 
 def from_left_to_right(batch: TreeBatch, lstm: bool) -> Contestant:
+    """nn.RNN or nn.LSTM over the sentences of the batch, packed."""
     layer = (nn.LSTM if lstm else nn.RNN)(INPUT, SIZE)
     lengths = torch.bincount(batch.trees).tolist()
     inputs = pack_sequence([torch.randn(length, INPUT) for length in lengths], enforce_sorted=False)
@@ -81,12 +84,8 @@ def from_left_to_right(batch: TreeBatch, lstm: bool) -> Contestant:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        prog="python -m laboratory.benchmarks.tree_levels", description=__doc__.split("\n")[0]
-    )
+    parser = benchmark_parser("tree_levels", __doc__, rounds=5)
     parser.add_argument("--trees", metavar="FILE", help="dependency trees to sample a batch from")
-    parser.add_argument("--json", action="store_true", help="print a JSON object")
-    parser.add_argument("--rounds", type=int, default=5, help="timed rounds; their median counts (default 5)")
     options = parser.parse_args()
     refuse_failing_tests("tests/ops/test_tree_levels.py", "tests/data/test_dependencies.py")
     batch = batch_of(options.trees)

@@ -10,7 +10,6 @@ thread unless OMP_NUM_THREADS is set. In one run, for vocabularies of 10,000 and
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable
 from dataclasses import replace
 from unittest.mock import patch
@@ -18,7 +17,7 @@ from unittest.mock import patch
 import torch
 from torch.nn.utils import clip_grad_norm_
 
-from laboratory.benchmarks.timing import Contestant, Row, race, refuse_failing_tests, show
+from laboratory.benchmarks.timing import Contestant, Row, benchmark_parser, race, refuse_failing_tests, show
 from laboratory.benchmarks.tree_levels import TREES, batch_of
 from syntaxlm.models import layers
 from syntaxlm.models.abilities import Loss, Model, NeedsTextCounts, TextCounts
@@ -33,7 +32,7 @@ VOCABULARIES = 10_000, 22_000
 
 
 def with_words(batch: TreeBatch, vocabulary: int) -> TreeBatch:
-    """The same trees with words sampled from a Zipf distribution: the r-th in proportion to 1 / r."""
+    """The same trees with words drawn by Zipf's law: the r-th in proportion to 1 / (r + 1)."""
     generator = torch.Generator().manual_seed(1)
     drawn = torch.multinomial(1 / torch.arange(2.0, vocabulary + 2), 2 * len(batch.targets), True, generator=generator)
     return replace(batch, words=drawn[: len(batch.words)], targets=drawn[len(batch.words) :])
@@ -47,11 +46,12 @@ def sentences(batch: TreeBatch, vocabulary: int) -> TokenBatch:
 
 
 def training(model: Model, batch: TokenBatch | TreeBatch) -> Callable[[], None]:
+    """A training step of a model on a batch."""
     optimiser = torch.optim.SGD(model.train().parameters(), lr=1e-3)
 
     def step() -> None:
-        found: Loss = model.loss(batch)  # type: ignore[operator]
-        loss = found.total / found.count
+        computed: Loss = model.loss(batch)  # type: ignore[operator]
+        loss = computed.total / computed.count
         optimiser.zero_grad()
         loss.backward()
         clip_grad_norm_(model.parameters(), 5.0)
@@ -60,45 +60,42 @@ def training(model: Model, batch: TokenBatch | TreeBatch) -> Callable[[], None]:
     return step
 
 
-def literal(step: Callable[[], None]) -> Callable[[], None]:
-    """The step with the plain softmax."""
+def with_reference_softmax(step: Callable[[], None]) -> Callable[[], None]:
+    """The step with the softmax as its equation."""
 
-    def slow() -> None:
+    def reference_step() -> None:
         with patch.object(layers, "target_log_probs", target_log_probs_reference):
             step()
 
-    return slow
+    return reference_step
 
 
 def contestants(trees: TreeBatch, vocabulary: int) -> list[Contestant]:
+    """The reference, the forms of TreeRNN, and the LSTM, for a vocabulary of this size."""
     batch, sizes = with_words(trees, vocabulary), {"embedding_size": EMBEDDING, "hidden_size": SIZE}
-    kinds: dict[str, dict[str, object]] = {
+    forms: dict[str, dict[str, object]] = {
         "softmaxes by edge": {},
         "one softmax": {"output": "shared"},
         "nce, shared noise": {"loss": "nce", "shared_noise": True},
         "nce, fresh noise": {"loss": "nce"},
         "lstm cells, one softmax": {"cell": "lstm"},
     }
-    found = []
-    for name, settings in kinds.items():
+    timed = []
+    for form, settings in forms.items():
         model = build_model(TreeRNNConfig(**sizes | settings), vocabulary)  # type: ignore[arg-type]
         assert isinstance(model, NeedsTextCounts)
         model.setup(TextCounts(torch.bincount(batch.targets, minlength=vocabulary) + 1, 1))
-        found.append(Contestant(name, "32", training(model, batch), batch.token_count()))
-    found.insert(0, Contestant("reference", "32", literal(found[0].step), batch.token_count()))
+        timed.append(Contestant(form, "32", training(model, batch), batch.token_count()))
+    reference = Contestant("reference", "32", with_reference_softmax(timed[0].step), batch.token_count())
     config = LSTMConfig(**sizes, layers=1, tied=False, dropout=0.0)  # type: ignore[arg-type]
     text = sentences(trees, vocabulary)
     lstm = Contestant("nn.LSTM", "32", training(build_model(config, vocabulary), text), text.token_count())
-    return [*found, lstm]
+    return [reference, *timed, lstm]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        prog="python -m laboratory.benchmarks.tree_rnn", description=__doc__.split("\n")[0]
-    )
+    parser = benchmark_parser("tree_rnn", __doc__, rounds=5)
     parser.add_argument("--trees", metavar="FILE", help="dependency trees to sample a batch from")
-    parser.add_argument("--json", action="store_true", help="print a JSON object")
-    parser.add_argument("--rounds", type=int, default=5, help="timed rounds; their median counts (default 5)")
     options = parser.parse_args()
     refuse_failing_tests("tests/models/test_tree_rnn.py", "tests/models/test_noise_contrastive.py")
     trees = batch_of(options.trees)

@@ -39,7 +39,7 @@ def results_by_model(runs: Iterable[StoredRun]) -> dict[str, list[Result]]:
             score = run.report["models"][0]["all"]
             values = (100 * value for value in (score["accuracy"], *score["interval"]))
             results.setdefault(run.run, []).append(Result(int(run.factors["novels"]), *values))
-    return {model: sorted(some, key=lambda result: result.novels) for model, some in results.items()}
+    return {model: sorted(curve, key=lambda result: result.novels) for model, curve in results.items()}
 
 
 def picture(results: Mapping[str, Sequence[Result]], chance: float) -> Plot:
@@ -47,11 +47,12 @@ def picture(results: Mapping[str, Sequence[Result]], chance: float) -> Plot:
     plot = new_plot("Sentence completion", size=(7.6, 4.4))
     panel = plot.axes[0]
     handles = {}
-    for place, (model, some) in enumerate(results.items()):
-        points, intervals = [(one.novels, one.accuracy) for one in some], [(one.low, one.high) for one in some]
+    for place, (model, curve) in enumerate(results.items()):
+        points = [(result.novels, result.accuracy) for result in curve]
+        intervals = [(result.low, result.high) for result in curve]
         handles[model] = draw_intervals(panel, points, intervals, place)
-    style = line_style(len(results)) | {"linestyle": ""}
-    (handles["published"],) = panel.plot([PUBLISHED_NOVELS] * len(PUBLISHED), list(PUBLISHED.values()), **style)
+    only_markers = line_style(len(results)) | {"linestyle": ""}
+    (handles["published"],) = panel.plot([PUBLISHED_NOVELS] * len(PUBLISHED), list(PUBLISHED.values()), **only_markers)
 
     draw_levels(panel, {f"guessing, {chance:.0f}%": chance})
     scale_by_factors(panel, "x")

@@ -34,20 +34,20 @@ def sampled(
 
     Raises InputError like `generate_trees`, and if there are fewer among MOST_SAMPLED.
     """
-    found: list[DependencyTree] = []
-    drawn = generate_trees(
+    trees: list[DependencyTree] = []
+    samples = generate_trees(
         model,
         stops,
         MOST_SAMPLED,
         TreeSamplingOptions(temperature=temperature, seed=seed, max_words=most_words, redraw=True),
     )
-    for one in drawn:
-        if len(one.tree) >= least_words:
-            found.append(one.tree)
-        if len(found) == count:
-            return found
+    for sample in samples:
+        if len(sample.tree) >= least_words:
+            trees.append(sample.tree)
+        if len(trees) == count:
+            return trees
     raise InputError(
-        f"found {len(found)} of {MOST_SAMPLED:,} sampled trees with {least_words} words or more; expected {count}:"
+        f"found {len(trees)} of {MOST_SAMPLED:,} sampled trees with {least_words} words or more; expected {count}:"
         " use a lower limit"
     )
 
@@ -55,8 +55,8 @@ def sampled(
 def picture(trees: Mapping[str, list[DependencyTree]]) -> Picture:
     """The trees of each model below each other, the models side by side. trees: by the name of the model."""
     columns = [
-        svg.stacked([shared.lines([name], "heading"), *map(dependency_picture, some)], name, gap=6)
-        for name, some in trees.items()
+        svg.stacked([shared.lines([name], "heading"), *map(dependency_picture, of_model)], name, gap=6)
+        for name, of_model in trees.items()
     ]
     return svg.beside(columns, "Sampled dependency trees")
 

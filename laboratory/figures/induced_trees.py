@@ -29,20 +29,20 @@ from syntaxlm.trees.tree import Tree
 def chosen_trees(treebank: str, preprocessing: str, count: int, words: range) -> list[Tree]:
     """The first trees of a treebank with a number of words in a range. Raises InputError if there are too few."""
     fitting = (tree for tree in gold_trees(read_treebank(treebank, preprocessing)) if len(tree) in words)
-    found = list(islice(fitting, count))
-    if len(found) < count:
+    chosen = list(islice(fitting, count))
+    if len(chosen) < count:
         limits = f"{words.start} to {words.stop - 1} words"
-        raise InputError(f"{treebank}: found {len(found)} sentences of {limits}; expected at least {count}")
-    return found
+        raise InputError(f"{treebank}: found {len(chosen)} sentences of {limits}; expected at least {count}")
+    return chosen
 
 
 def picture(model: ModelBundle, trees: Sequence[Tree], options: ParseOptions = ParseOptions()) -> Picture:
     """Each sentence with its induced tree, the distances, and the treebank's tree."""
     parts = []
     for tree in trees:
-        found = analyse(model, tree, options)
-        notes = [UNKNOWN if unknown else "" for unknown in found.unknown]
-        parts.append(tree_picture(found.tree, found.distances or None, tree, found.words, notes))
+        analysis = analyse(model, tree, options)
+        notes = [UNKNOWN if unknown else "" for unknown in analysis.unknown]
+        parts.append(tree_picture(analysis.tree, analysis.distances or None, tree, analysis.words, notes))
     return svg.stacked(parts, "Induced trees beside the trees of a treebank", gap=20)
 
 

@@ -51,18 +51,19 @@ def read_curve(folder: str | Path) -> Curve:
     Raises InputError for a damaged file, and for a run without a validation.
     """
     path = Path(folder) / METRICS
-    rows = [parse_json(line, f"{path}, line {number}") for number, line in enumerate(_lines(path), 1)]
+    lines = read_stored_text(path).split("\n")[:-1]
+    events = [parse_json(line, f"{path}, line {number}") for number, line in enumerate(lines, 1)]
     try:
-        found = [(row["step"], row["seconds"] / 60, row["valid_perplexity"]) for row in rows if row["event"] == "valid"]
+        points = [
+            (event["step"], event["seconds"] / 60, event["valid_perplexity"])
+            for event in events
+            if event["event"] == "valid"
+        ]
     except (KeyError, TypeError) as error:
         raise InputError(f"{path}: {error!r}; expected the metrics of a model trained by gradient") from error
-    if not found:
+    if not points:
         raise InputError(f"{path}: found no validation; train until the first one")
-    return Curve(*zip(*found, strict=True))
-
-
-def _lines(path: Path) -> list[str]:
-    return read_stored_text(path).split("\n")[:-1]
+    return Curve(*zip(*points, strict=True))
 
 
 def picture(
@@ -71,7 +72,10 @@ def picture(
     published: Mapping[str, float] | None = None,
     most: float = math.inf,
 ) -> Plot:
-    """Two panels side by side. curves: by series, its seeds.  most: perplexities above it are not drawn."""
+    """Two panels side by side.
+
+    curves: those of the seeds, by name of the series.  published: horizontal lines.  most: largest perplexity drawn.
+    """
     plot = new_plot(title, panels=2, size=(10.5, 4.2))
     for x_label, panel in zip(("updates", "minutes"), plot.axes, strict=True):
         series = {name: _joined([_points(curve, x_label, most) for curve in seeds]) for name, seeds in curves.items()}
@@ -94,11 +98,13 @@ def _ends(seeds: Sequence[Curve]) -> str:
 
 
 def _points(curve: Curve, x_label: str, most: float) -> list[Point]:
+    """The points of a curve whose perplexity is at most `most`."""
     xs: Sequence[float] = getattr(curve, x_label)
     return [(x, y) for x, y in zip(xs, curve.perplexity, strict=True) if y <= most]
 
 
 def _joined(lines: Sequence[Sequence[Point]]) -> list[Point]:
+    """The points of several lines as one series, interrupted after each line."""
     return [point for line in lines for point in (*line, GAP)]
 
 

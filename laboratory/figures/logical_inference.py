@@ -34,21 +34,21 @@ def accuracy(reports: Sequence[Mapping[str, Any]], part: str) -> float:
 def picture(reports: Reports) -> Plot:
     """The figure."""
 
-    def points(values: Sequence[Mapping[str, Any]], name: str) -> list[Point]:
+    def points(seeds: Sequence[Mapping[str, Any]], name: str) -> list[Point]:
         return [
-            (int(count), 100 * fmean(one["test"]["by_operators"][count][name] for one in values))
-            for count in values[0]["test"]["by_operators"]
+            (int(count), 100 * fmean(report["test"]["by_operators"][count][name] for report in seeds))
+            for count in seeds[0]["test"]["by_operators"]
         ]
 
-    lines = {encoder: points(values, "accuracy") for encoder, values in reports.items()}
+    lines = {encoder: points(seeds, "accuracy") for encoder, seeds in reports.items()}
     first = next(iter(reports.values()))
     lines["always the most frequent relation"] = points(first[:1], "majority")
     plot = new_plot("Logical inference", size=(7.6, 4.2))
     plot.add_legend(draw_lines(plot.axes[0], lines))
     label_axes(plot.axes[0], "operators of the longer formula", "accuracy, %", "Logical inference")
     trained = first[0]["test"]["maximum_operators_trained"]
-    seeds = min(map(len, reports.values()))
-    averaged = f"Mean of {seeds} seeds" if seeds > 1 else "One seed"
+    seed_count = min(map(len, reports.values()))
+    averaged = f"Mean of {seed_count} seeds" if seed_count > 1 else "One seed"
     plot.add_note(f"{averaged}. The training pairs have up to {trained} operators.")
     return plot
 

@@ -53,7 +53,7 @@ def master_gates(model: ModelBundle, tokens: Sequence[str]) -> list[MasterGates]
     """The master gates of each layer at the words of a sentence that follows BOS, equations (9) and (10).
 
     Computed from the states of the layers, because the recurrence keeps only the means of the gates.
-    Raises InputError for a model that is no ON-LSTM.
+    Raises InputError for a model that is not an ON-LSTM.
     """
     network = model.model
     backbone = network.backbone if isinstance(network, NeuralModel) else None
@@ -64,41 +64,46 @@ def master_gates(model: ModelBundle, tokens: Sequence[str]) -> list[MasterGates]
     ids = torch.tensor([[model.vocabulary.begin_id, *model.vocabulary.encode(tokens)]]).T.to(network.device)
     batch = TokenBatch(ids, ids)
     rows, inputs = backbone.enter(backbone.embed(network.embedding, batch.tokens), batch)
-    found = []
+    by_layer = []
     outputs, _ = backbone.stack(inputs, rows, None)
     for layer, output in zip(backbone.stack.layers, outputs, strict=True):
         states = output.hidden
         assert isinstance(layer, LSTMLayer)
         assert layer.chunk is not None
-        count = layer.size // layer.chunk
+        count = layer.size // layer.chunk  # chunks; the first 2 K rows of weights and biases are of the master gates
         recurrent = drop_weights(layer.recurrent_weight, layer.weight_drop, layer.rescaled, False)[: 2 * count]
         before = torch.cat([torch.zeros_like(states[:1]), states[:-1]])
         bias = (layer.input_bias + layer.recurrent_bias)[: 2 * count]
         write, forget = (inputs @ layer.input_weight[: 2 * count].T + before @ recurrent.T + bias).split(count, dim=-1)
-        gates = (part[1:].float().cpu().numpy() for part in (cumax(forget), (1 - cumax(write)).clamp(min=0)))
-        found.append(MasterGates(*gates))
+        # Without the gates at BOS, the first step.
+        gates = (gate[1:].float().cpu().numpy() for gate in (cumax(forget), (1 - cumax(write)).clamp(min=0)))
+        by_layer.append(MasterGates(*gates))
         inputs = states
-    return found
+    return by_layer
 
 
 def picture(model: ModelBundle, sentence: str, layer: int | None = None) -> Picture:
-    """The figure; layer: that of the tree and of the gates below."""
+    """The figure. layer: of the tree and of the gates below it; None: the model's."""
     options = ParseOptions(layer=layer, **AS_WRITTEN)
-    found = analyse(model, sentence, options)
-    gates = master_gates(model, found.tokens)
-    (_, number), words = decodings([model], options)[0], list(found.words)
-    notes = [UNKNOWN if unknown else "" for unknown in found.unknown]
-    tree = tree_picture(found.tree, found.distances, words=words, notes=notes)
-    names = [f"layer {place + 1}" for place in range(len(gates))]
+    analysis = analyse(model, sentence, options)
+    words = list(analysis.words)
+    notes = [UNKNOWN if unknown else "" for unknown in analysis.unknown]
+    tree = tree_picture(analysis.tree, analysis.distances, words=words, notes=notes)
+
+    by_layer = master_gates(model, analysis.tokens)
+    names = [f"layer {place + 1}" for place in range(len(by_layer))]
     means = [
-        heat_map(np.array([getattr(one, side).mean(1) for one in gates]), names, words, title)
-        for side, title in (("forget", "Mean of the forget master gate"), ("write", "Mean of the input master gate"))
+        heat_map(np.array([getattr(gates, gate).mean(1) for gates in by_layer]), names, words, title)
+        for gate, title in (("forget", "Mean of the forget master gate"), ("write", "Mean of the input master gate"))
     ]
-    own = gates[number - 1]
-    chunks = [str(place + 1) if place % 5 == 4 or place == 0 else "" for place in range(own.forget.shape[1])]
+
+    _, number = decodings([model], options)[0]
+    gates_of_tree = by_layer[number - 1]
+    count = gates_of_tree.forget.shape[1]
+    chunks = [str(place + 1) if place % 5 == 4 or place == 0 else "" for place in range(count)]  # 1, 5, 10, ...
     whole = [
-        heat_map(getattr(own, side).T, chunks, words, title, "chunk of neurons", compact=True)
-        for side, title in (
+        heat_map(getattr(gates_of_tree, gate).T, chunks, words, title, "chunk of neurons", compact=True)
+        for gate, title in (
             ("forget", f"Forget master gate, layer {number}"),
             ("write", f"Input master gate, layer {number}"),
         )

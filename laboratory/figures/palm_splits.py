@@ -77,35 +77,35 @@ def points(
         fresh: models by name, of which only settings and vocabulary are used.
         treebank: gold trees.
         seeds: number of untrained models of each name.
-        protocol: of the sentences that are counted.
+        protocol: protocol whose sentences are counted.
 
     Raises:
-        InputError: for a model without span scores.
+        InputError: for a model that the published algorithm cannot decode.
     """
     for name, model in (*trained, *fresh):
         if not isinstance(model.model, ParsesSentences) or RULE not in model.model.decoders:
             raise InputError(f"{name}: found a model of type {model.settings.model.name}; expected a PaLM")
-    read = read_treebank(treebank, "ptb-keep")
-    gold = SpanSets.of(gold_trees(read))
+    sentences = read_treebank(treebank, "ptb-keep")
+    gold = SpanSets.of(gold_trees(sentences))
 
-    def of(model: ModelBundle) -> Point:
-        tokens = treebank_tokens(read, model.normaliser)
+    def point_of(model: ModelBundle) -> Point:
+        tokens = treebank_tokens(sentences, model.normaliser)
         return splits(structure_of(model, tokens, labels=False).decode(RULE), gold, protocol)
 
-    found: dict[str, list[Point]] = {}
+    series: dict[str, list[Point]] = {}
     for name, model in fresh:
-        redrawn = (with_fresh_weights(model, seed) for seed in range(seeds))
-        found[f"{name}, {seeds} seeds"] = [of(one) for one in progress_bar(redrawn, name, seeds)]
+        by_seed = (with_fresh_weights(model, seed) for seed in range(seeds))
+        series[f"{name}, {seeds} seeds"] = list(map(point_of, progress_bar(by_seed, name, seeds)))
     for name, model in trained:
-        found.setdefault(name, []).append(of(model))
-    return found | {"gold trees": [splits(gold, gold, protocol)]}
+        series.setdefault(name, []).append(point_of(model))
+    return series | {"gold trees": [splits(gold, gold, protocol)]}
 
 
 def stored_points() -> dict[str, list[Point]]:
     """(left, right) by series, as stored, without the models of uniform weights, which the paper does not have."""
-    reports = sorted((run for run in stored_runs("palm-splits") if run.run != UNIFORM), key=lambda run: run.run)
-    series = dict(chain.from_iterable(run.report["series"].items() for run in reports))
-    return {name: [(left, right) for left, right in some] for name, some in series.items()}
+    runs = sorted((run for run in stored_runs("palm-splits") if run.run != UNIFORM), key=lambda run: run.run)
+    series = dict(chain.from_iterable(run.report["series"].items() for run in runs))
+    return {name: [(left, right) for left, right in shares] for name, shares in series.items()}
 
 
 def picture(series: Mapping[str, Sequence[Point]]) -> Plot:
@@ -117,18 +117,18 @@ def picture(series: Mapping[str, Sequence[Point]]) -> Plot:
     panel.plot([0, 100], [100, 0], color=FAINT, linestyle="--", linewidth=1, zorder=1)
     label_axes(panel, "left splits, %", "right splits, %", plot.title)
     plot.add_legend(handles)
-    notes = ["Dashed line: every split is left or right.", *(_spread(name, some) for name, some in series.items())]
+    notes = ["Dashed line: every split is left or right.", *(_spread(name, shares) for name, shares in series.items())]
     plot.add_note(*filter(None, notes), PUBLISHED_SPREAD)
     return plot
 
 
-def _spread(name: str, some: Sequence[Point]) -> str:
+def _spread(name: str, shares: Sequence[Point]) -> str:
     """Means and standard deviations of several points as text; "" for one point."""
-    if len(some) < 2:
+    if len(shares) < 2:
         return ""
-    left, right = (f"{fmean(values):.1f} ± {stdev(values):.1f}%" for values in zip(*some, strict=True))
-    mostly_left = sum(left > right for left, right in some)
-    return f"{name}: left {left}, right {right}; more left than right: {mostly_left} of {len(some)}"
+    left, right = (f"{fmean(values):.1f} ± {stdev(values):.1f}%" for values in zip(*shares, strict=True))
+    mostly_left = sum(left > right for left, right in shares)
+    return f"{name}: left {left}, right {right}; more left than right: {mostly_left} of {len(shares)}"
 
 
 def main() -> tuple[Plot, argparse.Namespace]:
@@ -147,16 +147,16 @@ def main() -> tuple[Plot, argparse.Namespace]:
     if chosen.treebank is None or (chosen.untrained and chosen.text is None):
         raise InputError("expected --treebank with the models, and --text with untrained ones")
     trained = [(name, load(path)) for name, path in shared.named(chosen.models)]
-    kind = chosen.initial_weights
-    fresh = [(name, untrained(recipe, chosen.text, kind)) for name, recipe in shared.named(chosen.untrained)]
-    found = points(trained, fresh, chosen.treebank, chosen.seeds, chosen.protocol)
+    weights = chosen.initial_weights
+    fresh = [(name, untrained(recipe, chosen.text, weights)) for name, recipe in shared.named(chosen.untrained)]
+    series = points(trained, fresh, chosen.treebank, chosen.seeds, chosen.protocol)
     if chosen.store is not None:
         facts = {
             "schema_version": 1, "treebank": chosen.treebank, "protocol": chosen.protocol, "decoder": RULE,
             "parameters": (trained or fresh)[0][1].model.parameter_count,
         }  # fmt: skip
-        write_text(to_json(with_head(facts | {"series": found}), indent=2) + "\n", chosen.store)
-    return picture(found), chosen
+        write_text(to_json(with_head(facts | {"series": series}), indent=2) + "\n", chosen.store)
+    return picture(series), chosen
 
 
 if __name__ == "__main__":

@@ -44,27 +44,27 @@ def distances_picture(tokens: Sequence[str], distances: Sequence[float], space: 
     """Bars between characters. distances: one per character; that of the first one is not drawn."""
     values = list(distances)[1:]
     low, high = min(values), max(values)
-    low = 0.0 if low <= high / 2 else low - 0.15 * (high - low)
-    left, head = MARGIN + AXIS, 8.0
-    foot = head + HEIGHT
+    low = 0.0 if low <= high / 2 else low - 0.15 * (high - low)  # of the axis: the smallest bar stays visible
+    left, top = MARGIN + AXIS, 8.0
+    bottom = top + HEIGHT
     span = high - low or 1.0
-    parts = [svg.line(left, head, left, foot, "axis")]
-    for y, value in ((foot, low), (head, high)):
+    parts = [svg.line(left, top, left, bottom, "axis")]
+    for y, value in ((bottom, low), (top, high)):
         parts.append(svg.line(left - 4, y, left, y, "axis"))
         parts.append(svg.text(left - 6, y + 3, figure(value, (low, high)), "small", "end"))
-    parts.append(svg.text(MARGIN + 4, (head + foot) / 2, "distance", "small", "middle", -90))
+    parts.append(svg.text(MARGIN + 4, (top + bottom) / 2, "distance", "small", "middle", -90))
     for number, (earlier, later, value) in enumerate(zip(tokens, tokens[1:], values, strict=False), 1):
-        tall = max(1.5, HEIGHT * (value - low) / span)
+        bar_height = max(1.5, HEIGHT * (value - low) / span)
         x = left + 4 + number * COLUMN - BAR / 2
         tooltip = f"{earlier} | {later}: {value:.3f}"
         role = PLACES[place_of(earlier, later, space)][0]
-        parts.append(svg.rectangle(x, foot - tall, BAR, tall, role, tooltip))
+        parts.append(svg.rectangle(x, bottom - bar_height, BAR, bar_height, role, tooltip))
     for number, token in enumerate(tokens):
         x = left + 4 + (number + 0.5) * COLUMN
-        parts.append(svg.text(x, foot + 18, SPACE if token == space else token, "word", "middle"))
+        parts.append(svg.text(x, bottom + 18, SPACE if token == space else token, "word", "middle"))
     width = left + 4 + len(tokens) * COLUMN + MARGIN
-    described = ", ".join(f"{token} {value:.2f}" for token, value in zip(tokens[1:], values, strict=True))
-    return Picture(width, foot + 26, tuple(parts), f"Distances: {''.join(tokens)}", described)
+    description = ", ".join(f"{token} {value:.2f}" for token, value in zip(tokens[1:], values, strict=True))
+    return Picture(width, bottom + 26, tuple(parts), f"Distances: {''.join(tokens)}", description)
 
 
 def legend() -> Picture:
@@ -80,11 +80,11 @@ def legend() -> Picture:
 
 def gates_picture(model: ModelBundle, tokens: Sequence[str], space: str) -> Picture:
     """The memory gates of one sentence: a row for each character, a column for each earlier one."""
-    maps = maps_of(model, tokens)
-    gates = over_earlier_steps(maps.over_steps["memory gate"])[1:, 1:-1]
-    shown = [SPACE if token == space else token for token in tokens]
-    title = f"Memory gates: which of the last {maps.over_steps['memory gate'].shape[1]} characters can be read"
-    return heat_map(gates[1:], shown[1:], shown[:-1], title, "the character being read", "an earlier one", compact=True)
+    slots = maps_of(model, tokens).over_steps["memory gate"]
+    gates = over_earlier_steps(slots)[1:, 1:-1]
+    names = [SPACE if token == space else token for token in tokens]
+    title = f"Memory gates: which of the last {slots.shape[1]} characters can be read"
+    return heat_map(gates[1:], names[1:], names[:-1], title, "the character being read", "an earlier one", compact=True)
 
 
 def picture(model: ModelBundle, sentences: Sequence[str]) -> Picture:
@@ -93,13 +93,13 @@ def picture(model: ModelBundle, sentences: Sequence[str]) -> Picture:
     if model.normaliser.units != "characters" or not space:
         raise InputError("the model does not read characters with white space; expected a character-level PRPN")
     parts = [legend()]
-    read = [model.normaliser.tokens(sentence) for sentence in sentences]
-    for tokens in read:
+    tokenised = [model.normaliser.tokens(sentence) for sentence in sentences]
+    for tokens in tokenised:
         structure = structure_of(model, [list(tokens)], labels=False)
         if not structure.layers:
             raise InputError("the model gives no distances; expected a character-level PRPN")
         parts.append(distances_picture(tokens, structure.word_values(layer=1)["distances"], space))
-    parts.append(gates_picture(model, read[0], space))
+    parts.append(gates_picture(model, tokenised[0], space))
     return svg.stacked(parts, "Distances between characters, and memory gates, of a PRPN", gap=14)
 
 

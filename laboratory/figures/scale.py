@@ -20,27 +20,24 @@ from syntaxlm.drawing.plots import DASHES, label_axes, line_style, new_plot, sca
 TITLE = "How time and memory grow"
 SYSTEMS = ("SN-PCFG", "PRPN", "ON-LSTM", "LSTM", "Kneser-Ney", THROUGH_RAY)  # by colour and marker
 TASKS = {"parse": "parse", "surprisal": "surprisal", "beliefs": "beliefs", "train": "training"}  # by dashes
-COLUMNS = 3  # kinds in a row, whose memory is below their time
+COLUMNS = 3  # panels of time in a row; the panel of memory is below each
 
 
-def picture(found: Sequence[Line]) -> Plot:
-    """Panels of time and memory on logarithmic axes. What has no lines has not been measured."""
+def picture(drawn: Sequence[Line]) -> Plot:
+    """Panels of time and memory on logarithmic axes. Panels without lines say that nothing has been measured."""
     rows = 2 * -(-len(GROWING) // COLUMNS)
     plot = new_plot(TITLE, panels=rows * COLUMNS, rows=rows, size=(10.5, 2.6 * rows))
     for place, (kind, growing) in enumerate(GROWING.items()):
         row, column = divmod(place, COLUMNS)
         time, memory = (plot.axes[(2 * row + lower) * COLUMNS + column] for lower in (0, 1))
-        of_kind = [line for line in found if line.kind == kind]
-        for line in of_kind:
-            style = line_style(SYSTEMS.index(line.system)) | {"linestyle": _dashes(line.task)}
+        lines_of_kind = [line for line in drawn if line.kind == kind]
+        for line in lines_of_kind:
+            style = line_style(SYSTEMS.index(line.system)) | {"linestyle": _dashes(line.task), "markersize": 4}
             sizes = [median.size for median in line.medians]
-            for panel, values in (
-                (time, [median.time for median in line.medians]),
-                (memory, [median.memory / 2**30 for median in line.medians]),
-            ):
-                panel.plot(sizes, values, linewidth=1.6, **style | {"markersize": 4})
+            time.plot(sizes, [median.time for median in line.medians], linewidth=1.6, **style)
+            memory.plot(sizes, [median.memory / 2**30 for median in line.medians], linewidth=1.6, **style)
         for panel, y_label in ((time, f"seconds for {growing.unit}"), (memory, "memory, GiB")):
-            if of_kind:
+            if lines_of_kind:
                 scale_by_factors(panel, "x")
                 scale_by_factors(panel, "y")
             else:
@@ -48,7 +45,7 @@ def picture(found: Sequence[Line]) -> Plot:
                 panel.text(0.5, 0.5, "not measured yet", color=FAINT, fontsize=9, ha="center", va="center",
                            transform=panel.transAxes)  # fmt: skip
             label_axes(panel, growing.axis if panel is memory else "", y_label, growing.axis if panel is time else "")
-    plot.add_legend(_samples(found))
+    plot.add_legend(_samples(drawn))
     return plot
 
 
@@ -56,12 +53,12 @@ def _dashes(task: str) -> Any:
     return DASHES[list(TASKS).index(task)]
 
 
-def _samples(found: Sequence[Line]) -> dict[str, Any]:
+def _samples(drawn: Sequence[Line]) -> dict[str, Any]:
     """The legend: a marker of each model, and a line of each task."""
     from matplotlib.lines import Line2D
 
-    systems = [system for system in SYSTEMS if any(line.system == system for line in found)]
-    tasks = [task for task in TASKS if any(line.task == task for line in found)]
+    systems = [system for system in SYSTEMS if any(line.system == system for line in drawn)]
+    tasks = [task for task in TASKS if any(line.task == task for line in drawn)]
     return {
         **{system: Line2D([], [], **line_style(SYSTEMS.index(system)) | {"linestyle": ""}) for system in systems},
         **{TASKS[task]: Line2D([], [], color=INK, linestyle=_dashes(task)) for task in tasks},

@@ -35,17 +35,17 @@ def run(main: Callable[[], tuple[Picture | Plot, argparse.Namespace]]) -> None:
         sys.exit(f"error: {error}")
 
 
-def named(given: Sequence[str]) -> list[tuple[str, str]]:
-    """(name, path) of arguments NAME=PATH; the path alone is named by its last part."""
-    found = (one.partition("=") for one in given)
-    return [(name, path) if equals else (Path(name).name, name) for name, equals, path in found]
+def named(arguments: Sequence[str]) -> list[tuple[str, str]]:
+    """(name, path) of arguments NAME=PATH; an argument PATH is named by its last part."""
+    parts = (argument.partition("=") for argument in arguments)
+    return [(name, path) if equals else (Path(name).name, name) for name, equals, path in parts]
 
 
 def lines(texts: Sequence[str], role: str = "note") -> Picture:
     """Lines of text below each other. role: note, heading or title."""
     size = TEXT_SIZES[role]
-    width = max((text_width(one, size) * 1.1 for one in texts), default=0.0) + 2 * MARGIN
-    elements = tuple(text(MARGIN, LINE * (row + 1), one, role) for row, one in enumerate(texts))
+    width = max((text_width(line, size) * 1.1 for line in texts), default=0.0) + 2 * MARGIN
+    elements = tuple(text(MARGIN, LINE * (row + 1), line, role) for row, line in enumerate(texts))
     return Picture(width, LINE * len(texts) + 6, elements, " ".join(texts))
 
 

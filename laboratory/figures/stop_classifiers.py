@@ -1,10 +1,10 @@
-"""TreeRNN: accuracy of the classifiers of where trees end, beside always stopping.
+"""TreeRNN: accuracy of the classifiers that decide where trees end, beside always stopping.
 
     python -m laboratory.figures.stop_classifiers -o docs/images/stop-classifiers.svg
 
 The accuracies are those of the experiment `stops`: reports of `tune stops`. There is one chart for each file of trees.
-Accuracies are on all words of the test trees, as published by Zhang, Lu and Lapata 2016; their own figures, on the Penn
-Treebank, are in the last chart.
+Accuracies are on all words of the test trees, as published by Zhang, Lu and Lapata 2016. Their accuracies on the Penn
+Treebank are in the last chart.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ def series(report: Mapping[str, Any]) -> dict[str, list[float]]:
     """Accuracy in percent by input of the classifiers and question, and of always stopping."""
     scores = [report["test"]["every_word"][question] for question in QUESTIONS]
     return {
-        ALWAYS: [100 * one["always_stop"] for one in scores],
-        INPUTS[report["reads"]]: [100 * one["accuracy"] for one in scores],
+        ALWAYS: [100 * score["always_stop"] for score in scores],
+        INPUTS[report["reads"]]: [100 * score["accuracy"] for score in scores],
     }
 
 

@@ -4,8 +4,8 @@
     python -m laboratory.measurements.belief_updates reading-times MODEL WORDS TIMES FREQUENCIES
 
 MODEL: a PCFG. ITEMS: a table like docs/examples/garden-path-constructions.csv. WORDS and TIMES: Natural Stories;
-FREQUENCIES: a text whose words are counted. What is decided by these figures is on the page
-docs/explanation/belief-updates.md.
+FREQUENCIES: a text whose words are counted. The page docs/explanation/belief-updates.md says what these measurements
+decide.
 """
 
 from __future__ import annotations
@@ -48,25 +48,25 @@ Measures = dict[str, Numbers]
 
 
 def grammars(model: PCFG, seeds: Sequence[int]) -> Iterator[tuple[str, int | None, Grammar, Tensor]]:
-    """Yield the name, the seed, the rules and emissions, and the row of each word: the trained grammar and the nulls.
+    """Yield the trained grammar and the null grammars: name, seed, rules and emissions, and each word's emission row.
 
     Args:
         model: the trained grammar.
-        seeds: of the nulls that are drawn at random.
+        seeds: of the null grammars that are drawn at random.
     """
     words = model.grammar.vocabulary_size
-    same = torch.arange(words)
+    own_rows = torch.arange(words)
     with torch.no_grad():
         rules, emissions = model.grammar.all_tables()
-    yield "trained", None, (rules, emissions), same
-    yield "right branching", None, (right_branching(rules), emissions), same
-    yield "random trees", None, (random_tree_rules(), torch.zeros(words, 1)), same
+    yield "trained", None, (rules, emissions), own_rows
+    yield "right branching", None, (right_branching(rules), emissions), own_rows
+    yield "random trees", None, (random_tree_rules(), torch.zeros(words, 1)), own_rows
     for seed in seeds:
         yield "words exchanged", seed, (rules, emissions), exchanged_words(model.unigrams, seed)
         torch.manual_seed(seed)
         with torch.no_grad():
             untrained = type(model.grammar)(model.config, words).all_tables()
-        yield "untrained", seed, untrained, same
+        yield "untrained", seed, untrained, own_rows
 
 
 def exchanged_words(unigrams: Tensor, seed: int) -> Tensor:
@@ -108,19 +108,19 @@ def measures_of(grammar: Grammar, sentences: Sequence[Sequence[int]]) -> list[Me
         sentences: rows of emissions; at least two words each.
     """
     rules, emissions = grammar
-    size = len(rules.left) if isinstance(rules, FactoredRules) else rules.nonterminals
-    found: dict[int, Measures] = {}
+    values_of_span = len(rules.left) if isinstance(rules, FactoredRules) else rules.nonterminals
+    measures: dict[int, Measures] = {}
     for length in sorted(set(map(len, sentences))):
         places = [place for place, sentence in enumerate(sentences) if len(sentence) == length]
-        for some in batched(places, max(1, VALUES_TOGETHER // (length**3 * size))):
-            words = torch.tensor([sentences[place] for place in some])
+        for batch in batched(places, max(1, VALUES_TOGETHER // (length**3 * values_of_span))):
+            words = torch.tensor([sentences[place] for place in batch])
             distinct, rows = torch.unique(words, return_inverse=True)
             beliefs = incremental_beliefs(rules, emissions[distinct], rows)
             structural = beliefs.lexical_and_structural(emissions.double()[words])[1]
             updates, updates_kl = (belief_updates(beliefs.spans, order)[:, :-1] for order in (0.5, 1.0))
-            for place, *values in zip(some, updates.numpy(), updates_kl.numpy(), structural.numpy(), strict=True):
-                found[place] = dict(zip(MEASURES, values, strict=True))
-    return [found[place] for place in range(len(sentences))]
+            for place, *values in zip(batch, updates.numpy(), updates_kl.numpy(), structural.numpy(), strict=True):
+                measures[place] = dict(zip(MEASURES, values, strict=True))
+    return [measures[place] for place in range(len(sentences))]
 
 
 def measures_of_words(
@@ -138,17 +138,17 @@ def measures_of_words(
         row_of_word: (V,) the row of emissions of each word of the grammar.
     """
     spans = [(first, end) for first, end in words.spans(words.sentences)]
-    read = [[token for word in scores.tokens[first:end] for token in word.split()] for first, end in spans]
-    ids = [(torch.tensor(list(map(bundle.vocabulary.id, tokens))) - SPECIALS).clamp(min=0) for tokens in read]
+    sentences = [" ".join(scores.tokens[first:end]).split() for first, end in spans]
+    ids = [(torch.tensor(list(map(bundle.vocabulary.id, tokens))) - SPECIALS).clamp(min=0) for tokens in sentences]
     long_enough = [place for place, sentence in enumerate(ids) if len(sentence) > 1]
-    found = measures_of(grammar, [row_of_word[ids[place]].tolist() for place in long_enough])
+    of_tokens = measures_of(grammar, [row_of_word[ids[place]].tolist() for place in long_enough])
 
     result = {name: np.zeros(len(words)) for name in MEASURES}
-    for place, of_sentence in zip(long_enough, found, strict=True):
+    for place, of_sentence in zip(long_enough, of_tokens, strict=True):
         first, end = spans[place]
-        ends = np.cumsum([0, *(len(word.split()) for word in scores.tokens[first:end])]).tolist()
+        token_offsets = np.cumsum([0, *(len(word.split()) for word in scores.tokens[first:end])]).tolist()
         for name, values in of_sentence.items():
-            result[name][first:end] = [values[start:stop].sum() for start, stop in pairwise(ends)]
+            result[name][first:end] = [values[start:stop].sum() for start, stop in pairwise(token_offsets)]
     return result
 
 
@@ -164,9 +164,9 @@ def items_report(bundle: ModelBundle, path: str, seeds: Sequence[int] = (1, 2, 3
     scores = score_words(bundle, stimuli.words)
     constructions = np.array([item.rpartition("-")[0] for item in stimuli.items])
     critical = np.array([regions[REGIONS.index("critical")].first for regions in stimuli.regions])
-    order = np.argsort(stimuli.items, kind="stable")
-    pairs = order.reshape(-1, 2)  # of each item, in the order of the file: ambiguous, unambiguous
-    if any(stimuli.conditions[place] != "ambiguous" for place in pairs[:, 0]):
+    # The two sentences of each item, in the order of the file.
+    ambiguous, unambiguous = np.argsort(stimuli.items, kind="stable").reshape(-1, 2).T
+    if any(stimuli.conditions[place] != "ambiguous" for place in ambiguous):
         raise ValueError(f"{path}: expected each item's ambiguous sentence before the unambiguous one")
 
     rows = []
@@ -176,14 +176,14 @@ def items_report(bundle: ModelBundle, path: str, seeds: Sequence[int] = (1, 2, 3
             if measure == "surprisal" and name != "trained":
                 continue
             for construction in dict.fromkeys(constructions.tolist()):
-                chosen = pairs[constructions[pairs[:, 0]] == construction]
+                chosen = constructions[ambiguous] == construction
                 differences, of_surprisal = (
-                    column[critical[chosen[:, 0]]] - column[critical[chosen[:, 1]]]
+                    column[critical[ambiguous[chosen]]] - column[critical[unambiguous[chosen]]]
                     for column in (values, scores.surprisal)
                 )
                 row = {"construction": construction, "grammar": name, "seed": seed, "measure": measure}
                 rows.append(row | _contrast(differences, of_surprisal))
-    report = {"items": len(pairs), "differences": rows}
+    report = {"items": len(ambiguous), "differences": rows}
     return report | {"first_analysis": _first_analysis(bundle, stimuli, scores, constructions)}
 
 
@@ -196,32 +196,32 @@ def _first_analysis(
     """
     with torch.no_grad():
         rules, emissions = bundle.require(PCFG, "beliefs").grammar.all_tables()
-    found = []
+    beliefs = []
     for regions, (first, end) in zip(stimuli.regions, stimuli.words.spans(stimuli.words.sentences), strict=True):
         ids = torch.tensor([[bundle.vocabulary.id(token) - SPECIALS for token in scores.tokens[first:end]]])
         spans = incremental_beliefs(rules, emissions[ids[0]], torch.arange(end - first)[None]).spans[0]
         verb, critical = (regions[REGIONS.index(name)].first - first for name in ("verb", "critical"))
-        found.append([float(spans[critical + after, verb, critical - 1]) for after in (-1, 0)])
+        beliefs.append([float(spans[critical + after, verb, critical - 1]) for after in (-1, 0)])
     rows = []
     for construction in dict.fromkeys(constructions.tolist()):
         for reading in ("ambiguous", "unambiguous"):
             chosen = (constructions == construction) & (np.array(stimuli.conditions) == reading)
-            before, after = (mean_interval(column)._asdict() for column in np.array(found)[chosen].T)
+            before, after = (mean_interval(column)._asdict() for column in np.array(beliefs)[chosen].T)
             rows.append({"construction": construction, "reading": reading, "before": before, "after": after})
     return rows
 
 
 def _contrast(differences: Numbers, of_surprisal: Numbers) -> dict[str, Any]:
-    """Return the mean of by-item differences, and what is expected of an item whose surprisals do not differ."""
-    found = {"items": len(differences), "difference": mean_interval(differences)._asdict()}
-    found |= {"positive": int((differences > 1e-9).sum()), "beyond_surprisal": None}
+    """Return the mean of by-item differences, and the difference expected of an item whose surprisals are equal."""
+    contrast = {"items": len(differences), "difference": mean_interval(differences)._asdict()}
+    contrast |= {"positive": int((differences > 1e-9).sum()), "beyond_surprisal": None}
     if differences is not of_surprisal and np.ptp(differences) > 1e-9:
         regression = fit(differences, {"surprisal": of_surprisal})
         if intercept := regression.coefficient("intercept"):
             reach = t_quantile(len(differences) - 2) * intercept.standard_error
             ends = intercept.value, intercept.value - reach, intercept.value + reach
-            found["beyond_surprisal"] = Interval(*ends)._asdict()
-    return found
+            contrast["beyond_surprisal"] = Interval(*ends)._asdict()
+    return contrast
 
 
 def reading_times_report(
@@ -242,22 +242,22 @@ def reading_times_report(
     (result,) = data.models
     sentences = data.words.sentences[data.analysed]
     of_words = {"tokens": result.scores.token_counts.astype(float), "surprisal": result.scores.surprisal}
-    before = {name: values[data.analysed] for name, values in data.predictors.items()} | _of_analysed(data, of_words)
+    baseline = {name: values[data.analysed] for name, values in data.predictors.items()} | _of_analysed(data, of_words)
     observed, folds = data.times.values[data.analysed], data.fold[data.analysed]
-    without = held_out_log_likelihood(observed, before, folds)
+    baseline_likelihood = held_out_log_likelihood(observed, baseline, folds)
 
     rows: list[dict[str, Any]] = []
-    of_trained: dict[str, Numbers] = {}
+    trained_gains: dict[str, Numbers] = {}
     for name, seed, grammar, row_of_word in grammars(bundle.require(PCFG, "beliefs"), seeds):
         measures = measures_of_words(bundle, data.words, result.scores, grammar, row_of_word)
         for measure, values in measures.items():
-            after = before | _of_analysed(data, {measure: values})
-            gains = held_out_log_likelihood(observed, after, folds) - without
+            predictors = baseline | _of_analysed(data, {measure: values})
+            gains = held_out_log_likelihood(observed, predictors, folds) - baseline_likelihood
             row: dict[str, Any] = {"grammar": name, "seed": seed, "measure": measure}
             row["gain"] = mean_interval(gains, sentences)._asdict()
-            of_trained.setdefault(measure, gains)  # the trained grammar is the first
-            row["trained_minus_this"] = mean_interval(of_trained[measure] - gains, sentences)._asdict()
-            coefficient = fit(observed, after).coefficient(measure)
+            trained_gains.setdefault(measure, gains)  # the trained grammar is the first
+            row["trained_minus_this"] = mean_interval(trained_gains[measure] - gains, sentences)._asdict()
+            coefficient = fit(observed, predictors).coefficient(measure)
             row["coefficient"] = coefficient and {"value": coefficient.value, "t": coefficient.t}
             rows.append(row)
     surprisal = result.delta._asdict()
@@ -265,7 +265,7 @@ def reading_times_report(
 
 
 def _of_analysed(data: ReadingTimesReport, columns: Measures) -> Measures:
-    """Return columns and those of the word before, of the words in the regressions."""
+    """Return columns, and the same columns of the previous word, for the words in the regressions."""
     previous = with_previous(columns, data.words, data.settings.spillover)
     return {name: values[data.analysed] for name, values in previous.items()}
 
@@ -273,11 +273,11 @@ def _of_analysed(data: ReadingTimesReport, columns: Measures) -> Measures:
 def main() -> None:
     """Measure items or reading times; see the module."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    what = parser.add_subparsers(dest="what", required=True)
+    analyses = parser.add_subparsers(dest="what", required=True)
     for name, files in (("items", ["items"]), ("reading-times", ["words", "times", "frequencies"])):
-        of_name = what.add_parser(name)
+        analysis = analyses.add_parser(name)
         for argument in ("model", *files):
-            of_name.add_argument(argument)
+            analysis.add_argument(argument)
     options = parser.parse_args()
     bundle = syntaxlm.load(options.model)
     if options.what == "items":

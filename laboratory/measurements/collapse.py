@@ -5,7 +5,8 @@
 MODEL: a PCFG. Two symbols differ by the Jensen-Shannon divergence of their rules, which is 0 to 1 bit. Rules are the
 binary rules of two nonterminals, or the words of two preterminals. Each divergence is exact: it is a sum over all pairs
 of children, also where these are independent. If a grammar has too many pairs of symbols, the mean is over pairs drawn
-at random, which are the same for all grammars of a size. A compound grammar has its rules at z = 0. Park and Kim 2025.
+at random, which are the same for all grammars of a size. Of a compound grammar, the rules at z = 0 are compared. Park
+and Kim 2025.
 
 The effective number of symbols is the exponential of the entropy of their counts. For all trees of the sentences, these
 are expected counts, the derivatives of log P(sentence). TEXT: its first sentences with three words or more are read.
@@ -13,7 +14,6 @@ are expected counts, the derivatives of log P(sentence). TEXT: its first sentenc
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache, partial
@@ -26,7 +26,7 @@ import torch
 from torch import Tensor
 
 import syntaxlm
-from laboratory.measurements.output import show
+from laboratory.measurements.output import measurement_parser, show
 from syntaxlm.core.iteration import batched
 from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.evaluation.collapse import SENTENCES, effective_number, tree_figures
@@ -52,13 +52,13 @@ class Collapse:
         rule_divergence_error: its standard error if pairs are drawn, 0 if all are compared.
         rule_pairs: number of pairs of nonterminals.
         rule_pairs_compared: number of pairs in the mean.
-        emission_divergence: the same of the words of two preterminals.
+        emission_divergence: Jensen-Shannon divergence of the words of two preterminals, likewise.
         emission_divergence_error: its standard error.
         emission_pairs: number of pairs of preterminals.
         emission_pairs_compared: number of pairs in the mean.
         sentences: number of sentences.
         used_nonterminals: effective number of nonterminals in all trees of the sentences, by their probabilities.
-        used_preterminals: effective number of preterminals in them.
+        used_preterminals: effective number of preterminals in these trees.
         tree_labels: effective number of labels of the decoded trees.
         right_branching: F1 of the decoded trees with right-branching trees, 0 to 1, protocol wsj-test.
     """
@@ -82,11 +82,10 @@ class Collapse:
 
 def main() -> None:
     """Measure a grammar; see the module."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = measurement_parser(__doc__)
     parser.add_argument("model")
     parser.add_argument("text")
     parser.add_argument("--sentences", type=int, default=SENTENCES, help="number of sentences, from the first")
-    parser.add_argument("--json", action="store_true", help="print a JSON object")
     options = parser.parse_args()
     bundle = syntaxlm.load(options.model)
     with open(options.text, encoding="utf-8") as lines:
@@ -111,8 +110,8 @@ def collapse(bundle: ModelBundle, sentences: Sequence[Sequence[str]]) -> Collaps
     with torch.no_grad():
         rules, emissions = grammar.all_tables()
         word_probabilities = emissions.T.contiguous().double().exp()
-    of_rules = mean_divergence(partial(binary_rules, rules.double()), grammar.nonterminal_count)
-    of_words = mean_divergence(word_probabilities.__getitem__, grammar.preterminal_count)
+    rule_divergence = mean_divergence(partial(binary_rules, rules.double()), grammar.nonterminal_count)
+    emission_divergence = mean_divergence(word_probabilities.__getitem__, grammar.preterminal_count)
 
     corpus = EncodedCorpus.from_sentences([bundle.vocabulary.encode(sentence) for sentence in sentences])
     words = [[max(token - SPECIALS, 0) for token in corpus.sentence(place)] for place in range(len(corpus))]
@@ -125,14 +124,14 @@ def collapse(bundle: ModelBundle, sentences: Sequence[Sequence[str]]) -> Collaps
     return Collapse(
         nonterminals=grammar.nonterminal_count,
         preterminals=grammar.preterminal_count,
-        rule_divergence=of_rules.mean,
-        rule_divergence_error=of_rules.standard_error,
-        rule_pairs=of_rules.pairs,
-        rule_pairs_compared=of_rules.compared,
-        emission_divergence=of_words.mean,
-        emission_divergence_error=of_words.standard_error,
-        emission_pairs=of_words.pairs,
-        emission_pairs_compared=of_words.compared,
+        rule_divergence=rule_divergence.mean,
+        rule_divergence_error=rule_divergence.standard_error,
+        rule_pairs=rule_divergence.pairs,
+        rule_pairs_compared=rule_divergence.compared,
+        emission_divergence=emission_divergence.mean,
+        emission_divergence_error=emission_divergence.standard_error,
+        emission_pairs=emission_divergence.pairs,
+        emission_pairs_compared=emission_divergence.compared,
         sentences=len(corpus),
         used_nonterminals=used_nonterminals,
         used_preterminals=used_preterminals,
@@ -167,9 +166,9 @@ def mean_divergence(distribution: Callable[[int], Tensor], count: int) -> Diverg
     pairs = drawn_pairs(count, max(2, PROBABILITIES_COMPARED // distribution(0).numel()))
     values = []
     for first, of_first in groupby(pairs.tolist(), key=lambda pair: pair[0]):
-        one = distribution(first)
+        probabilities = distribution(first)
         for _, second in of_first:
-            mixture = _entropy((one + distribution(second)) / 2)
+            mixture = _entropy((probabilities + distribution(second)) / 2)
             values.append(mixture - (entropy(first) + entropy(second)) / 2)
     left_out = 1 - len(values) / total
     error = float(np.std(values, ddof=1)) * (left_out / len(values)) ** 0.5 if left_out else 0.0
@@ -216,13 +215,12 @@ def expected_counts(grammar: Grammar, sentences: Sequence[Sequence[int]]) -> tup
     """
     nonterminals = torch.zeros(grammar.nonterminal_count, dtype=torch.float64)
     preterminals = torch.zeros(grammar.preterminal_count, dtype=torch.float64)
-    for some in batched(sentences, SENTENCES_TOGETHER):
-        part = Sentences.of(some)
+    for batch in map(Sentences.of, batched(sentences, SENTENCES_TOGETHER)):
         with torch.no_grad():
-            tables = grammar.tables(part)
-        counts = _counts(tables, part)
+            tables = grammar.tables(batch)
+        counts = _counts(tables, batch)
         if counts is None:  # too small for float32
-            counts = _counts(tables._replace(rules=tables.rules.double(), emissions=tables.emissions.double()), part)
+            counts = _counts(tables._replace(rules=tables.rules.double(), emissions=tables.emissions.double()), batch)
         if counts is None:
             raise ValueError("found a sentence with probability 0; expected a grammar that can derive every sentence")
         nonterminals += counts[0]
@@ -236,17 +234,17 @@ def _counts(tables: Tables, sentences: Sentences) -> tuple[Tensor, Tensor] | Non
     # Each binary rule of a parent is a sum of products with one of these probabilities, so that the derivatives by
     # their logarithms add up to the count of the parent.
     name = "binary" if isinstance(rules, TableRules) else "left" if rules.parent is None else "parent"
-    of_parents = getattr(rules, name).detach().requires_grad_()
+    probabilities = getattr(rules, name).detach().requires_grad_()
     emissions = tables.emissions.detach().requires_grad_()
     layout = Layout(sentences.lengths)
-    log_probs = log_partition(replace(rules, **{name: of_parents}), emissions, tables.words, layout)
+    log_probs = log_partition(replace(rules, **{name: probabilities}), emissions, tables.words, layout)
     if not bool(log_probs.isfinite().all()):
         return None
     log_probs.sum().backward()
     assert emissions.grad is not None
-    used = of_parents.detach() * of_parents.grad
-    used = used.flatten(-2) if isinstance(rules, TableRules) else used
-    return used.sum(-1).reshape(-1, rules.nonterminals).sum(0), emissions.grad.sum(0)
+    counts = probabilities.detach() * probabilities.grad
+    counts = counts.flatten(-2) if isinstance(rules, TableRules) else counts
+    return counts.sum(-1).reshape(-1, rules.nonterminals).sum(0), emissions.grad.sum(0)
 
 
 if __name__ == "__main__":

@@ -9,28 +9,27 @@ longest path of the tree. Zhang, Lu, Lapata 2015, sections 2 and 5.2.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from laboratory.measurements.output import show
+from laboratory.measurements.output import measurement_parser, show
 from syntaxlm.data.treebanks import dependency_trees
 from syntaxlm.trees.dependencies import paths_of
 
 
 @dataclass(frozen=True)
 class DependencyRange:
-    """Numbers of steps, in words.
+    """Numbers of steps of a recurrent network and of TreeRNN.
 
     Attributes:
         sentences: number of sentences.
         words: number of words.
-        longest_in_sentence: words of a sentence, mean over sentences.
-        longest_in_tree: edges of the longest path of a tree, mean over trees.
-        in_sentence: steps before a word is predicted from left to right, itself included, mean over words.
-        in_tree: edges of the path to a word, mean over words.
+        longest_in_sentence: steps of the recurrent network, the words of a sentence; mean over sentences.
+        longest_in_tree: steps of TreeRNN, the edges of the longest path of a tree; mean over trees.
+        in_sentence: steps of the recurrent network to a word, itself included; mean over words.
+        in_tree: steps of TreeRNN to a word, the edges of its path; mean over words.
     """
 
     sentences: int
@@ -43,9 +42,8 @@ class DependencyRange:
 
 def main() -> None:
     """Measure files of trees; see the module."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = measurement_parser(__doc__)
     parser.add_argument("treebank")
-    parser.add_argument("--json", action="store_true", help="print a JSON object")
     options = parser.parse_args()
     heads = [tree.heads for tree in dependency_trees(options.treebank)]
     show(asdict(dependency_range(heads)), options.json)

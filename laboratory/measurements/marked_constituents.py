@@ -13,12 +13,11 @@ a whole sentence is in every tree and does not count.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
 import syntaxlm
-from laboratory.measurements.output import show
+from laboratory.measurements.output import measurement_parser, show
 from syntaxlm.data.treebanks import Treebank, TreebankSentence
 from syntaxlm.evaluation.trees import evaluate_parsing
 from syntaxlm.trees.marks import MarkClass
@@ -34,10 +33,9 @@ Span = tuple[int, int]
 
 def main() -> None:
     """Measure one model, or an average; see the module."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = measurement_parser(__doc__)
     parser.add_argument("models", nargs="+", metavar="MODEL")
     parser.add_argument("--treebank", required=True)
-    parser.add_argument("--json", action="store_true", help="print a JSON object")
     options = parser.parse_args()
     bundle, *also = map(syntaxlm.load, options.models)
     treebank = syntaxlm.read_treebank(options.treebank, "ptb-keep")
@@ -57,11 +55,11 @@ def recalls(treebank: Treebank, predicted: Mapping[str, SpanSets]) -> dict[str, 
         "parts of lists": [[part for _, parts in lists_of(sentence) for part in parts] for sentence in treebank],
     }
     result: dict[str, float] = {}
-    for what, spans in gold.items():
-        result[what] = sum(map(len, spans))
+    for constituents, spans in gold.items():
+        result[constituents] = sum(map(len, spans))
         for name, trees in predicted.items():
-            found = sum(len(set(of_gold) & of_tree) for of_gold, of_tree in zip(spans, span_sets(trees), strict=True))
-            result[f"{what}, {name}"] = found / max(1, result[what])
+            correct = sum(len(set(of_gold) & of_tree) for of_gold, of_tree in zip(spans, span_sets(trees), strict=True))
+            result[f"{constituents}, {name}"] = correct / max(1, result[constituents])
     return result
 
 
@@ -74,14 +72,13 @@ def span_sets(trees: SpanSets) -> Iterator[set[Span]]:
 def clauses_before_commas(sentence: TreebankSentence) -> list[Span]:
     """Return the clauses of two words or more that are followed by a comma, each span once."""
     tree = tree_of(sentence)
-    return list(
-        {
-            (start, end): None
-            for label, start, end in tree.constituents
-            if plain_label(label) in CLAUSES and end - start > 1 and end < len(tree)
-            if sentence.marks[end] & MarkClass.COMMA
-        }
+    clauses = (
+        (start, end)
+        for label, start, end in tree.constituents
+        if plain_label(label) in CLAUSES and end - start > 1 and end < len(tree)
+        if sentence.marks[end] & MarkClass.COMMA
     )
+    return list(dict.fromkeys(clauses))
 
 
 def lists_of(sentence: TreebankSentence) -> list[tuple[Span, list[Span]]]:
@@ -99,21 +96,22 @@ def lists_of(sentence: TreebankSentence) -> list[tuple[Span, list[Span]]]:
 
 
 def children_of(tree: Tree, place: int) -> Sequence[tuple[str, int, int]]:
-    """Return the children of a constituent, words too: label or tag, start and end."""
+    """Return the children of a constituent, including words: label or tag, start and end."""
     _, start, end = tree.constituents[place]
     children: list[tuple[str, int, int]] = []
-    at = start
+    covered = start  # the end of the last child
     for label, first, last in tree.constituents[place + 1 :]:
         if first >= end:
             break
-        if first >= at:  # otherwise it is inside an earlier child
-            children += [(tree.tags[word], word, word + 1) for word in range(at, first)]
+        if first >= covered:  # otherwise it is inside an earlier child
+            children += [(tree.tags[word], word, word + 1) for word in range(covered, first)]
             children.append((label, first, last))
-            at = last
-    return children + [(tree.tags[word], word, word + 1) for word in range(at, end)]
+            covered = last
+    return children + [(tree.tags[word], word, word + 1) for word in range(covered, end)]
 
 
 def tree_of(sentence: TreebankSentence) -> Tree:
+    """Return the constituency tree of a sentence."""
     assert sentence.tree is not None, "evaluate_parsing requires constituency trees"
     return sentence.tree
 

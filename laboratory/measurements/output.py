@@ -1,12 +1,20 @@
-"""Printing of measurements."""
+"""The option and the output of all measurements."""
 
 from __future__ import annotations
 
+import argparse
 import json
 from collections.abc import Mapping
 from typing import Any
 
 from laboratory.results.store import with_head
+
+
+def measurement_parser(description: str) -> argparse.ArgumentParser:
+    """Return a parser with the option --json."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", action="store_true", help="print a JSON object")
+    return parser
 
 
 def show(report: Mapping[str, Any], as_json: bool) -> None:

@@ -8,13 +8,13 @@ the perplexity by the sum over all trees, from the sum over the beam.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
+from itertools import islice
 
 import numpy as np
 
 import syntaxlm
-from laboratory.measurements.output import show
+from laboratory.measurements.output import measurement_parser, show
 from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.models.tree_transformer import TreeTransformer
 from syntaxlm.parsing.structure import batches_of
@@ -24,21 +24,20 @@ from syntaxlm.storage.folder import ModelBundle
 
 def main() -> None:
     """Measure a model on the first sentences of a text; see the module."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = measurement_parser(__doc__)
     parser.add_argument("model")
     parser.add_argument("text")
     parser.add_argument("--sentences", type=int, default=300, help="number of sentences, from the first")
     parser.add_argument("--beams", type=int, nargs="+", default=[2, 8, 32], help="hypotheses per word")
-    parser.add_argument("--json", action="store_true", help="print a JSON object")
     options = parser.parse_args()
     bundle = syntaxlm.load(options.model)
     with open(options.text, encoding="utf-8") as lines:
-        sentences = [bundle.normaliser.tokens(line) for line, _ in zip(lines, range(options.sentences), strict=False)]
+        sentences = [bundle.normaliser.tokens(line) for line in islice(lines, options.sentences)]
     show(perplexities(bundle, sentences, options.beams), options.json)
 
 
 def perplexities(bundle: ModelBundle, sentences: Sequence[Sequence[str]], beams: Sequence[int]) -> dict[str, float]:
-    """Return the number of sentences and of tokens with ends, and the perplexities with each beam."""
+    """Return the numbers of sentences and of tokens, ends included, and the perplexities with each beam."""
     model = bundle.model
     assert isinstance(model, TreeTransformer), "expected a model of type tree-transformer"
     corpus = EncodedCorpus.from_sentences([bundle.vocabulary.encode(sentence) for sentence in sentences])

@@ -9,10 +9,9 @@ softmax.
 
 from __future__ import annotations
 
-import argparse
 from dataclasses import asdict, dataclass
 
-from laboratory.measurements.output import show
+from laboratory.measurements.output import measurement_parser, show
 from syntaxlm.models.lstm import LSTMConfig
 from syntaxlm.models.registry import ModelConfig, build_model
 from syntaxlm.models.sizes import without_memory
@@ -26,9 +25,9 @@ class Parameters:
     Attributes:
         words: size of the vocabulary, V.
         hidden_size: features of a state, R.
-        tree_rnn: of the TreeRNN.
-        rnn: of the recurrent network.
-        ratio: how many times as many the TreeRNN has.
+        tree_rnn: parameters of the TreeRNN.
+        rnn: parameters of the recurrent network.
+        ratio: parameters of the TreeRNN divided by those of the recurrent network.
     """
 
     words: int
@@ -40,10 +39,9 @@ class Parameters:
 
 def main() -> None:
     """Count the parameters; see the module."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = measurement_parser(__doc__)
     parser.add_argument("--words", type=int, required=True)
     parser.add_argument("--hidden-size", type=int, required=True)
-    parser.add_argument("--json", action="store_true", help="print a JSON object")
     options = parser.parse_args()
     show(asdict(parameters(options.words, options.hidden_size)), options.json)
 

@@ -1,1 +1,1 @@
-"""What of the documentation is made from the code when the site is built, so that it cannot go stale."""
+"""The parts of the documentation that are generated from the code and the results, so that they cannot go stale."""

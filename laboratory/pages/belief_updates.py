@@ -55,14 +55,15 @@ def first_analyses() -> str:
 
 
 def reading_times() -> str:
-    """The gains in predicting reading times, and what each null gains less than the trained grammar."""
+    """The gains in predicting reading times, and the difference of each null grammar's gain to the trained one's."""
     runs = select(EXPERIMENT, data="natural-stories")
     if not runs:
         return "Not computed yet.\n"
     lines = []
     for row in runs[0].report["measures"]:
-        gain, less = _interval(row["gain"], 1000), _interval(row["trained_minus_this"], 1000)
-        lines.append([row["grammar"], MEASURES[row["measure"]], gain, "" if row["grammar"] == "trained" else less])
+        gain = _interval(row["gain"], 1000)
+        difference = "" if row["grammar"] == "trained" else _interval(row["trained_minus_this"], 1000)
+        lines.append([row["grammar"], MEASURES[row["measure"]], gain, difference])
     heads = [
         "grammar",
         "measure",
@@ -77,7 +78,7 @@ def _of_items(**facts: str) -> Sequence[Mapping[str, Any]]:
     return [row for row in rows if all(row[name] == value for name, value in facts.items())]
 
 
-def _interval(found: Mapping[str, float], factor: float = 1) -> str:
-    """Return a value times a factor with its 95% interval; 0.00 for what is 0 when rounded."""
-    value, low, high = (f"{round(factor * found[name], 2) + 0.0:.2f}" for name in ("value", "low", "high"))
+def _interval(interval: Mapping[str, float], factor: float = 1) -> str:
+    """Return a value times a factor with its 95% interval; what rounds to -0.00 becomes 0.00."""
+    value, low, high = (f"{round(factor * interval[name], 2) + 0.0:.2f}" for name in ("value", "low", "high"))
     return f"{value} ({low} to {high})"

@@ -33,6 +33,6 @@ def browser() -> Iterator[Any]:
     # Chromium refuses to run with its sandbox as root, as in containers.
     arguments = ["--no-sandbox"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []
     with sync_playwright() as started:
-        found = started.chromium.launch(executable_path=find_chromium(), args=arguments)
-        yield found
-        found.close()
+        chromium = started.chromium.launch(executable_path=find_chromium(), args=arguments)
+        yield chromium
+        chromium.close()

@@ -26,7 +26,7 @@ _PUBLISHED = re.compile(r"(\d+(?:\.\d+)?)(?: ± (\d+(?:\.\d+)?))?")
 
 
 class Verdict(StrEnum):
-    """What is said of a published experiment."""
+    """The verdicts on a published experiment."""
 
     REPRODUCED = "reproduced"
     FOUND = "found at small size"
@@ -37,7 +37,7 @@ class Verdict(StrEnum):
 
 
 class Result(StrEnum):
-    """What is said of one claim."""
+    """Whether a claim holds."""
 
     HOLDS = "holds"
     OPEN = "open"
@@ -167,6 +167,7 @@ def decisions(row: Entry) -> list[Decision]:
 
 
 def _decided(row: Entry, claim: Entry) -> list[Decision]:
+    """Return the decisions about one claim."""
     if "value" in claim:
         return _agreements(row, claim)
     direction = "higher" if "higher" in claim else "lower"
@@ -175,19 +176,20 @@ def _decided(row: Entry, claim: Entry) -> list[Decision]:
     names = [_name(row, side) for side in sides]
     published = [_published(row, side) for side in sides]
 
+    # A claim about systems with several numbers is decided for each pair of numbers.
     decided = []
     for place, (first, second) in enumerate(zip(*samples, strict=True)):
         larger, smaller = (first, second) if direction == "higher" else (second, first)
         ours = difference(larger, smaller)
-        theirs = [numbers[place].mean for numbers in published if len(numbers) > place]
-        shown = f"{abs(theirs[0] - theirs[1]):.4g}" if len(theirs) == 2 else ""
+        numbers = [figures[place].mean for figures in published if len(figures) > place]
+        published_difference = f"{abs(numbers[0] - numbers[1]):.4g}" if len(numbers) == 2 else ""
         words = f"{names[0]} {'>' if direction == 'higher' else '<'} {names[1]}{_part(first)}"
-        decided.append(Decision(words, shown, ours, sign(ours), _seeds(first, second)))
+        decided.append(Decision(words, published_difference, ours, sign(ours), _seeds(first, second)))
     return decided
 
 
 def numbers_of_claim(row: Entry, claim: Entry) -> list[str]:
-    """Return the values of ours that a claim is about, with the names of what they are of."""
+    """Return our values that a claim is about, with the names of the systems."""
     if "value" in claim:
         return [_measured(row, claim["value"]).value]
     sides = [claim["higher" if "higher" in claim else "lower"], claim["than"]]
@@ -195,6 +197,7 @@ def numbers_of_claim(row: Entry, claim: Entry) -> list[str]:
 
 
 def _agreements(row: Entry, claim: Entry) -> list[Decision]:
+    """Return the decisions about a claim that our values are near the published ones."""
     system = _system(row, claim["value"])
     samples = _samples(row, claim.get("by", claim["value"]))
     numbers = _published(row, claim["value"])
@@ -207,8 +210,8 @@ def _agreements(row: Entry, claim: Entry) -> list[Decision]:
         result = agreement(ours, number, claim.get("within", TOLERANCE))
         words = f"{name}{_part(sample)} is near the published value"
         words += f" (within {claim['within']})" if "within" in claim else ""
-        shown = f"{number:.1f}" if "within" not in claim else f"{number:.4g}"
-        decided.append(Decision(words, shown, ours, result, _seeds(sample)))
+        published = f"{number:.1f}" if "within" not in claim else f"{number:.4g}"
+        decided.append(Decision(words, published, ours, result, _seeds(sample)))
     return decided
 
 
@@ -222,11 +225,11 @@ def _seeds(*samples: Sample) -> int | None:
 
 def _system(row: Entry, name: str) -> Entry:
     """Return the first system of a row with a name."""
-    for system in row["systems"]:
+    systems: list[Entry] = row["systems"]
+    for system in systems:
         if system["system"] == name:
-            found: Entry = system
-            return found
-    names = ", ".join(repr(system["system"]) for system in row["systems"])
+            return system
+    names = ", ".join(repr(system["system"]) for system in systems)
     raise ValueError(f"{row['item']}: a claim is about {name!r}; expected one of {names}")
 
 
@@ -239,7 +242,7 @@ def _name(row: Entry, side: Any) -> str:
 
 
 def _published(row: Entry, side: Any) -> list[Figure]:
-    """Return the numbers that are published of a side of a claim."""
+    """Return the published numbers of a side of a claim."""
     if isinstance(side, dict):
         return []
     text = str(_system(row, side).get("published", "")) if isinstance(side, str) else str(side)
@@ -247,13 +250,13 @@ def _published(row: Entry, side: Any) -> list[Figure]:
 
 
 def _samples(row: Entry, side: Any) -> list[Sample]:
-    """Return our values of a side of a claim."""
+    """Return our values of a side of a claim, which may be a number."""
     if isinstance(side, int | float):
         return [Sample(Figure(float(side)), random=False)]
-    shown = _measured(row, side)
-    random = shown.seeds is not None and not row.get("deterministic", False)
-    parts = shown.parts if len(shown.parts) > 1 else [""] * len(shown.scores)
-    return [Sample(scores, random, part, shown.source) for scores, part in zip(shown.scores, parts, strict=True)]
+    ours = _measured(row, side)
+    random = ours.seeds is not None and not row.get("deterministic", False)
+    parts = ours.parts if len(ours.parts) > 1 else [""] * len(ours.scores)
+    return [Sample(scores, random, part, ours.source) for scores, part in zip(ours.scores, parts, strict=True)]
 
 
 def _measured(row: Entry, side: Any) -> Measured:

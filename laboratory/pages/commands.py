@@ -26,35 +26,37 @@ def page_name(command: str) -> str:
 
 def command_list() -> str:
     """A table of the commands for each purpose."""
-    left = dict(all_commands())
-    parts = [_purpose("Use a model", {name: left.pop(name) for name in _USE})]
-    parts.append(_purpose("Train", {name: left.pop(name) for name in _TRAIN}))
+    others = dict(all_commands())
+    parts = [_purpose("Use a model", {name: others.pop(name) for name in _USE})]
+    parts.append(_purpose("Train", {name: others.pop(name) for name in _TRAIN}))
     for title, start in _GROUPS.items():
-        parts.append(_purpose(title, {name: left.pop(name) for name in list(left) if name.startswith(start)}))
-    return "\n".join([*parts, _purpose("Others", left)])
+        parts.append(_purpose(title, {name: others.pop(name) for name in list(others) if name.startswith(start)}))
+    return "\n".join([*parts, _purpose("Others", others)])
 
 
-def _purpose(title: str, chosen: dict[str, Command]) -> str:
+def _purpose(title: str, commands: dict[str, Command]) -> str:
+    """A heading, and a table of commands."""
     rows = (
         [f"[`syntaxlm {name}`]({page_name(name)})", plain(command.docstring.summary)]
-        for name, command in chosen.items()
+        for name, command in commands.items()
     )
     return f"### {title}\n\n" + table(["command", "what it does"], rows)
 
 
 def usage(command: str) -> str:
     """What a command does, its usage line, and further explanations."""
-    declared = all_commands()[command]
-    parts = [declared.docstring.summary, f"```text\n{declared.usage}\n```", declared.docstring.description]
+    declaration = all_commands()[command]
+    docstring = declaration.docstring
+    parts = [docstring.summary, f"```text\n{declaration.usage}\n```", docstring.description]
     return "\n\n".join(plain(part) for part in parts if part)
 
 
 def options_and_columns(command: str) -> str:
     """All that a command takes, and the columns of what it prints, if it prints tables."""
     parts = [f"## Options\n\n{_tables(all_commands()[command])}"]
-    found = [place for place, names in TABLES.items() if command in (name.partition(" --")[0] for name in names)]
-    if found:
-        parts.append("## Output columns\n\n" + "\n".join(columns_of(place, len(found) > 1) for place in found))
+    places = [place for place, names in TABLES.items() if command in (name.partition(" --")[0] for name in names)]
+    if places:
+        parts.append("## Output columns\n\n" + "\n".join(columns_of(place, len(places) > 1) for place in places))
     return "\n".join(parts)
 
 

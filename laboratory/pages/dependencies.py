@@ -33,8 +33,8 @@ _USES = {
     "transformers": "[models of transformers as scorers](transformers.md): `hf:gpt2`",
 }
 
-# What packages without a license expression say in other words.
-_SAME = {
+# The SPDX expressions of what packages without a license expression state.
+_SPDX = {
     "Apache 2.0": "Apache-2.0",
     "Apache 2.0 License": "Apache-2.0",
     "Apache License": "Apache-2.0",
@@ -48,7 +48,7 @@ _SAME = {
 
 
 class Requirement(NamedTuple):
-    """A declared dependency. part: the optional part that needs it; "" for the package.  lowest: version, or None."""
+    """A declared dependency. part: the optional part that needs it; "": the package.  lowest: its lowest version."""
 
     name: str
     part: str
@@ -59,20 +59,21 @@ def declared() -> list[Requirement]:
     """The dependencies of the package and of its optional parts."""
     project: dict[str, Any] = tomllib.loads(_PROJECT.read_text(encoding="utf-8"))["project"]
     parts = {"": project["dependencies"], **project["optional-dependencies"]}
-    return [_requirement(one, part) for part, needed in parts.items() for one in needed]
+    return [_requirement(text, part) for part, requirements in parts.items() for text in requirements]
 
 
 def lowest_versions() -> dict[str, str]:
     """The lowest declared version of every dependency but torch."""
-    return {one.name: one.lowest for one in declared() if one.lowest is not None and one.name != "torch"}
+    requirements = (requirement for requirement in declared() if requirement.name != "torch")
+    return {requirement.name: requirement.lowest for requirement in requirements if requirement.lowest is not None}
 
 
 def dependency_table() -> str:
     """The declared dependencies that users install, with lowest version and licence."""
     rows: dict[tuple[str, str | None], list[str]] = {}
-    for one in declared():
-        if one.part not in _FOR_DEVELOPERS:
-            rows.setdefault((one.name, one.lowest), []).append(f"`{one.part}`" if one.part else "always")
+    for name, part, lowest in declared():
+        if part not in _FOR_DEVELOPERS:
+            rows.setdefault((name, lowest), []).append(f"`{part}`" if part else "always")
     cells = ([name, ", ".join(parts), lowest or "", _licence(name)] for (name, lowest), parts in rows.items())
     return table(["package", "part", "lowest version", "licence"], cells)
 
@@ -80,9 +81,9 @@ def dependency_table() -> str:
 def extras_table() -> str:
     """The optional parts that users install, and the packages that each brings."""
     parts: dict[str, list[str]] = {}
-    for one in declared():
-        if one.part and one.part not in _FOR_DEVELOPERS:
-            parts.setdefault(one.part, []).append(one.name)
+    for name, part, _ in declared():
+        if part and part not in _FOR_DEVELOPERS:
+            parts.setdefault(part, []).append(name)
     missing = parts.keys() ^ _USES.keys()
     if missing:
         raise ValueError(f"extras without a use, or uses without an extra: {', '.join(sorted(missing))}")
@@ -92,34 +93,35 @@ def extras_table() -> str:
 
 def inner_dependency_table() -> str:
     """What the dependencies of the package itself need in turn, with licence."""
-    direct = {_normal(one.name) for one in declared() if not one.part}
-    found = sorted(_closure(direct) - direct)
-    return table(["package", "licence"], ([name, _licence(name)] for name in found))
+    direct = {_normal(name) for name, part, _ in declared() if not part}
+    indirect = sorted(_closure(direct) - direct)
+    return table(["package", "licence"], ([name, _licence(name)] for name in indirect))
 
 
 def developer_table() -> str:
     """What tests and documentation need besides, with licence."""
-    users = {_normal(one.name) for one in declared() if one.part not in _FOR_DEVELOPERS}
-    names = {_normal(one.name): one.name for one in declared() if one.part in _FOR_DEVELOPERS}
+    users = {_normal(name) for name, part, _ in declared() if part not in _FOR_DEVELOPERS}
+    names = {_normal(name): name for name, part, _ in declared() if part in _FOR_DEVELOPERS}
     return table(["package", "licence"], ([names[name], _licence(name)] for name in sorted(set(names) - users)))
 
 
 def _requirement(text: str, part: str) -> Requirement:
-    found = _REQUIREMENT.match(text)
-    assert found is not None, text
-    return Requirement(found["name"], part, found["lowest"])
+    """A requirement as pyproject.toml or the metadata of a package states it."""
+    match = _REQUIREMENT.match(text)
+    assert match is not None, text
+    return Requirement(match["name"], part, match["lowest"])
 
 
 def _closure(names: Iterable[str]) -> set[str]:
     """The installed packages that packages need, themselves included."""
-    found: set[str] = set()
-    left = list(names)
-    while left:
-        name = left.pop()
-        if name not in found and _metadata(name) is not None:
-            found.add(name)
-            left += _needed(name)
-    return found
+    packages: set[str] = set()
+    waiting = list(names)
+    while waiting:
+        name = waiting.pop()
+        if name not in packages and _metadata(name) is not None:
+            packages.add(name)
+            waiting += _needed(name)
+    return packages
 
 
 def _needed(name: str) -> Iterator[str]:
@@ -131,10 +133,12 @@ def _needed(name: str) -> Iterator[str]:
 
 
 def _normal(name: str) -> str:
+    """The name of a package as PyPI normalises it."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def _metadata(name: str) -> Any:
+    """The metadata of a package; None if it is not installed."""
     try:
         return metadata.metadata(name)
     except metadata.PackageNotFoundError:
@@ -143,13 +147,15 @@ def _metadata(name: str) -> Any:
 
 def _licence(name: str) -> str:
     """The licence that an installed package states, as an SPDX expression where it can be told."""
-    found = _metadata(name)
-    if found is None:
+    facts = _metadata(name)
+    if facts is None:
         return UNKNOWN
-    classifiers = [one.rpartition(" :: ")[2] for one in found.get_all("Classifier") or [] if one.startswith("License")]
-    text = (found["License"] or "").strip()
-    stated = found["License-Expression"] or (text if text and "\n" not in text else " and ".join(classifiers))
-    return plain(_SAME.get(stated, stated) or "see its license file")
+    classifiers = [line for line in facts.get_all("Classifier") or [] if line.startswith("License")]
+    text = (facts["License"] or "").strip()  # a name, or the whole text of the licence
+    if not text or "\n" in text:
+        text = " and ".join(line.rpartition(" :: ")[2] for line in classifiers)
+    stated = facts["License-Expression"] or text
+    return plain(_SPDX.get(stated, stated) or "see its license file")
 
 
 if __name__ == "__main__":

@@ -18,18 +18,20 @@ def suites() -> str:
     """Accuracy on the test suites of SyntaxGym by circuit, of all items and of those whose words are known."""
     report = stored_report("shipped", what="suites", data="syntaxgym")
 
-    def row(title: str, suites: int, figures: list[dict[str, Any]]) -> list[str]:
-        scores = (f"{percent(one['all']['accuracy'])} ({_or_dash(one['words_known']['accuracy'])})" for one in figures)
-        return [title, str(suites), str(figures[0]["all"]["items"]), percent(figures[0]["chance"]), *scores]
+    def row(title: str, suites: int, scores: list[dict[str, Any]]) -> list[str]:
+        accuracies = (
+            f"{percent(score['all']['accuracy'])} ({_or_dash(score['words_known']['accuracy'])})" for score in scores
+        )
+        return [title, str(suites), str(scores[0]["all"]["items"]), percent(scores[0]["chance"]), *accuracies]
 
-    bundled = [one["model"] for one in report["models"]]
-    others = [one for one in stored_report("suites", data="syntaxgym")["models"] if one["model"] not in bundled]
-    models = [*report["models"], *others]
+    bundled = [model["model"] for model in report["models"]]
+    others = stored_report("suites", data="syntaxgym")["models"]
+    models = [*report["models"], *(model for model in others if model["model"] not in bundled)]
     circuits = [suite["circuit"] for suite in models[0]["by_suite"].values()]
     names = dict.fromkeys(circuits)
-    rows = [row(name, circuits.count(name), [one["by_circuit"][name] for one in models]) for name in names]
+    rows = [row(name, circuits.count(name), [model["by_circuit"][name] for model in models]) for name in names]
     rows.append(row("mean over suites", report["suites"], models))
-    return table(["circuit", "suites", "items", "chance", *(SUITE_MODELS[one["model"]] for one in models)], rows)
+    return table(["circuit", "suites", "items", "chance", *(SUITE_MODELS[model["model"]] for model in models)], rows)
 
 
 def _or_dash(value: float | None) -> str:
@@ -50,17 +52,18 @@ def compared_parsers() -> str:
     ]
     rows: list[list[str]] = []
     for name, text in (("words", "words of PTB"), ("tags", "tags of the sample")):
-        found = stored_report("compare", run=name)
-        parsers = [row for row in found["rows"] if row["treebank"]]
+        report = stored_report("compare", run=name)
+        parsers = [row for row in report["rows"] if row["treebank"]]
         for row in sorted(parsers, key=lambda row: -float(row["treebank"]["f1"]["mean"])):
             trees = row["treebank"]
             f1 = [percent(trees[key]["mean"]) for key in ("f1", "f1_up_to_10")]
             speed = f"{trees['sentences_per_second']['mean']:,.0f}"
             rows.append([f"`{row['recipe']}`", text, *f1, trees["decoder"], *_costs(row), speed])
-        others = [row for row in found["rows"] if not row["treebank"]]
+        others = [row for row in report["rows"] if not row["treebank"]]
         rows += [[f"`{row['recipe']}`", text, "", "", "", *_costs(row), ""] for row in others]
-        for one in found["treebank"]["baselines"]:
-            rows.append([one["name"], "", *map(percent, (one["f1"], one["short_f1"])), "", "", "", ""])
+        for baseline in report["treebank"]["baselines"]:
+            f1 = [percent(baseline[key]) for key in ("f1", "short_f1")]
+            rows.append([baseline["name"], "", *f1, "", "", "", ""])
     return table(heads, rows)
 
 
@@ -87,6 +90,7 @@ def _language_run(run: StoredRun) -> str:
 
 
 def _language_row(run: StoredRun, length: str) -> list[str]:
+    """The cells of an evaluation."""
     report, baselines = run.report, run.report["baselines"]
     marked = report["f1_by_decoder"].get("mbr with marks (both)")
     return [

@@ -46,10 +46,10 @@ def _extend(nav: list[Any], pages: dict[str, list[str]]) -> None:
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Adds the pages of packages and notebooks, and the stored results, which tables link to."""
-    made = {f"{_PYTHON}/{name}": text for name, text in reference.reference_pages().items()}
+    pages = {f"{_PYTHON}/{name}": text for name, text in reference.reference_pages().items()}
     for path in sorted((DOCS / "notebooks").glob("*.ipynb")):
-        made[f"notebooks/{path.stem}.md"] = notebook_page(path)
-    for name, text in made.items():
+        pages[f"notebooks/{path.stem}.md"] = notebook_page(path)
+    for name, text in pages.items():
         files.append(File.generated(config, name, content=text))
     for path in sorted((ROOT / RESULTS).glob("*.jsonl")):
         files.append(File.generated(config, f"{RESULTS}/{path.name}", abs_src_path=str(path)))
@@ -57,7 +57,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Write generated parts anew. A link to a notebook leads to its page, from other pages than this.
+    """Write generated parts anew, and make links to notebooks lead to their pages, except on these pages themselves.
 
     Stored results are outside docs/ in the repository, and in the site itself. Readers who search the site look for
     public names and for results, so inner packages and the experiment log are not searched.

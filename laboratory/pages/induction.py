@@ -43,13 +43,13 @@ def readings() -> Picture:
     """The two best trees of an ambiguous sentence side by side, each with its probability."""
     best = load("en").parse(AMBIGUOUS, best=2).alternatives
     names = ("her dog got meat", "another woman got dog meat")
-    spans = [{(start, end) for _, start, end in one.tree.constituents} for one in best]
-    drawn = []
-    for name, one, own in zip(names, best, spans, strict=True):
-        notes = dict.fromkeys(own - (spans[0] & spans[1]), SpanNote("in this tree only", 1.0))
-        heading = f"{name}: probability {one.probability:.2f}"
-        drawn.append(headed(tree_picture(one.tree, span_notes=notes), heading, mirrored=False))
-    return svg.beside(drawn, f"Two trees: {AMBIGUOUS}")
+    spans = [{(start, end) for _, start, end in parse.tree.constituents} for parse in best]
+    pictures = []
+    for name, parse, spans_of_tree in zip(names, best, spans, strict=True):
+        notes = dict.fromkeys(spans_of_tree - (spans[0] & spans[1]), SpanNote("in this tree only", 1.0))
+        heading = f"{name}: probability {parse.probability:.2f}"
+        pictures.append(headed(tree_picture(parse.tree, span_notes=notes), heading, mirrored=False))
+    return svg.beside(pictures, f"Two trees: {AMBIGUOUS}")
 
 
 @dataclass(frozen=True)
@@ -73,12 +73,12 @@ def substitutions(nlp: LanguageModel, words: Sequence[str]) -> Iterator[Substitu
     for size in (2, 3):
         for start in range(len(words) - size):
             end = start + size
-            replaced = {}
+            bits = {}
             for pro_form in PRO_FORMS:
                 first = pro_form if start else pro_form.capitalize()
-                replaced[pro_form] = _bits(nlp, [*words[:start], first, *words[end:]])
-            best = min(replaced, key=lambda pro_form: sum(replaced[pro_form]))
-            yield Substitution((start, end), best, sum(replaced[best][start + 1 :]) - sum(original[end:]))
+                bits[pro_form] = _bits(nlp, [*words[:start], first, *words[end:]])
+            best = min(bits, key=lambda pro_form: sum(bits[pro_form]))
+            yield Substitution((start, end), best, sum(bits[best][start + 1 :]) - sum(original[end:]))
 
 
 def _bits(nlp: LanguageModel, words: Sequence[str]) -> list[float]:
@@ -88,17 +88,17 @@ def _bits(nlp: LanguageModel, words: Sequence[str]) -> list[float]:
 
 def substitution() -> Plot:
     """How much less probable the rest of a sentence becomes if a group of its words is replaced by one word."""
-    rows = sorted(substitutions(load("en"), GIVING), key=lambda one: one.cost)
+    by_cost = sorted(substitutions(load("en"), GIVING), key=lambda replaced: replaced.cost)
     plot = new_plot("Replacing words by a pro-form", size=(7.6, 4.0))
     panel = plot.axes[0]
-    for place, row in enumerate(rows):
-        is_phrase = row.span in NOUN_PHRASES
+    for place, replaced in enumerate(by_cost):
+        is_phrase = replaced.span in NOUN_PHRASES
         colour = line_style(2 if is_phrase else 0)["color"]
-        panel.barh(place, row.cost, 0.7, color=colour, alpha=1.0 if is_phrase else 0.55)
-        _write_beside(panel, place, row.cost)
+        panel.barh(place, replaced.cost, 0.7, color=colour, alpha=1.0 if is_phrase else 0.55)
+        _write_beside(panel, place, replaced.cost)
 
-    names = [f"{' '.join(GIVING[slice(*row.span)])} → {row.pro_form}" for row in rows]
-    panel.set_yticks(range(len(rows)), names, color=INK)
+    names = [f"{' '.join(GIVING[slice(*replaced.span)])} → {replaced.pro_form}" for replaced in by_cost]
+    panel.set_yticks(range(len(by_cost)), names, color=INK)
     panel.tick_params(axis="y", length=0)
     panel.invert_yaxis()
     panel.grid(visible=False)
@@ -164,11 +164,11 @@ def same_f1() -> Mapping[str, Sequence[int]]:
         "ON-LSTM, seed 1": parsed("on-lstm-ptb-words-small", "wsj").reports[1],
         "SN-PCFG, seed 5": parsed("simple-pcfg-ptb", "wsj").reports[5],
     }
-    found = {}
+    recalls = {}
     for name, report in compared.items():
         shares = [report["recall_by_label"][label][0] for label in LABELS]
-        found[f"{name}, F1 {100 * report['f1']:.1f}"] = [round(100 * share) for share in shares]
-    return found
+        recalls[f"{name}, F1 {100 * report['f1']:.1f}"] = [round(100 * share) for share in shares]
+    return recalls
 
 
 def recall() -> Plot:

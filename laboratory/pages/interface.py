@@ -17,9 +17,9 @@ _STARS = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: 
 
 def name_section(name: str) -> str:
     """A public name, or "LanguageModel.METHOD": heading, signature and docstring."""
-    found = _named(name)
-    shown = name if "." in name else f"syntaxlm.{name}"
-    return f"### `{shown}`\n\n```python\n{_signature(found, name)}\n```\n\n{as_markdown(inspect.getdoc(found) or '')}"
+    named = _named(name)
+    heading = name if "." in name else f"syntaxlm.{name}"
+    return f"### `{heading}`\n\n```python\n{_signature(named, name)}\n```\n\n{as_markdown(inspect.getdoc(named) or '')}"
 
 
 def method_table() -> str:
@@ -34,33 +34,38 @@ def method_table() -> str:
 
 
 def _named(name: str) -> Any:
-    found: Any = syntaxlm
+    """The object of a public name."""
+    named: Any = syntaxlm
     for part in name.split("."):
-        found = getattr(found, part)
-    return found
+        named = getattr(named, part)
+    return named
 
 
-def _signature(found: Any, name: str) -> str:
-    """How a function or class is called; of an exception, what it is."""
-    if inspect.isclass(found) and issubclass(found, Exception):
-        return f"class {name}({found.__base__.__name__})"
-    signature = inspect.signature(found)
-    parameters = [one for one in signature.parameters.values() if one.name != "self"]
-    keyword = "class " if inspect.isclass(found) else ""
+def _signature(named: Any, name: str) -> str:
+    """How a function or class is called; of an exception, its base class."""
+    if inspect.isclass(named) and issubclass(named, Exception):
+        return f"class {name}({named.__base__.__name__})"
+    signature = inspect.signature(named)
+    texts = _texts([parameter for parameter in signature.parameters.values() if parameter.name != "self"])
+    start = ("class " if inspect.isclass(named) else "") + name.rpartition(".")[2]
     returned = signature.return_annotation
-    arrow = f" -> {returned}" if isinstance(returned, str) and not keyword else ""
-    texts = [*_texts(parameters)]
-    line = f"{keyword}{name.rpartition('.')[2]}({', '.join(texts)}){arrow}"
+    arrow = f" -> {returned}" if isinstance(returned, str) and not inspect.isclass(named) else ""
+    line = f"{start}({', '.join(texts)}){arrow}"
     if len(line) <= _WIDTH:
         return line
-    return f"{keyword}{name.rpartition('.')[2]}(\n" + "".join(f"    {text},\n" for text in texts) + f"){arrow}"
+    return f"{start}(\n" + "".join(f"    {text},\n" for text in texts) + f"){arrow}"
 
 
 def _texts(parameters: list[inspect.Parameter]) -> list[str]:
-    """Parameters as they are written, with a star before those that are given by name only."""
-    texts = [_STARS.get(one.kind, "") + one.name + _typed(one.annotation) + _default(one.default) for one in parameters]
-    named = next((place for place, one in enumerate(parameters) if one.kind is one.KEYWORD_ONLY), None)
-    return texts if named is None else [*texts[:named], "*", *texts[named:]]
+    """Parameters as they are written, with a star before the first keyword-only one."""
+    texts = [
+        _STARS.get(parameter.kind, "") + parameter.name + _typed(parameter.annotation) + _default(parameter.default)
+        for parameter in parameters
+    ]
+    kinds = [parameter.kind for parameter in parameters]
+    if inspect.Parameter.KEYWORD_ONLY in kinds:
+        texts.insert(kinds.index(inspect.Parameter.KEYWORD_ONLY), "*")
+    return texts
 
 
 def _typed(annotation: Any) -> str:
@@ -69,6 +74,7 @@ def _typed(annotation: Any) -> str:
 
 
 def _default(value: Any) -> str:
+    """The default of a parameter, as it is written."""
     if value is inspect.Parameter.empty:
         return ""
     if dataclasses.is_dataclass(value):

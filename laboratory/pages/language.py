@@ -49,7 +49,7 @@ class Text:
 
 @dataclass(frozen=True)
 class Violation:
-    """A wording to avoid where it was found."""
+    """A place with a wording to avoid. found: the wording.  write: what to write.  context: the words around it."""
 
     place: str
     line: int
@@ -69,8 +69,9 @@ class Allowed:
     text: str
     reason: str
 
-    def allows(self, one: Violation) -> bool:
-        return fnmatch(one.place, self.place) and self.text.lower() in f"{one.found} {one.context}".lower()
+    def allows(self, violation: Violation) -> bool:
+        text = f"{violation.found} {violation.context}".lower()
+        return fnmatch(violation.place, self.place) and self.text.lower() in text
 
 
 @cache
@@ -81,28 +82,30 @@ def glossary() -> dict[str, Any]:
 
 def avoided() -> list[Avoided]:
     return [
-        Avoided(re.compile(one["pattern"], 0 if one.get("case") else re.IGNORECASE), one["write"])
-        for one in glossary()["avoid"]
+        Avoided(re.compile(entry["pattern"], 0 if entry.get("case") else re.IGNORECASE), entry["write"])
+        for entry in glossary()["avoid"]
     ]
 
 
 def allowed() -> list[Allowed]:
-    data = read_yaml(HERE / "language-allowed.yaml") or []
-    return [Allowed(**one) for one in data]
+    entries = read_yaml(HERE / "language-allowed.yaml") or []
+    return [Allowed(**entry) for entry in entries]
 
 
 def violations(texts: Iterable[Text], rules: Iterable[Avoided]) -> Iterator[Violation]:
+    """Yield the places in texts with a wording to avoid."""
     rules = list(rules)
     for text in texts:
         flat = re.sub(r"\s", " ", text.text)
         for rule in rules:
-            for found in rule.pattern.finditer(flat):
-                line = text.line + text.text.count("\n", 0, found.start())
-                context = flat[max(0, found.start() - 40) : found.end() + 40].strip()
-                yield Violation(text.place, line, found.group(), rule.write, context)
+            for match in rule.pattern.finditer(flat):
+                line = text.line + text.text.count("\n", 0, match.start())
+                context = flat[max(0, match.start() - 40) : match.end() + 40].strip()
+                yield Violation(text.place, line, match.group(), rule.write, context)
 
 
 def all_texts() -> Iterator[Text]:
+    """Yield all texts that are checked; see the module."""
     for path in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
         yield page_text(path.read_text(encoding="utf-8"), str(path.relative_to(ROOT)))
     for path in sorted((ROOT / "recipes").rglob("*.yaml")):
@@ -114,8 +117,8 @@ def all_texts() -> Iterator[Text]:
 
 
 def page_text(markdown: str, place: str) -> Text:
-    """A page with code, links' targets and formulas blanked, so that places in it stay."""
-    return Text(place, 1, _NO_PROSE.sub(lambda found: re.sub(r"[^\n]", " ", found.group()), markdown))
+    """A page whose code, link targets and formulas are replaced by spaces, so that lines keep their numbers."""
+    return Text(place, 1, _NO_PROSE.sub(lambda match: re.sub(r"[^\n]", " ", match.group()), markdown))
 
 
 def help_texts(commands: Mapping[str, Run | Group]) -> Iterator[Text]:
@@ -177,11 +180,11 @@ def main() -> int:
     if parser.parse_args().write:
         write_glossary()
     exceptions, used, faults = allowed(), set(), []
-    for one in dict.fromkeys(violations(all_texts(), avoided())):
-        matching = [exception for exception in exceptions if exception.allows(one)]
+    for violation in dict.fromkeys(violations(all_texts(), avoided())):
+        matching = [exception for exception in exceptions if exception.allows(violation)]
         used.update(matching)
         if not matching:
-            faults.append(one)
+            faults.append(violation)
     if GLOSSARY_PAGE.read_text(encoding="utf-8") != glossary_page():
         print("docs/glossary.md differs from glossary.yaml; run python -m laboratory.pages.language --write")
         return 1

@@ -36,16 +36,16 @@ class Parser:
     """A parser, and its reports.
 
     Attributes:
-        model: what it is called. The decoders of one model have entries of one name if each has a report of its own.
+        model: its name. A model with a report for each decoder has an entry for each, under the same name.
         learns_from: its training data.
-        experiment: of its reports.
-        run: of its reports.
-        decoders: those to show; (): the one of the reports.
+        experiment: experiment of its reports.
+        run: run of its reports.
+        decoders: decoders to show; (): the decoder of the reports.
         if_stored: whether it is left out until its reports are stored.
         averaged: the number of members of an average whose reports do not name them.
         members: the runs of the members of an average that are trained with it.
         trained: whether the report of its training is stored.
-        test_text: which text its perplexity is of.
+        test_text: the text of its perplexity.
     """
 
     model: str
@@ -156,22 +156,22 @@ class Line:
     """A model with one decoder.
 
     Attributes:
-        model: what it is called.
+        model: its name.
         learns_from: its training data.
-        decoder: of its trees; "" for baselines.
-        seeds: their number, or that of the members of an average.
-        averaged: whether there is one tree per sentence of all seeds.
-        f1: the mean over seeds.
-        f1_std: over seeds.
-        perplexity: of the test text, the mean over the same seeds; None: the model has none, or it is not stored.
-        perplexity_std: over seeds.
+        decoder: decoder of its trees; "" for baselines.
+        seeds: number of seeds, or of the members of an average.
+        averaged: whether the trees of all seeds are averaged into one tree per sentence.
+        f1: mean over seeds.
+        f1_std: standard deviation over seeds.
+        perplexity: of the test text, mean over the same seeds; None: the model has none, or it is not stored.
+        perplexity_std: standard deviation over seeds.
         test_text: which text, and how it was read: "PTB, stream".
-        parameters: the mean over seeds, or the sum over the members of an average, as are tokens and minutes.
-        tokens: that were predicted in training.
-        minutes: of training.
+        parameters: mean over seeds, or sum over the members of an average, as are tokens and minutes.
+        tokens: number of tokens predicted in training.
+        minutes: minutes of training.
         right_branching: F1 of right branching.
-        sentences: on which F1 was measured.
-        protocol: of F1.
+        sentences: number of sentences on which F1 was measured.
+        protocol: protocol of F1.
         source: file of the results.
     """
 
@@ -200,70 +200,73 @@ def lines() -> list[Line]:
 
 
 def _parsers() -> Iterator[Line]:
-    for one in PARSERS:
-        if one.if_stored and not all_parsed(one.experiment, "wsj", run=one.run):
+    """Yield a line for each parser and decoder."""
+    for parser in PARSERS:
+        if parser.if_stored and not all_parsed(parser.experiment, "wsj", run=parser.run):
             continue
-        decoder = one.decoders[0] if len(one.decoders) == 1 else None
-        found = parsed(one.experiment, "wsj", one.run, decoder)
-        members = found.first.get("averaged_models")
-        facts: dict[str, Any] = _costs(one, found, members) if one.trained else {}
-        if one.trained and not members and not one.members:
-            facts |= _perplexity(one, found)
-        for decoder in one.decoders or (found.first["decoder"],):
-            f1 = found.f1_by(decoder)
+        decoder = parser.decoders[0] if len(parser.decoders) == 1 else None
+        scored = parsed(parser.experiment, "wsj", parser.run, decoder)
+        members = scored.first.get("averaged_models")
+        facts: dict[str, Any] = _costs(parser, scored, members) if parser.trained else {}
+        if parser.trained and not members and not parser.members:
+            facts |= _perplexity(parser, scored)
+        for decoder in parser.decoders or (scored.first["decoder"],):
+            f1 = scored.f1_by(decoder)
             yield Line(
-                model=one.model,
-                learns_from=one.learns_from,
+                model=parser.model,
+                learns_from=parser.learns_from,
                 decoder=decoder,
-                seeds=one.averaged or found.count,
-                averaged=bool(one.averaged or members),
+                seeds=parser.averaged or scored.count,
+                averaged=bool(parser.averaged or members),
                 f1=f1.mean,
                 f1_std=f1.std,
-                right_branching=found.right_branching,
-                sentences=found.first["sentences"],
-                protocol=found.first["protocol"],
-                source=f"laboratory/results/{one.experiment}.jsonl",
+                right_branching=scored.right_branching,
+                sentences=scored.first["sentences"],
+                protocol=scored.first["protocol"],
+                source=f"laboratory/results/{parser.experiment}.jsonl",
                 **facts,
             )
 
 
-def _perplexity(one: Parser, found: Runs) -> dict[str, Any]:
+def _perplexity(parser: Parser, scored: Runs) -> dict[str, Any]:
     """Return the test perplexity of the models that were scored, and its text; nothing if they predict no words."""
-    trainings = trained_of(found, one.experiment, one.run)
+    trainings = trained_of(scored, parser.experiment, parser.run)
     if not (trainings.first.get("test") or {}).get("perplexity"):
         return {}
     scores = trainings.perplexity("test")
-    text = f"{one.test_text}, {trainings.reading}"
+    text = f"{parser.test_text}, {trainings.reading}"
     return {"perplexity": scores.mean, "perplexity_std": scores.std, "test_text": text}
 
 
-def _costs(one: Parser, found: Runs, members: int | None) -> dict[str, Any]:
+def _costs(parser: Parser, scored: Runs, members: int | None) -> dict[str, Any]:
     """Return parameters, tokens and minutes of a run, or of all members of an average.
 
     Args:
-        one: the parser.
-        found: its runs.
+        parser: the parser.
+        scored: its runs.
         members: the number of members of an average whose report names them.
     """
-    if one.members:
-        trainings = [trained(one.experiment, name) for name in one.members]
-        reports = [each for runs in trainings for each in runs.reports.values()]
+    if parser.members:  # sums over the members of each average, which are several runs
+        trainings = [trained(parser.experiment, name) for name in parser.members]
+        reports = [report for runs in trainings for report in runs.reports.values()]
         size, epochs, seconds = (
-            sum(each[what] for each in reports) / len(found.reports) for what in ("parameters", "epochs", "seconds")
+            sum(report[cost] for report in reports) / len(scored.reports)
+            for cost in ("parameters", "epochs", "seconds")
         )
         tokens = round(epochs * (trainings[0].first_run.epoch_tokens or 0))
         return {"parameters": round(size), "tokens": tokens, "minutes": seconds / 60}
-    training = trained(one.experiment, "" if members else one.run)
+
+    # The members of an average are the seeds of one run. Otherwise, only seeds whose trees were scored count.
+    training = trained(parser.experiment, "" if members else parser.run)
+    reports = [report for seed, report in training.reports.items() if members or seed in scored.reports]
+    epochs, seconds = (Figure.of(float(report[cost]) for report in reports).mean for cost in ("epochs", "seconds"))
     size, tokens, times = training.first_run.parameters, training.first_run.epoch_tokens, members or 1
-    epochs, seconds = (
-        Figure.of(float(each[what]) for seed, each in training.reports.items() if members or seed in found.reports).mean
-        for what in ("epochs", "seconds")
-    )
     tokens = tokens and round(times * epochs * tokens)
     return {"parameters": size and times * size, "tokens": tokens, "minutes": times * seconds / 60}
 
 
 def _baselines() -> Iterator[Line]:
+    """Yield a line for each baseline."""
     report = baselines("wsj")
     for name, title in _TITLES.items():
         f1 = of_baseline(report, name)
@@ -300,12 +303,12 @@ def leaderboard() -> str:
 def _row(model: str, decoded: list[Line]) -> list[str]:
     """Return the cells of a model; the values of its decoders are separated by slashes."""
     line = decoded[0]
-    f1 = " / ".join(percent(Figure(one.f1, one.f1_std)) for one in decoded)
-    decoders = " / ".join(f"`{one.decoder}`" for one in decoded if one.decoder)
+    f1 = " / ".join(percent(Figure(line.f1, line.f1_std)) for line in decoded)
+    decoders = " / ".join(f"`{line.decoder}`" for line in decoded if line.decoder)
     seeds = f"{line.seeds or ''}" + ", averaged" * bool(line.averaged)
-    shown = f"{perplexity(Figure(line.perplexity, line.perplexity_std))} ({line.test_text})" if line.perplexity else ""
+    score = f"{perplexity(Figure(line.perplexity, line.perplexity_std))} ({line.test_text})" if line.perplexity else ""
     sizes = [short(value) if value else "" for value in (line.parameters, line.tokens)]
-    return [model, f1, decoders, seeds, shown, line.learns_from, *sizes, f"{line.minutes:.0f}" if line.minutes else ""]
+    return [model, f1, decoders, seeds, score, line.learns_from, *sizes, f"{line.minutes:.0f}" if line.minutes else ""]
 
 
 _FRACTIONS, _PERPLEXITIES = ("f1", "f1_std", "right_branching"), ("perplexity", "perplexity_std")

@@ -17,7 +17,7 @@ _MARKUP = re.compile("[" + re.escape("".join(_ENTITIES)) + "]")
 
 
 def plain(text: str) -> str:
-    """Text whose characters mean themselves: markup becomes entities, but for what stands between backticks."""
+    """Text in which no character is markup: markup becomes entities, except for code between backticks."""
     parts, end = [], 0
     for code in _CODE.finditer(text):
         parts += [_escaped(text[end : code.start()]), code.group()]
@@ -26,13 +26,13 @@ def plain(text: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    return _MARKUP.sub(lambda found: _ENTITIES[found.group()], text)
+    return _MARKUP.sub(lambda match: _ENTITIES[match.group()], text)
 
 
 def cell(text: str) -> str:
     """A text for a cell of a table, as `plain`, in which a list has one line per item."""
-    code = _CODE.sub(lambda found: found.group().replace("|", "\\|"), text)
-    return plain(code).replace("\n- ", "<br>• ").replace("\n", "<br>")
+    escaped = _CODE.sub(lambda code: code.group().replace("|", "\\|"), text)
+    return plain(escaped).replace("\n- ", "<br>• ").replace("\n", "<br>")
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -41,8 +41,9 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "".join("| " + " | ".join(cell.replace("\n", " ") for cell in line) + " |\n" for line in lines)
 
 
-def joined(found: Sequence[str]) -> str:
-    return " and ".join(", ".join(found).rsplit(", ", 1))
+def joined(names: Sequence[str]) -> str:
+    """Names in a sentence: "a, b and c"."""
+    return " and ".join(", ".join(names).rsplit(", ", 1))
 
 
 def as_markdown(docstring: str) -> str:

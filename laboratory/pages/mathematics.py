@@ -17,15 +17,17 @@ def with_mathml(page: str) -> str:
     return _FORMULA.sub(_mathml, page)
 
 
-def _mathml(found: re.Match[str]) -> str:
-    numbers = "".join(_NUMBER.findall(found.group(2)))
-    latex = html.unescape(_NUMBER.sub("", found.group(2))).strip()
-    block = found.group(1) == "div"
+def _mathml(match: re.Match[str]) -> str:
+    """A formula as MathML, a block with its number."""
+    element, content = match.groups()
+    numbers = "".join(_NUMBER.findall(content))
+    latex = html.unescape(_NUMBER.sub("", content)).strip()
+    block = element == "div"
     try:
         formula: str = convert(latex, display="block" if block else "inline")
-    except Exception as error:  # latex2mathml raises kinds of its own that share no base
+    except Exception as error:  # the exceptions of latex2mathml have no base class of their own
         raise ValueError(f"the formula {latex!r} cannot be made MathML: {error!r}") from error
-    if "\\" in formula:  # what it does not know it leaves as it is
+    if "\\" in formula:  # unknown commands are left as they are
         raise ValueError(f"the formula {latex!r} has a command that cannot be made MathML: {formula}")
     formula = formula.replace("<math ", f'<math alttext="{html.escape(latex)}" ', 1)
     if not block:

@@ -39,9 +39,9 @@ class Model:
     """A trained model.
 
     Attributes:
-        label: its name; None if another setting of the same model has the name.
+        label: its name; None if the name stands at another setting of the same model.
         kind: number of its type.
-        marker: of its dots.
+        marker: marker of its dots.
         experiment: where its reports are stored.
         run: name of its reports in the experiment.
         decoder: of its trees; "" for a model without trees.

@@ -22,7 +22,8 @@ Output = dict[str, Any]
 
 def outputs_of(path: Path) -> list[list[Output]]:
     """Run a notebook in its folder, and return the outputs of each code cell. The error of a cell is not caught."""
-    notebook, names = json.loads(path.read_text(encoding="utf-8")), {"__name__": "__main__"}
+    notebook = json.loads(path.read_text(encoding="utf-8"))
+    names = {"__name__": "__main__"}
     sources = ["".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "code"]
     with chdir(path.parent):
         return [_run(source, number, names) for number, source in enumerate(sources, 1)]
@@ -30,9 +31,9 @@ def outputs_of(path: Path) -> list[list[Output]]:
 
 def _run(source: str, number: int, names: dict[str, Any]) -> list[Output]:
     """Run a cell.  number: of the cell, from 1.  names: the variables of the notebook."""
-    body, last, value, printed = ast.parse(source).body, None, None, io.StringIO()
-    if body and isinstance(body[-1], ast.Expr):
-        last = ast.Expression(body.pop().value)
+    body, printed = ast.parse(source).body, io.StringIO()
+    last = ast.Expression(body.pop().value) if body and isinstance(body[-1], ast.Expr) else None
+    value = None
     with redirect_stdout(printed):
         exec(compile(ast.Module(body, []), f"<cell {number}>", "exec"), names)
         if last is not None:
@@ -62,13 +63,14 @@ def store_outputs(path: Path) -> None:
 
 
 def notebook_page(path: Path) -> str:
-    """The notebook as Markdown, a link to the file at its top. Raises ValueError for an output of another kind."""
+    """The notebook as Markdown, with a link to its file at the top. Raises ValueError for an output of another type."""
     cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
     first, *rest = (part for cell in cells for part in _cell(cell))
     return "\n\n".join([first, f"This page is a notebook: [{path.name}]({path.name}).", *rest]) + "\n"
 
 
 def _cell(cell: dict[str, Any]) -> Iterator[str]:
+    """Yield the parts of a cell as Markdown: its text, or its code and outputs."""
     source = "".join(cell["source"]).strip()
     if cell["cell_type"] == "markdown":
         yield source
@@ -79,6 +81,7 @@ def _cell(cell: dict[str, Any]) -> Iterator[str]:
 
 
 def _output(output: dict[str, Any]) -> str:
+    """An output as Markdown."""
     data = output.get("data", {})
     if "image/svg+xml" in data:
         return f'<div class="picture">{"".join(data["image/svg+xml"])}</div>'

@@ -25,24 +25,29 @@ _TITLES = {
 
 def published() -> dict[str, Any]:
     """Return published.yaml, without the runs of ours marked `if_stored` that are not stored yet."""
-    found: dict[str, Any] = read_yaml(PUBLISHED)
-    for row in (row for paper in found["experiments"].values() for row in paper["rows"] if "systems" in row):
+    read: dict[str, Any] = read_yaml(PUBLISHED)
+    for row in (row for paper in read["experiments"].values() for row in paper["rows"] if "systems" in row):
         leave_out_missing(row)
-    for chosen in found["comparisons"].values():
-        chosen["ours"] = _without_missing(chosen["ours"])
-    return found
+    for compared in read["comparisons"].values():
+        compared["ours"] = _without_missing(compared["ours"])
+    return read
 
 
 def leave_out_missing(row: dict[str, Any]) -> None:
     """Remove from a row of an experiment what is not stored yet, and the claims about it."""
-    ours = {one["system"] for one in row["systems"] if "here" in one}
+    before = _measured_systems(row)
     row["systems"] = _without_missing(row["systems"])
-    missing = ours - {one["system"] for one in row["systems"] if "here" in one}
-    sides = [{side for side in claim.values() if isinstance(side, str)} for claim in row.get("claims", ())]
-    if not all(missing.isdisjoint(named) for named in sides):
-        kept = [claim for claim, named in zip(row["claims"], sides, strict=True) if missing.isdisjoint(named)]
+    missing = before - _measured_systems(row)
+    claims = row.get("claims", ())
+    kept = [claim for claim in claims if missing.isdisjoint(side for side in claim.values() if isinstance(side, str))]
+    if len(kept) < len(claims):
         row.pop("claims")
         row |= {"claims": kept} if kept else {}
+
+
+def _measured_systems(row: dict[str, Any]) -> set[str]:
+    """Return the systems of a row with a value of ours."""
+    return {system["system"] for system in row["systems"] if "here" in system}
 
 
 def seeds(count: int) -> str:
@@ -50,77 +55,74 @@ def seeds(count: int) -> str:
 
 
 def _without_missing(systems: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the entries that are stored; of a missing one with a published value, all but the place of our value."""
+    """Return the systems that are stored, and missing ones with a published value, without the place of our value."""
     kept = []
-    for one in systems:
-        if not one.get("if_stored") or _is_stored(one.get("here", one)):
-            kept.append(one)
-        elif "published" in one:
-            kept.append({name: value for name, value in one.items() if name != "here"})
+    for system in systems:
+        if not system.get("if_stored") or _is_stored(system.get("here", system)):
+            kept.append(system)
+        elif "published" in system:
+            kept.append({name: value for name, value in system.items() if name != "here"})
     return kept
 
 
-def _is_stored(ours: dict[str, Any]) -> bool:
+def _is_stored(entry: dict[str, Any]) -> bool:
     """Return whether there are results of a run that is parsed, trained or measured."""
-    if "splits" in ours:
-        return bool(select("palm-splits", what="splits", run=ours["run"]))
-    if "training" in ours:
-        return bool(select(ours["training"], what="training", run=ours["run"]))
-    return bool(all_parsed(ours["reports"], ours["scored_on"], run=ours["run"]))
+    if "splits" in entry:
+        return bool(select("palm-splits", what="splits", run=entry["run"]))
+    if "training" in entry:
+        return bool(select(entry["training"], what="training", run=entry["run"]))
+    return bool(all_parsed(entry["reports"], entry["scored_on"], run=entry["run"]))
 
 
-def evaluated(one: dict[str, Any]) -> Runs:
+def evaluated(entry: dict[str, Any]) -> Runs:
     """The runs of `evaluate parse` that an entry of published.yaml names."""
-    return parsed(one["reports"], one["scored_on"], one.get("run", ""), one.get("decoder"))
+    return parsed(entry["reports"], entry["scored_on"], entry.get("run", ""), entry.get("decoder"))
 
 
-def f1_of(one: dict[str, Any]) -> Trees:
+def f1_of(entry: dict[str, Any]) -> Trees:
     """F1 and what it depends on, from the place that an entry of published.yaml names."""
-    found = evaluated(one)
-    sentences, protocol = (found.first[name] for name in ("sentences", "protocol"))
-    decoder = one.get("decoder", found.first["decoder"])
-    f1 = found.f1_by(decoder) if "decoder" in one else found.f1
-    return Trees(f1, found.right_branching, sentences, protocol, decoder, found.shown_seeds)
+    runs = evaluated(entry)
+    sentences, protocol = (runs.first[name] for name in ("sentences", "protocol"))
+    decoder = entry.get("decoder", runs.first["decoder"])
+    f1 = runs.f1_by(decoder) if "decoder" in entry else runs.f1
+    return Trees(f1, runs.right_branching, sentences, protocol, decoder, runs.shown_seeds)
 
 
 def comparison(name: str) -> str:
-    """F1 of published systems, and below them ours, each with its data, protocol and sentences."""
-    chosen = published()["comparisons"][name]
+    """F1 of published systems, and below them of our models, each with its data, protocol and sentences."""
+    compared = published()["comparisons"][name]
     heads = ["system", "F1", "learns from", "sentences, protocol", "decoder", "seeds", "source"]
     rows = [
         [
-            one["system"],
-            f"{one['f1']:.1f}" + (f" ± {one['std']:.1f}" if "std" in one else ""),
-            one["data"],
-            one.get("sentences", chosen["data"]),
+            system["system"],
+            f"{system['f1']:.1f}" + (f" ± {system['std']:.1f}" if "std" in system else ""),
+            system["data"],
+            system.get("sentences", compared["data"]),
             "",
             "",
-            one["source"],
+            system["source"],
         ]
-        for one in chosen["published"]
+        for system in compared["published"]
     ]
-    return table(heads, [*rows, *(row for one in chosen["ours"] for row in _ours(one))])
+    return table(heads, [*rows, *(row for entry in compared["ours"] for row in _our_rows(entry))])
 
 
-def _ours(one: dict[str, Any]) -> Iterator[list[str]]:
-    if "baselines" in one:
-        report = baselines(one["baselines"])
-        place = f"WSJ sample, {report['sentences']:,}; `{report['protocol']}`"
+def _our_rows(entry: dict[str, Any]) -> Iterator[list[str]]:
+    """Yield the row of a model, or a row for each baseline."""
+    if "baselines" in entry:
+        report = baselines(entry["baselines"])
+        scored_on, source = _sentences(report["sentences"], report["protocol"]), _stored("baselines")
         for name in (*BASELINES[:3], "random_biased", *BASELINES[3:]):
-            yield [
-                f"here: {_TITLES[name]}",
-                percent(of_baseline(report, name)),
-                "",
-                place,
-                "",
-                "",
-                _stored("baselines"),
-            ]
+            yield [f"here: {_TITLES[name]}", percent(of_baseline(report, name)), "", scored_on, "", "", source]
         return
-    found, source = f1_of(one), _stored(one["reports"])
-    place = f"WSJ sample, {found.sentences:,}; `{found.protocol}`"
-    name, f1 = f"**here: {one['system']}**", f"**{percent(found.f1)}**"
-    yield [name, f1, one.get("data", "words of PTB"), place, f"`{found.decoder}`", found.seeds, source]
+    trees = f1_of(entry)
+    scored_on, source = _sentences(trees.sentences, trees.protocol), _stored(entry["reports"])
+    name, f1 = f"**here: {entry['system']}**", f"**{percent(trees.f1)}**"
+    yield [name, f1, entry.get("data", "words of PTB"), scored_on, f"`{trees.decoder}`", trees.seeds, source]
+
+
+def _sentences(count: int, protocol: str) -> str:
+    return f"WSJ sample, {count:,}; `{protocol}`"
 
 
 def _stored(experiment: str) -> str:
@@ -141,27 +143,28 @@ def marvin_linzen(distance: str) -> str:
     """Accuracy on Marvin & Linzen's pairs by construction: published and ours, in percent. distance: long or short."""
     reports = {model: marvin_linzen_models(run) for model, run in _PAIRS.items()}
     rows = []
-    for name, figures in published()["constructions"][distance].items():
-        rows.append([name, *(f"{100 * figure:.0f}" for figure in figures)])
+    for name, accuracies in published()["constructions"][distance].items():
+        cells = [name, *(f"{100 * accuracy:.0f}" for accuracy in accuracies)]
         for models in reports.values():
-            found = [model["by_group"]["construction"][f"{distance}, {name}"] for model in models]
-            pairs = {part: found[0][part]["pairs"] for part in ("all", "differing_words_known")}
-            rows[-1] += [
-                f"{percent(Figure.of(one[part]['accuracy'] for one in found))} ({pairs[part]:,})"
-                if pairs[part]
-                else "(no pairs)"
-                for part in pairs
-            ]
+            by_seed = [model["by_group"]["construction"][f"{distance}, {name}"] for model in models]
+            cells += [_accuracy([scores[part] for scores in by_seed]) for part in ("all", "differing_words_known")]
+        rows.append(cells)
     heads = ["construction", "ON-LSTM, published", "LSTM, published"]
     for model, models in reports.items():
         heads += [f"{model}, here, {seeds(len(models))}: all pairs", f"{model}: differing words known"]
     return table(heads, rows)
 
 
-def _side(one: dict[str, Any]) -> str:
-    """The score of a model over its seeds; right branching has none."""
-    score = one["score"]
-    if one["files"] == ["right-branching"]:
+def _accuracy(by_seed: list[dict[str, Any]]) -> str:
+    """The accuracy of a model over its seeds, and the number of pairs."""
+    pairs = by_seed[0]["pairs"]
+    return f"{percent(Figure.of(scores['accuracy'] for scores in by_seed))} ({pairs:,})" if pairs else "(no pairs)"
+
+
+def _side(model: dict[str, Any]) -> str:
+    """The score of a model over its seeds; right branching has no seeds."""
+    score = model["score"]
+    if model["files"] == ["right-branching"]:
         return percent(Figure(score["mean"]))
     return f"{percent(Figure(score['mean'], score['std']))} ({seeds(score['count'])})"
 
@@ -170,16 +173,16 @@ def significance() -> str:
     """All stored comparisons of `evaluate significance`."""
     rows = []
     for run in select("significance", what="significance"):
-        report, found = run.report, run.report["difference"]
+        report, difference = run.report, run.report["difference"]
         rows.append(
             [
                 str(run.factors["first"]),
                 str(run.factors["second"]),
                 f"{report['measure']}, {report['items']:,} items",
                 *(_side(report[side]) for side in ("first", "second")),
-                f"{100 * found['difference']:+.1f}",
-                f"{100 * found['low']:+.1f} to {100 * found['high']:+.1f}",
-                f"{found['p_value']:.4f}",
+                f"{100 * difference['difference']:+.1f}",
+                f"{100 * difference['low']:+.1f} to {100 * difference['high']:+.1f}",
+                f"{difference['p_value']:.4f}",
             ]
         )
     return table(

@@ -1,6 +1,7 @@
-"""The parts of pages that come from the code: `python -m laboratory.pages.parts` writes them into the pages.
+"""The parts of pages that are generated from the code: `python -m laboratory.pages.parts` writes them into the pages.
 
-A part is between `<!-- generated: NAME -->`, or `<!-- generated: NAME ARGUMENT -->`, and `<!-- end of generated -->`.
+A part stands between `<!-- generated: NAME -->`, or `<!-- generated: NAME ARGUMENT -->`, and
+`<!-- end of generated -->`.
 """
 
 from __future__ import annotations
@@ -68,23 +69,24 @@ def pages() -> list[Path]:
 
 
 def with_parts(text: str, leave: frozenset[str] | set[str] = frozenset()) -> str:
-    """A page with its parts generated anew, but for those to leave, and for licences of packages not installed here.
+    """A page with its parts generated anew, except for those to leave and for licences of packages not installed here.
 
-    Raises ValueError for a mark of no part.
+    Raises ValueError for a mark with an unknown name.
     """
 
-    def part(found: re.Match[str]) -> str:
-        made = "" if found["name"] in leave else _made(found)
-        is_left = not made or dependencies.UNKNOWN in made
-        return found.group() if is_left else f"{found['mark']}\n{made}\n{found['end']}"
+    def part(match: re.Match[str]) -> str:
+        generated = "" if match["name"] in leave else _generated(match)
+        is_left = not generated or dependencies.UNKNOWN in generated
+        return match.group() if is_left else f"{match['mark']}\n{generated}\n{match['end']}"
 
     return _PART.sub(part, text)
 
 
-def _made(found: re.Match[str]) -> str:
-    if found["name"] not in PARTS:
-        raise ValueError(f"{found['mark'].strip()}: no such part. There are: {', '.join(PARTS)}")
-    return PARTS[found["name"]](*([found["argument"]] if found["argument"] else [])).strip() + "\n"
+def _generated(match: re.Match[str]) -> str:
+    if match["name"] not in PARTS:
+        raise ValueError(f"{match['mark'].strip()}: no such part. There are: {', '.join(PARTS)}")
+    arguments = [match["argument"]] if match["argument"] else []
+    return PARTS[match["name"]](*arguments).strip() + "\n"
 
 
 def without_parts(text: str) -> str:

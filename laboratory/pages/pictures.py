@@ -90,12 +90,12 @@ def seeds() -> Plot:
 def trees_as_signal() -> Plot:
     """The change of test perplexity by trees in training, for each model and each kind of trees."""
     rows = []
-    for model, of_model in signal.compared().items():
-        without = signal.perplexities(of_model["none"])
+    for model, by_trees in signal.compared().items():
+        without = signal.perplexities(by_trees["none"])
         for place, (kind, title) in enumerate(signal.TREES.items()):
-            if kind != "none" and kind in of_model:
-                pairs = zip(signal.perplexities(of_model[kind]), without, strict=True)
-                changes = [100 * (own / other - 1) for own, other in pairs]
+            if kind != "none" and kind in by_trees:
+                pairs = zip(signal.perplexities(by_trees[kind]), without, strict=True)
+                changes = [100 * (with_trees / without_trees - 1) for with_trees, without_trees in pairs]
                 rows.append(Seeds(f"{signal.MODELS[model]}, {title}", changes, place=place - 1))
     plot = plot_seeds(
         "Test perplexity with trees in training, against the same model without",

@@ -22,6 +22,7 @@ def recipe_sections() -> str:
 
 
 def _section(group: str, settings: dict[str, Any]) -> str:
+    """A heading, and a table of the recipes of a group."""
     rows = (
         [f"`{name}`", f"`{recipe['model']['name']}`", _comment(name)]
         for name, recipe in settings.items()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import syntaxlm
 
-# From the ground up: a package imports only those before it.
+# In this order, a package imports only packages before it.
 PACKAGES = [
     "core", "drawing", "statistics", "reports", "trees", "text", "ops", "models", "storage", "data", "batches",
     "scoring", "parsing", "generation", "evaluation", "training", "comparison", "api",
@@ -23,28 +23,30 @@ def reference_pages() -> dict[str, str]:
 
 def all_packages() -> list[str]:
     """The packages that are called from Python, those that are not listed here at the end."""
-    found = [module.name for module in pkgutil.iter_modules([str(PACKAGE)]) if not module.name.startswith("_")]
-    known = [package for package in PACKAGES if package in found]
-    return known + sorted(set(found) - set(known) - PROGRAMS)
+    names = [module.name for module in pkgutil.iter_modules([str(PACKAGE)]) if not module.name.startswith("_")]
+    known = [package for package in PACKAGES if package in names]
+    return known + sorted(set(names) - set(known) - PROGRAMS)
 
 
 def _package_page(package: str) -> str:
-    inner = [package, *(f"{package}.{name}" for name in _modules(PACKAGE / package))]
-    inner = [module for module in inner if not _is_empty(module)]
-    parts = (f"::: syntaxlm.{module}\n    options:\n      heading_level: 2\n" for module in inner)
+    """The Markdown of a package, which mkdocstrings fills in."""
+    modules = [package, *(f"{package}.{name}" for name in _modules(PACKAGE / package))]
+    written = (module for module in modules if not _is_empty(module))
+    parts = (f"::: syntaxlm.{module}\n    options:\n      heading_level: 2\n" for module in written)
     return f"# `syntaxlm.{package}`\n\n" + "\n".join(parts)
 
 
 def _is_empty(module: str) -> bool:
-    """Whether a module is a folder's, with nothing written in it."""
+    """Whether a module is a package with an empty __init__.py."""
     start = PACKAGE.joinpath(*module.split("."), "__init__.py")
     return start.exists() and not start.stat().st_size
 
 
 def _modules(folder: Path, prefix: str = "") -> list[str]:
-    found = []
+    """The names of all modules in a folder, those in inner packages with dots."""
+    names = []
     for module in pkgutil.iter_modules([str(folder)]):
-        found.append(prefix + module.name)
+        names.append(prefix + module.name)
         if module.ispkg:
-            found += _modules(folder / module.name, f"{prefix}{module.name}.")
-    return found
+            names += _modules(folder / module.name, f"{prefix}{module.name}.")
+    return names

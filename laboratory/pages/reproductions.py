@@ -31,7 +31,7 @@ _GROUPS = {
 
 
 def rows_of(papers: Iterable[str]) -> list[Entry]:
-    """Return the experiments of some papers.
+    """Return the experiments of papers.
 
     Args:
         papers: keys of published.yaml.
@@ -58,15 +58,17 @@ def _first_values(row: Entry) -> str:
     """Return our values of the first claim of a row, or its picture."""
     if "claims" in row:
         return "; ".join(numbers_of_claim(row, row["claims"][0]))
-    pictures = [one["here"] for one in row.get("systems", ()) if "picture" in one.get("here", {})]
+    pictures = [system["here"] for system in row.get("systems", ()) if "picture" in system.get("here", {})]
     return measured(pictures[0]).value if pictures else ""
 
 
 def _anchor(heading: str) -> str:
+    """The anchor of a heading on its page."""
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
 def _held(decided: Sequence[Decision]) -> int:
+    """The number of claims that hold."""
     return [decision.result for decision in decided].count(Result.HOLDS)
 
 
@@ -96,7 +98,7 @@ def _counted(title: str, rows: Iterable[Entry]) -> list[str]:
     """Return a line of the table of counts."""
     verdicts = [verdict_on(row) for row in rows]
     pictures = verdicts.count(Verdict.PICTURE)
-    numbers = [*(verdicts.count(one) for one in _COUNTED), len(verdicts) - pictures, pictures]
+    numbers = [*map(verdicts.count, _COUNTED), len(verdicts) - pictures, pictures]
     return [title, *map(str, numbers)]
 
 
@@ -123,19 +125,17 @@ def experiments(paper: str) -> str:
 def _summary(paper: str) -> str:
     number = Counter(verdict_on(row) for row in rows_of([paper]))
     pictures = number.pop(Verdict.PICTURE, 0)
-    shown = f" The page also shows {pictures} picture{'s' * (pictures > 1)}." if pictures else ""
+    about_pictures = f" The page also shows {pictures} picture{'s' * (pictures > 1)}." if pictures else ""
     total, not_run = number.total(), number.pop(Verdict.NOT_RUN, 0)
-    found = [f"*{verdict}* for {number[verdict]}" for verdict in Verdict if number[verdict]]
-    verdicts = f"the verdict is {joined(found)}"
+    verdicts = joined([f"*{verdict}* for {number[verdict]}" for verdict in Verdict if number[verdict]])
     start = f"Of the {total} experiments with a testable result, "
-    if not_run:
-        return f"{start}{not_run} {_verb(Verdict.NOT_RUN, not_run)} not run. T{verdicts[1:]}.{shown}\n"
-    return f"{start}{verdicts}.{shown}\n"
+    start += f"{not_run} {_verb(Verdict.NOT_RUN, not_run)} not run. The" if not_run else "the"
+    return f"{start} verdict is {verdicts}.{about_pictures}\n"
 
 
 def _listed(number: Mapping[Verdict, int]) -> str:
-    found = [f"{number[verdict]} {_verb(verdict, number[verdict])} {verdict}" for verdict in Verdict if number[verdict]]
-    return joined(found)
+    verdicts = [verdict for verdict in Verdict if number[verdict]]
+    return joined([f"{number[verdict]} {_verb(verdict, number[verdict])} {verdict}" for verdict in verdicts])
 
 
 def _verb(verdict: Verdict, number: int) -> str:
@@ -191,13 +191,16 @@ def _number(value: float) -> str:
 
 
 def _values(row: Entry, systems: Sequence[Entry]) -> str:
-    """Published values beside ours. A column without values is left out, one with a single value stands above."""
+    """Published values beside ours.
+
+    A column without values is left out. A value that all lines share stands above the table instead of in a column.
+    """
     both = [f"{name} (published / here)" for name in ("seeds", "parameters", "text read")]
     heads = ["system", f"published: {row['measure']}", "here", "measured by", *both, "run"]
-    ours = [measured(one["here"]) if "here" in one else Measured("") for one in systems]
+    ours = [measured(system["here"]) if "here" in system else Measured("") for system in systems]
     if row.get("deterministic"):
-        ours = [replace(one, seeds=None) for one in ours]
-    lines = [_cells(row.get("scale", {}) | one, here) for one, here in zip(systems, ours, strict=True)]
+        ours = [replace(value, seeds=None) for value in ours]
+    lines = [_cells(row.get("scale", {}) | system, value) for system, value in zip(systems, ours, strict=True)]
     shown, shared = [], []
     for place, column in enumerate(zip(*lines, strict=True)):
         if place > 2 and len(lines) > 1 and len(set(column)) == 1 and column[0]:
@@ -208,24 +211,25 @@ def _values(row: Entry, systems: Sequence[Entry]) -> str:
     return "\n\n".join([*([" ".join(shared)] if shared else []), text])
 
 
-def _cells(one: Entry, here: Measured) -> list[str]:
-    scale = one if "published" in one else {}
+def _cells(system: Entry, ours: Measured) -> list[str]:
+    """The cells of a system. The seeds, parameters and text of a published model are shown only with its value."""
+    published_model = system if "published" in system else {}
     return [
-        one["system"], str(one.get("published", "")), here.value, here.how,
-        _beside(scale.get("seeds"), here.seeds),
-        _beside(scale.get("parameters"), here.parameters and short(here.parameters)),
-        _beside(scale.get("read"), here.text), _run(here),
+        system["system"], str(system.get("published", "")), ours.value, ours.how,
+        _beside(published_model.get("seeds"), ours.seeds),
+        _beside(published_model.get("parameters"), ours.parameters and short(ours.parameters)),
+        _beside(published_model.get("read"), ours.text), _run(ours),
     ]  # fmt: skip
 
 
-def _beside(theirs: object, ours: object) -> str:
+def _beside(published_fact: object, our_fact: object) -> str:
     """What is known of the published model and of ours."""
-    return f"{theirs or '-'} / {ours or '-'}" if theirs or ours else ""
+    return f"{published_fact or '-'} / {our_fact or '-'}" if published_fact or our_fact else ""
 
 
-def _run(here: Measured) -> str:
+def _run(value: Measured) -> str:
     """Return the experiment of a value, as a link to its stored lines, and its run there."""
-    if here.source is None:
+    if value.source is None:
         return ""
-    experiment, run = here.source
+    experiment, run = value.source
     return f"[{experiment}](../laboratory/results/{experiment}.jsonl)" + f": {run}" * bool(run)

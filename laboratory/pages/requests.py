@@ -29,7 +29,7 @@ def request_fields() -> str:
                 default = "required" if name in schema.get("required", ()) else f"`{json.dumps(field['default'])}`"
                 row = f"`{name}`", _type(field), default, cell(field["description"])
                 requests[row].append(f"`{route.path.rpartition('/')[2]}`")
-    rows = ([name, ", ".join(of), *others] for (name, *others), of in requests.items())
+    rows = ([name, ", ".join(paths), *cells] for (name, *cells), paths in requests.items())
     return table(["field", "requests", "type", "default", "meaning"], rows)
 
 

@@ -73,14 +73,14 @@ BLOCKS: dict[str, Callable[[], str]] = {
 def with_results(text: str, models: str) -> str:
     """A page with all its blocks generated anew. models: the folder of the models' pages, seen from the page."""
 
-    def block(found: re.Match[str]) -> str:
-        return f"{found.group(1)}\n{BLOCKS[found['name']]().replace('MODELS', models)}\n{found.group(3)}"
+    def block(match: re.Match[str]) -> str:
+        return f"{match.group(1)}\n{BLOCKS[match['name']]().replace('MODELS', models)}\n{match.group(3)}"
 
     return _BLOCK.sub(block, text)
 
 
 def generated(page: Path) -> str:
-    """What a page should be."""
+    """The text of a page with all its blocks generated anew."""
     text = with_results(page.read_text(encoding="utf-8"), _MODELS.get(page.name, "models"))
     return _BLOCK.sub(_linked_from_papers, text) if page.parent.name == "papers" else text
 

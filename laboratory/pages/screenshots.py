@@ -1,7 +1,7 @@
-"""Screenshots of the page: python -m laboratory.pages.screenshots MODEL [MODEL].
+"""Screenshots of the page: python -m laboratory.pages.screenshots MODEL...
 
-Writes docs/images/page-*.png, with the system's Chromium. The first model needs trees. The second one, by default the
-same, is shown beside it.
+Writes docs/images/page-*.png, with the system's Chromium. The first model needs trees. Further models are shown beside
+it, except in the picture of a phone.
 """
 
 from __future__ import annotations

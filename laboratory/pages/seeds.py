@@ -1,4 +1,4 @@
-"""What single seeds of PRPN and ON-LSTM tell: the gain of a decoder, the agreement of their trees, and F1 by loss."""
+"""Comparisons of seeds of PRPN and ON-LSTM: the gain of a decoder, the agreement of their trees, and F1 by loss."""
 
 from __future__ import annotations
 
@@ -55,10 +55,10 @@ def agreement() -> str:
     """Agreement of each seed of PRPN with the others, a row for each setting of which it is stored."""
     rows = []
     for run, report in _agreements():
-        shown = (f"seed {seed} {percent(value)}" for seed, value in enumerate(report["with_others"], 1))
+        agreements = (f"seed {seed} {percent(value)}" for seed, value in enumerate(report["with_others"], 1))
         outlier_of_run = report["odd_one_out"]
         outlier_seed = "none" if outlier_of_run is None else f"seed {report['models'].index(outlier_of_run) + 1}"
-        rows.append([PRPN_RUNS[run], ", ".join(shown), outlier_seed])
+        rows.append([PRPN_RUNS[run], ", ".join(agreements), outlier_seed])
     return table(["model", "mean F1 against the trees of the other seeds", "outlier"], rows)
 
 
@@ -103,43 +103,45 @@ class _Points(NamedTuple):
     def correlations(self) -> dict[str, tuple[float, float, float]]:
         """Return Pearson's correlation by decoder with its 95% interval.
 
-        None is defined if all trees are equal, and none is informative for fewer than four points.
+        A correlation is not defined if all trees are equal, and not informative for fewer than four points.
         """
-        found = {}
+        correlations = {}
         for decoder, scores in self.f1.items() if len(self.losses) > 3 else ():
             if len(set(scores)) == 1:
                 continue
             correlation = pearsonr(self.losses, scores)
             interval = correlation.confidence_interval()
-            found[decoder] = (correlation.statistic, interval.low, interval.high)
-        return found
+            correlations[decoder] = (correlation.statistic, interval.low, interval.high)
+        return correlations
 
 
 def loss_and_f1() -> str:
     """Correlation of PRPN's validation loss and F1, over the seeds of each setting and over the epochs of a seed."""
-    points = [one for run in PRPN_RUNS for one in (*_over_seeds(run), *_over_epochs(run)) if one.correlations()]
-    rows = [
-        [one.model, one.title, *(f"{value:+.2f} ({low:+.2f} to {high:+.2f})" for value, low, high in correlations)]
-        for one in points
-        for correlations in [one.correlations().values()]
-    ]
-    shown = table(["model", "over", *(f"correlation with F1, `{decoder}`" for decoder in _DECODERS)], rows)
+    rows = []
+    correlations: dict[str, list[tuple[float, float, float]]] = {}  # over seeds, and over epochs
+    for run in PRPN_RUNS:
+        for points in (*_over_seeds(run), *_over_epochs(run)):
+            if by_decoder := points.correlations():
+                cells = (f"{value:+.2f} ({low:+.2f} to {high:+.2f})" for value, low, high in by_decoder.values())
+                rows.append([points.model, points.title, *cells])
+                correlations.setdefault(points.over, []).extend(by_decoder.values())
+    heads = ["model", "over", *(f"correlation with F1, `{decoder}`" for decoder in _DECODERS)]
 
-    # What the correlations say together.
     sentences = []
-    for over in dict.fromkeys(one.over for one in points):
-        found = [each for one in points if one.over == over for each in one.correlations().values()]
-        negative = sum(value < 0 for value, _, _ in found)
-        clear = sum(high < 0 or low > 0 for _, low, high in found)
-        of = f"of {len(found)}"
+    for over, intervals in correlations.items():
+        negative = sum(value < 0 for value, _, _ in intervals)
+        clear = sum(high < 0 or low > 0 for _, low, high in intervals)
+        of = f"of {len(intervals)}"
         sentences.append(
             f"Over {over}, {negative} {of} correlations are negative, and {clear} {of} intervals exclude 0."
         )
-    return f"{shown}\n{' '.join(sentences)}\n"
+    return f"{table(heads, rows)}\n{' '.join(sentences)}\n"
 
 
 def _over_seeds(run: str) -> Iterator[_Points]:
-    trainings, scored = all_runs(_PRPN, what="training", run=run), all_parsed(_PRPN, "wsj", run=run)
+    """Yield the points of the seeds of a run after the last epoch, if trainings and trees are stored."""
+    trainings = all_runs(_PRPN, what="training", run=run)
+    scored = all_parsed(_PRPN, "wsj", run=run)
     if trainings and scored:
         seeds = sorted(trainings[0].by_seed.keys() & scored[0].by_seed.keys())
         losses = [trainings[0].reports[seed]["valid"]["loss"] for seed in seeds]
@@ -152,12 +154,13 @@ def _over_epochs(run: str) -> Iterator[_Points]:
     trees = [all_parsed(_PRPN, "wsj", run=f"{run}/epoch-{epoch}") for epoch in _EPOCHS]
     texts = [all_runs(_PRPN, what="perplexity", run=f"{run}/epoch-{epoch}") for epoch in _EPOCHS]
     if all(trees) and all(texts):
-        for seed in sorted(set.intersection(*(set(found[0].by_seed) for found in (*trees, *texts)))):
-            losses = [found[0].reports[seed]["loss"] for found in texts]
-            reports = [found[0].reports[seed] for found in trees]
+        for seed in sorted(set.intersection(*(set(runs[0].by_seed) for runs in (*trees, *texts)))):
+            losses = [runs[0].reports[seed]["loss"] for runs in texts]
+            reports = [runs[0].reports[seed] for runs in trees]
             yield _points(run, "epochs", f"{len(_EPOCHS)} epochs of seed {seed}", losses, reports)
 
 
 def _points(run: str, over: str, title: str, losses: list[float], reports: list[Mapping[str, Any]]) -> _Points:
+    """Return the losses and F1 of the same models."""
     f1 = {decoder: [report["f1_by_decoder"][decoder] for report in reports] for decoder in _DECODERS}
     return _Points(PRPN_RUNS[run], over, title, losses, f1)

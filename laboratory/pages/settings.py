@@ -32,7 +32,7 @@ class Setting:
 
 
 def settings_of(kind: type, prefix: str = "") -> Iterator[Setting]:
-    """The settings of a dataclass, those of the sections inside it in their place."""
+    """The settings of a dataclass; a section inside it is replaced by its settings."""
     hints = typing.get_type_hints(kind, include_extras=True)
     texts = help_texts(kind)
     for field in dataclasses.fields(kind):
@@ -46,29 +46,30 @@ def settings_of(kind: type, prefix: str = "") -> Iterator[Setting]:
 
 
 def sections() -> dict[str, type]:
-    """The sections of recipes, but for the model: heading to dataclass."""
-    found: dict[str, type] = {}
+    """The sections of recipes except the model: dataclasses by heading."""
+    by_heading: dict[str, type] = {}
     for recipe, name in ((TextRecipe, "text"), (TreeRecipe, "trees"), (PairRecipe, "pairs")):
         hints = typing.get_type_hints(recipe)
-        found |= {name: hints[name]}
+        by_heading[name] = hints[name]
         if recipe is TextRecipe:
-            found |= {"batches, context: reset": SentenceBatchSettings, "batches, context: carry": StreamBatchSettings}
+            by_heading["batches, context: reset"] = SentenceBatchSettings
+            by_heading["batches, context: carry"] = StreamBatchSettings
         else:
-            found[f"batches, with {name}"] = hints["batches"]
+            by_heading[f"batches, with {name}"] = hints["batches"]
         if recipe is PairRecipe:
-            found["classifier"] = hints["classifier"]
-    return found | {name: hints[name] for name in ("optimiser", "schedule", "run")}
+            by_heading["classifier"] = hints["classifier"]
+    return by_heading | {name: hints[name] for name in ("optimiser", "schedule", "run")}
 
 
 def all_settings() -> list[Setting]:
     """Every setting that a recipe can have."""
-    found = [
+    of_models = [
         setting
         for name, model in MODELS.items()
         if model.is_trained or model.encoder
         for setting in model_settings(name)
     ]
-    return found + [setting for name, kind in sections().items() for setting in settings_of(kind, _prefix(name))]
+    return of_models + [setting for name, kind in sections().items() for setting in settings_of(kind, _prefix(name))]
 
 
 def model_settings(name: str) -> list[Setting]:
@@ -92,23 +93,23 @@ def listed_settings() -> dict[str, list[Setting]]:
 
 
 def _listed(kind: type, prefix: str, listed: dict[type, str]) -> list[Setting]:
-    found = list(settings_of(kind, prefix))
+    """Return the settings of a section. An inner section in `listed` becomes one row; others are added to `listed`."""
+    settings = list(settings_of(kind, prefix))
     for name, inner in typing.get_type_hints(kind).items():
         if not (isinstance(inner, type) and dataclasses.is_dataclass(inner)):
             continue
-        first = listed.setdefault(inner, f"{prefix}{name}")
-        if first != f"{prefix}{name}":
-            settings = [setting.name for setting in found if setting.name.startswith(f"{prefix}{name}.")]
+        section = f"{prefix}{name}"
+        first = listed.setdefault(inner, section)
+        if first != section:
+            places = [place for place, setting in enumerate(settings) if setting.name.startswith(f"{section}.")]
             reference = f"as [`{first}`](#{first.partition('.')[0]})"
-            meaning = f"all settings of `{first}`, such as `{settings[0]}`"
-            row = Setting(f"{prefix}{name}", reference, "the same", meaning)
-            place = next(place for place, one in enumerate(found) if one.name == settings[0])
-            found[place : place + len(settings)] = [row]
-    return found
+            meaning = f"all settings of `{first}`, such as `{settings[places[0]].name}`"
+            settings[places[0] : places[-1] + 1] = [Setting(section, reference, "the same", meaning)]
+    return settings
 
 
 def section_tables() -> str:
-    """A heading and a table for each section of a recipe, the model's aside."""
+    """A heading and a table for each section of a recipe except the model."""
     parts = []
     for heading, settings in listed_settings().items():
         summary = plain(docstring_of(sections()[heading]).summary)
@@ -127,18 +128,21 @@ def _is_tag(name: str, hint: Any) -> bool:
 
 
 def _taken(hint: Any) -> str:
+    """The values that a type accepts, as Markdown."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin is typing.Annotated:
         limits = limits_of(hint)
         if arguments[0] is int and limits.get("le", _UNLIMITED) == _UNLIMITED:
             return f"whole number, {limits['ge']:,} or more"
-        found = range_of(hint).removeprefix("a ")
-        return f"whole number, {found}" if arguments[0] is int and found else found or _taken(arguments[0])
+        limits_in_words = range_of(hint).removeprefix("a ")
+        if arguments[0] is int and limits_in_words:
+            return f"whole number, {limits_in_words}"
+        return limits_in_words or _taken(arguments[0])
     if origin is typing.Literal:
         return ", ".join(f"`{value}`" for value in arguments)
     if origin in (typing.Union, types.UnionType):
-        taken = [_taken(argument) for argument in arguments]
-        return (", or " if any(", " in one for one in taken) else " or ").join(taken)
+        choices = list(map(_taken, arguments))
+        return (", or " if any(", " in choice for choice in choices) else " or ").join(choices)
     if origin in (tuple, frozenset, list):
         return "list of texts" if str in arguments else f"list, each a {_taken(arguments[0])}"
     if dataclasses.is_dataclass(hint):

@@ -56,20 +56,20 @@ def by_trees(text: str) -> str:
     for model, rows in compared(text).items():
         without = perplexities(rows["none"])
         for trees, row in rows.items():
-            own = perplexities(row)
-            difference = "" if trees == "none" else _difference(own, without)
+            values = perplexities(row)
+            difference = "" if trees == "none" else _difference(values, without)
             decoder = f"`{row['treebank']['decoder']}`" if row["treebank"] else ""
-            lines.append([MODELS[model], TREES[trees], _mean(own), difference, f1_of(row), decoder])
+            lines.append([MODELS[model], TREES[trees], _mean(values), difference, f1_of(row), decoder])
     heads = ["model", "trees in training", "test perplexity", "difference to none, 95% interval", "F1", "decoder"]
     return table(heads, lines)
 
 
-def _difference(own: Sequence[float], without: Sequence[float]) -> str:
+def _difference(values: Sequence[float], without: Sequence[float]) -> str:
     """Mean of the paired differences and their 95% interval by Student's t."""
-    differences = [one - other for one, other in zip(own, without, strict=True)]
+    differences = [value - other for value, other in zip(values, without, strict=True)]
     mean, count = statistics.fmean(differences), len(differences)
-    half = _T95[count - 1] * statistics.stdev(differences) / sqrt(count)
-    return f"{mean:+.1f} ({mean - half:+.1f} to {mean + half:+.1f})"
+    reach = _T95[count - 1] * statistics.stdev(differences) / sqrt(count)
+    return f"{mean:+.1f} ({mean - reach:+.1f} to {mean + reach:+.1f})"
 
 
 def outside() -> str:
@@ -77,10 +77,10 @@ def outside() -> str:
     lines = []
     for text, part in (("tenth", "a tenth"), ("third", "three tenths")):
         for trees, title in TREES.items():
-            if own := of_gum(trees, text):
-                difference = "" if trees == "none" else _difference(own, of_gum("none", text))
+            if values := of_gum(trees, text):
+                difference = "" if trees == "none" else _difference(values, of_gum("none", text))
                 items = _of_items(trees) if text == "tenth" else [""] * 3
-                lines.append([part, title, _mean(own), difference, *items])
+                lines.append([part, title, _mean(values), difference, *items])
     heads = ["training text", "trees in training", "perplexity of GUM's test text", "difference to none, 95% interval",
              "Marvin and Linzen", "SyntaxGym", "reading times, 10^-3 nats/word"]  # fmt: skip
     return table(heads, lines)
@@ -88,15 +88,15 @@ def outside() -> str:
 
 def _of_items(trees: str) -> list[str]:
     """Accuracy on pairs and suites whose words are known, in percent; gain of surprisal in predicting reading times."""
-    figures = {
-        "pairs": lambda found: 100 * found["differing_words_known"]["accuracy"],
-        "suites": lambda found: 100 * found["words_known"]["accuracy"],
-        "reading-times": lambda found: 1000 * found["delta_log_likelihood"]["value"],
+    scores = {
+        "pairs": lambda model: 100 * model["differing_words_known"]["accuracy"],
+        "suites": lambda model: 100 * model["words_known"]["accuracy"],
+        "reading-times": lambda model: 1000 * model["delta_log_likelihood"]["value"],
     }
     cells = []
-    for kind, figure in figures.items():
-        models = stored_report(EXPERIMENT, what=kind, run="tenth, transformer")["models"]
-        values = [figure(one) for one in models if f"-{trees}/" in one["model"]]
+    for what, score in scores.items():
+        models = stored_report(EXPERIMENT, what=what, run="tenth, transformer")["models"]
+        values = [score(model) for model in models if f"-{trees}/" in model["model"]]
         cells.append(_mean(values) if values else "")
     return cells
 
@@ -115,10 +115,10 @@ def minimal_pairs() -> str:
     """Accuracy on minimal pairs whose differing words are known, with and without trees, and the difference."""
     lines = []
     for name, title in (("marvin-linzen", "Marvin and Linzen"), ("blimp", "BLiMP, first 250 of each paradigm")):
-        found = stored_report(EXPERIMENT, what="pairs", run="plain and sentences", data=name)
-        models = [one["differing_words_known"] for one in found["models"]]
-        (against,) = found["against_first"].values()
+        report = stored_report(EXPERIMENT, what="pairs", run="plain and sentences", data=name)
+        scores = [model["differing_words_known"] for model in report["models"]]
+        (against,) = report["against_first"].values()
         gain = against["differing_words_known"]
         interval = f"{100 * gain['difference']:+.1f} ({100 * gain['low']:+.1f} to {100 * gain['high']:+.1f})"
-        lines.append([title, f"{models[0]['pairs']:,}", *(percent(one["accuracy"]) for one in models), interval])
+        lines.append([title, f"{scores[0]['pairs']:,}", *(percent(score["accuracy"]) for score in scores), interval])
     return table(["pairs", "number", "without trees", "with trees", "difference, 95% interval"], lines)

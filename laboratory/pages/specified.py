@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -53,8 +54,9 @@ def specified_table(name: str) -> str:
 def render(specification: Facts) -> str:
     """Return the table of a specification as Markdown."""
     shared = {name: value for name, value in specification.items() if name not in ("columns", "lines")}
-    lines = [each for line in specification["lines"] for each in _lines(line, shared)]
-    columns = [each for column in specification["columns"] for each in _columns(column, {**shared, **lines[0]})]
+    lines = list(chain.from_iterable(_lines(line, shared) for line in specification["lines"]))
+    first = {**shared, **lines[0]}
+    columns = list(chain.from_iterable(_columns(column, first) for column in specification["columns"]))
     return table([column["heading"] for column in columns], (_cells(line, columns, shared) for line in lines))
 
 
@@ -71,12 +73,12 @@ def _lines(line: Facts, shared: Facts) -> Iterator[Facts]:
     if "each_run" in line:
         runs = select(facts["experiment"], **line["each_run"])
         lines = [{**line, "run": run.run, "report": run.report} for run in runs]
-    for each in lines:
+    for run_line in lines:
         if "each" in line:
-            items = at(report_of({**shared, **each}), line["each"])
-            yield from ({**each, "report": item, "number": number} for number, item in enumerate(items, 1))
+            items = at(report_of({**shared, **run_line}), line["each"])
+            yield from ({**run_line, "report": item, "number": number} for number, item in enumerate(items, 1))
         else:
-            yield each
+            yield run_line
 
 
 def _columns(column: Facts, first: Facts) -> Iterator[Facts]:
@@ -105,8 +107,9 @@ def _cell(name: str, facts: Facts) -> str:
         return str(facts["fixed"][name])
     if name in facts.get("without", ()) or name not in facts.get("only", [name]):
         return ""
-    names = facts.get("instead", {}).get(name, name)
-    return " / ".join(_value(each, facts) for each in (names if isinstance(names, list) else [names]))
+    replacement = facts.get("instead", {}).get(name, name)
+    names = replacement if isinstance(replacement, list) else [replacement]
+    return " / ".join(_value(each_name, facts) for each_name in names)
 
 
 def _value(name: str, facts: Facts) -> str:

@@ -26,7 +26,7 @@ COMMANDS = {"epyc": "idle EPYC", "xeon": "shared Xeon"}  # runs of laboratory.be
 
 
 class _Aim(NamedTuple):
-    """What was aimed at. file, case, forms: rows of a benchmark, of which the best counts.  field: of the row."""
+    """An aim. file, case, forms: the rows of a benchmark.  field: of the rows.  least: the aim.  what: its name."""
 
     file: str
     case: str
@@ -56,30 +56,32 @@ def _benchmarks() -> dict[str, Mapping[str, Any]]:
 
 
 def aims() -> str:
-    """What was aimed at for training, beside what was measured in each precision."""
-    found = _benchmarks()
+    """The aims for training, beside what was measured in each precision."""
+    benchmarks = _benchmarks()
     rows = []
     for aim in _AIMS:
+        is_share = aim.field == "share_of_peak"
+        shown = _share if is_share else _ratio
         measured = [
-            f"{_share(row[aim.field]) if aim.field == 'share_of_peak' else _ratio(row[aim.field])} ({_precision(row)})"
-            for row in found[aim.file]["rows"]
+            f"{shown(row[aim.field])} ({_precision(row)})"
+            for row in benchmarks[aim.file]["rows"]
             if row["case"].startswith(aim.case) and row["form"] in aim.forms and row[aim.field] is not None
         ]
-        least = f"{aim.least:.0%}" if aim.field == "share_of_peak" else f"{aim.least:.1f}"
+        least = f"{aim.least:.0%}" if is_share else f"{aim.least:.1f}"
         rows.append([aim.what, least, ", ".join(measured)])
     return table(["", "aim", "measured"], rows)
 
 
 def command_speed() -> str:
     """Every row of the stored benchmarks of commands, with the figures of all machines."""
-    found = [stored_report("speed", what="command-speed", run=name)["commands"] for name in COMMANDS]
+    machines = [stored_report("speed", what="command-speed", run=name)["commands"] for name in COMMANDS]
     rows = []
-    for same in zip(*found, strict=True):
-        cases = {tuple(row[name] for name in ("kind", "what", "processes", "threads", "unit")) for row in same}
+    for by_machine in zip(*machines, strict=True):
+        cases = {tuple(row[name] for name in ("kind", "what", "processes", "threads", "unit")) for row in by_machine}
         if len(cases) > 1:
             raise ValueError(f"speed: the rows of {' and '.join(COMMANDS)} differ")
         ((kind, what, processes, threads, unit),) = cases
-        figures = [f"{row['figure']:.2f}" if unit == "seconds" else f"{row['figure']:,.0f}" for row in same]
+        figures = [f"{row['figure']:.2f}" if unit == "seconds" else f"{row['figure']:,.0f}" for row in by_machine]
         measured = what if kind == "start" else _MODELS_OF_COMMANDS.get(what, f"`{what}`")
         rows.append([measured, kind, str(processes), str(threads), *figures, unit])
     return table(["what", "measured", "processes", "threads of each", *COMMANDS.values(), "unit"], rows)
@@ -106,7 +108,7 @@ def job_speed() -> str:
     """Stored reports of very large jobs. Those that the benchmark of growth has measured again replace earlier ones."""
     jobs = [(run.report["report"], run.report["model"], run.report["machine"]) for run in select("scale", what="job")]
     jobs += _jobs_of_growth()
-    distinct = {(model, *(job[name] for name in _SETTINGS)): (job, model, machine) for job, model, machine in jobs}
+    latest = {(model, *(job[name] for name in _SETTINGS)): (job, model, machine) for job, model, machine in jobs}
     rows = [
         [
             f"`{report['command']}`, `{model}`",
@@ -119,7 +121,7 @@ def job_speed() -> str:
             f"{report['largest_worker_memory'] / 2**20:,.0f} MiB",
             machine,
         ]
-        for report, model, machine in distinct.values()
+        for report, model, machine in latest.values()
     ]
     heads = ["command, model", "engine", "workers", "sentences", "seconds", "sentences/s",
              "per processor second of a worker", "memory of a worker", "machine"]  # fmt: skip
@@ -147,26 +149,26 @@ _DOING = {"parse": "parsing", "surprisal": "surprisals", "beliefs": "beliefs", "
 
 
 def _measured_lines() -> tuple[list[Line], list[tuple[str, str, str]]]:
-    """The lines of what the benchmark of growth measures, and what of it is not measured yet: kind, task, model."""
+    """The lines of the benchmark of growth, and kind, task and model of those that are not measured yet."""
     by_series = {(line.kind, line.task, line.system): line for line in lines(stored_points())}
-    measured = [(series.kind, series.task, series.system) for series in all_series()]
-    missing = [series for series in measured if series not in by_series]
-    return [by_series[series] for series in measured if series in by_series], missing
+    every_series = [(series.kind, series.task, series.system) for series in all_series()]
+    missing = [series for series in every_series if series not in by_series]
+    return [by_series[series] for series in every_series if series in by_series], missing
 
 
 def growth() -> str:
-    """What ten times as much takes, from the fitted slopes, and what is not measured yet."""
-    found, missing = _measured_lines()
+    """The factors of time and memory for ten times the size, from the fitted slopes, and what is not measured yet."""
+    measured, missing = _measured_lines()
     items = []
     for kind, growing in GROWING.items():
         items.append(f"- Ten times the **{growing.more}**, for {growing.unit}:")
         for task in _DOING:
             systems: dict[str, list[str]] = {}
-            for line in found:
+            for line in measured:
                 if (line.kind, line.task) == (kind, task):
                     systems.setdefault(_expected(line), []).append(line.system)
-            if lacking := [system for *series, system in missing if series == [kind, task]]:
-                systems["not measured yet"] = lacking
+            if unmeasured := [system for *series, system in missing if series == [kind, task]]:
+                systems["not measured yet"] = unmeasured
             if systems:
                 parts = [f"{expected} ({joined(names)})" for expected, names in systems.items()]
                 items.append(f"    - {_DOING[task]}: {'; '.join(parts)}")
@@ -174,7 +176,7 @@ def growth() -> str:
 
 
 def _expected(line: Line) -> str:
-    """What ten times the size takes: about ten times the time and the same memory."""
+    """The factors of time and memory for ten times the size: "about ten times the time and the same memory"."""
     time = "about ten" if 0.9 <= line.time_slope.value <= 1.1 else _factor(line.time_slope.value)
     memory = _factor(line.memory_slope.value)
     is_same = 0.9 < float(memory) < 1.1
@@ -182,14 +184,14 @@ def _expected(line: Line) -> str:
 
 
 def _factor(slope: float) -> str:
-    """The factor of ten times the size, with two digits."""
+    """The factor for ten times the size, with two digits."""
     return f"{float(f'{10**slope:.2g}'):g}"
 
 
 def growth_slopes() -> str:
     """The slopes of everything that is measured, and where it was measured."""
-    found, missing = _measured_lines()
-    rows = [cells(line) for line in found]
+    measured_lines, missing = _measured_lines()
+    rows = [cells(line) for line in measured_lines]
     rows += [[GROWING[kind].axis, task, system, "not measured yet", *[""] * 6] for kind, task, system in missing]
     kinds: dict[str, list[str]] = {}
     for kind, run in stored_runs_of_growth().items():

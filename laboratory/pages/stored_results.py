@@ -17,7 +17,7 @@ class EvaluationSet(NamedTuple):
     Attributes:
         data: name of the treebank, or of a part of it.
         protocol: name of the protocol.
-        max_words: the limit of length, of the protocol or of the option `--max-words`; None for all lengths.
+        max_words: longest sentence, by the protocol or the option `--max-words`; None: all lengths.
     """
 
     data: str
@@ -79,7 +79,7 @@ def percent(figure: Figure | float) -> str:
 
 
 def perplexity(figure: Figure) -> str:
-    """With one decimal place, or none if the standard deviation is 5 or more."""
+    """A perplexity with one decimal place, or without one if the standard deviation is 5 or more."""
     places = 0 if figure.std is not None and figure.std >= 5 else 1
     return f"{figure:.{places}f}"
 
@@ -89,13 +89,13 @@ def short(number: float) -> str:
     return f"{number:,.0f}" if number < 1e5 else f"{number / 1e6:.1f} M"
 
 
-def baselines(on: str) -> Mapping[str, Any]:
-    """Return a report of `evaluate trees` of a treebank against itself: its baselines are used.
+def baselines(evaluation_set: str) -> Mapping[str, Any]:
+    """Return the report of `evaluate trees` on a treebank against itself, of which the baselines are used.
 
     Args:
-        on: a name in EVALUATION_SETS.
+        evaluation_set: a name in EVALUATION_SETS.
     """
-    return stored_report("baselines", what="trees", **EVALUATION_SETS[on]._asdict())
+    return stored_report("baselines", what="trees", **EVALUATION_SETS[evaluation_set]._asdict())
 
 
 def untrained(recipe: str, decoder: str) -> Figure:
@@ -105,7 +105,7 @@ def untrained(recipe: str, decoder: str) -> Figure:
 
 
 def of_baseline(report: Mapping[str, Any], name: str) -> Figure:
-    """Return F1 of a baseline of a report; of random trees with the standard deviation over seeds."""
+    """Return F1 of a baseline of a report; for random trees, with the standard deviation over seeds."""
     score = report["baselines"][name]
     return Figure(score["mean"], score["std"]) if isinstance(score, dict) else Figure(score)
 
@@ -115,8 +115,8 @@ class Runs:
     """The stored runs of one model on the same data, of several seeds or of one.
 
     Attributes:
-        name: what the runs are called in their experiment.
-        by_seed: the runs; the key of a run without a seed is 0.
+        name: name of the runs in their experiment.
+        by_seed: the runs by seed; 0 for a run without a seed.
     """
 
     name: str
@@ -181,7 +181,7 @@ class Runs:
 
 
 def all_runs(experiment: str, **facts: Any) -> list[Runs]:
-    """Return the stored runs with some facts, those of one name together, sorted by name and seed.
+    """Return the stored runs with these facts, grouped by name, sorted by name and seed.
 
     Raises:
         ValueError: two runs have the same name and seed.
@@ -195,23 +195,23 @@ def all_runs(experiment: str, **facts: Any) -> list[Runs]:
     return [Runs(name, dict(sorted(seeds.items()))) for name, seeds in sorted(names.items())]
 
 
-def all_parsed(experiment: str, on: str, **facts: Any) -> list[Runs]:
+def all_parsed(experiment: str, evaluation_set: str, **facts: Any) -> list[Runs]:
     """Return the runs whose trees were scored on an evaluation set, see `all_runs`.
 
     Args:
         experiment: name of its file.
-        on: a name in EVALUATION_SETS.
+        evaluation_set: a name in EVALUATION_SETS.
         facts: further facts about the runs.
     """
-    return all_runs(experiment, what="trees", **EVALUATION_SETS[on]._asdict(), **facts)
+    return all_runs(experiment, what="trees", **EVALUATION_SETS[evaluation_set]._asdict(), **facts)
 
 
-def parsed(experiment: str, on: str, name: str = "", decoder: str | None = None, **facts: Any) -> Runs:
+def parsed(experiment: str, evaluation_set: str, name: str = "", decoder: str | None = None, **facts: Any) -> Runs:
     """Return the runs of one name whose trees were scored on an evaluation set.
 
     Args:
         experiment: name of its file.
-        on: a name in EVALUATION_SETS.
+        evaluation_set: a name in EVALUATION_SETS.
         name: name of the runs in their experiment.
         decoder: which evaluation to return if a run was evaluated once for each decoder.
         facts: further facts about the runs.
@@ -219,8 +219,8 @@ def parsed(experiment: str, on: str, name: str = "", decoder: str | None = None,
     Raises:
         KeyError: nothing is stored of it.
     """
-    runs = all_parsed(experiment, on, run=name, decoder=decoder, **facts) if decoder else []
-    return _named(runs or all_parsed(experiment, on, run=name, **facts), experiment, name)
+    runs = all_parsed(experiment, evaluation_set, run=name, decoder=decoder, **facts) if decoder else []
+    return _named(runs or all_parsed(experiment, evaluation_set, run=name, **facts), experiment, name)
 
 
 def trained(experiment: str, name: str = "", **facts: Any) -> Runs:
@@ -250,7 +250,7 @@ def _named(runs: Sequence[Runs], experiment: str, name: str) -> Runs:
 
 @dataclass(frozen=True)
 class Trees:
-    """F1 with what it depends on, whichever file it comes from. seeds: as a table shows them."""
+    """F1 with what it depends on. seeds: as a table shows them."""
 
     f1: Figure
     right_branching: float

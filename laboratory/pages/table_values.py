@@ -27,10 +27,10 @@ def scored_of(facts: Facts) -> Runs:
     """Return the runs whose trees were scored; those of a seed if there is one among the facts."""
     experiment, name, factors = facts["experiment"], facts.get("run", ""), facts.get("factors", {})
     *others, last = facts["scored_on"] if isinstance(facts["scored_on"], list) else [facts["scored_on"]]
-    for on in others:
+    for evaluation_set in others:
         try:
-            return _of_seed(parsed(experiment, on, name, facts.get("decoder"), **factors), facts)
-        except KeyError:
+            return _of_seed(parsed(experiment, evaluation_set, name, facts.get("decoder"), **factors), facts)
+        except KeyError:  # not stored
             continue
     return _of_seed(parsed(experiment, last, name, facts.get("decoder"), **factors), facts)
 
@@ -40,6 +40,7 @@ def training_of(facts: Facts) -> Runs:
 
 
 def _of_seed(runs: Runs, facts: Facts) -> Runs:
+    """Return the run of the seed among the facts, or all runs without one."""
     return runs if "seed" not in facts else Runs(runs.name, {facts["seed"]: runs.by_seed[facts["seed"]]})
 
 
@@ -53,12 +54,12 @@ def _baseline(name: str) -> Callable[[Facts], str]:
 
 
 def _gold_baseline(facts: Facts, name: str) -> Figure:
-    """Return F1 of a baseline from the report of the gold trees: of random trees, with its standard deviation."""
+    """Return F1 of a baseline from the report of the gold trees; for random trees, with its standard deviation."""
     return of_baseline(baselines(facts["scored_on"]), name)
 
 
 def _random_distances(facts: Facts) -> Figure:
-    """Return F1 of random distances by the same decoder; of random trees for other structures."""
+    """Return F1 of random distances by the decoder `biased`, or of random trees for other decoders."""
     return _gold_baseline(facts, "random_biased" if facts["decoder"] == "biased" else "random")
 
 
@@ -173,8 +174,10 @@ def _perplexity_difference(facts: Facts) -> str:
     """Return the differences to the perplexities of a baseline with the same seeds, signed; "" without a baseline."""
     if "baseline" not in facts:
         return ""
-    own, beside = (trained(facts["experiment"], facts[name]).perplexity(facts["part"]) for name in ("run", "baseline"))
-    return ", ".join(f"{value - other:+.1f}" for value, other in zip(own.values, beside.values, strict=True))
+    run, baseline = (
+        trained(facts["experiment"], facts[name]).perplexity(facts["part"]).values for name in ("run", "baseline")
+    )
+    return ", ".join(f"{value - other:+.1f}" for value, other in zip(run, baseline, strict=True))
 
 
 def _gain_over_right_branching(facts: Facts) -> str:
@@ -200,7 +203,9 @@ def _compared(facts: Facts) -> str:
     """Return a number of a recipe in a comparison of the experiment `compare`; "" if it was not compared."""
     rows = {row["recipe"]: row for row in stored_report("compare", run=facts["compared"])["rows"]}
     number = rows.get(facts["recipe"], {}).get(facts["key"], "")
-    return f"{number['mean']:,.0f}" if isinstance(number, dict) else f"{number:,}" if number else ""
+    if isinstance(number, dict):  # over seeds
+        return f"{number['mean']:,.0f}"
+    return f"{number:,}" if number else ""
 
 
 VALUES: dict[str, Callable[[Facts], str]] = {

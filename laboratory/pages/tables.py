@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Mapping
 from typing import get_args
 
 from laboratory.pages.markdown import plain, table
@@ -46,14 +47,16 @@ TABLES = {
 
 def measure_table() -> str:
     """The columns of `syntaxlm score` that measure a word."""
-    columns = {"surprisal": SURPRISALS["surprisal"], **MEASURES}
-    rows = ([f"`{name}`", column.type, plain(column.meaning)] for name, column in columns.items())
-    return table(["column", "type", "meaning"], rows)
+    return _column_table({"surprisal": SURPRISALS["surprisal"], **MEASURES})
 
 
 def item_table() -> str:
     """The columns of `syntaxlm items`."""
-    columns = {"model": Column("text", "name of the model"), **REGION_COLUMNS}
+    return _column_table({"model": Column("text", "name of the model"), **REGION_COLUMNS})
+
+
+def _column_table(columns: Mapping[str, Column]) -> str:
+    """A row for each column."""
     rows = ([f"`{name}`", column.type, plain(column.meaning)] for name, column in columns.items())
     return table(["column", "type", "meaning"], rows)
 
@@ -62,8 +65,8 @@ def combination_table() -> str:
     """How `syntaxlm items` combines the values of words in a region."""
     ways = {"sum": "sum over the words", "first": "value of the first word", "last": "value of the last word"}
     measures = ["surprisal", *get_args(Measure)]
-    found = {how: [f"`{name}`" for name in measures if combination(name) == how] for how in ways}
-    return table(["value of a region", "measures"], ([title, ", ".join(found[how])] for how, title in ways.items()))
+    by_way = {way: [f"`{name}`" for name in measures if combination(name) == way] for way in ways}
+    return table(["value of a region", "measures"], ([title, ", ".join(by_way[way])] for way, title in ways.items()))
 
 
 def format_table() -> str:
@@ -96,13 +99,12 @@ def _link(command: str) -> str:
 def table_at(place: str) -> Columns:
     """The table at "module:NAME"."""
     module, _, name = place.partition(":")
-    found: Columns = getattr(importlib.import_module(module), name)
-    return found
+    columns: Columns = getattr(importlib.import_module(module), name)
+    return columns
 
 
 def columns_of(place: str, titled: bool = False) -> str:
     """The columns of a table. titled: below its name, for a command with several."""
-    described = table_at(place)
-    heading = f"### {described.name[0].upper()}{described.name[1:]}\n\n" if titled else ""
-    rows = ([f"`{name}`", column.type, plain(column.meaning)] for name, column in described.items())
-    return f"{heading}One row per {plain(described.row)}.\n\n" + table(["column", "type", "meaning"], rows)
+    columns = table_at(place)
+    heading = f"### {columns.name[0].upper()}{columns.name[1:]}\n\n" if titled else ""
+    return f"{heading}One row per {plain(columns.row)}.\n\n{_column_table(columns)}"

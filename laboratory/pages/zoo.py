@@ -21,13 +21,14 @@ def bundled_models() -> str:
     rows = []
     for name in bundled_names():
         treebank, reading, how = _MEASURED_ON[name]
-        facts, report = describe(bundled_folder(name), full=True), parsed("shipped", treebank, name)
-        predicted = stored_report("shipped", what="perplexity", run=name, **reading)
+        facts = describe(bundled_folder(name), full=True)
+        trees = parsed("shipped", treebank, name)
+        perplexity = stored_report("shipped", what="perplexity", run=name, **reading)["perplexity"]
         rows.append([
             f"`{name}`", facts["model_type"], facts["language"], plain(facts["trained_on"]), facts["licence"].upper(),
             f"{facts['parameters']:,}", shown_size(facts["bytes"]), f"{facts['vocabulary']:,}",
-            f"{percent(report.f1)} ({_TITLES[treebank]})", percent(report.right_branching),
-            f"{predicted['perplexity']:.1f} ({how})",
+            f"{percent(trees.f1)} ({_TITLES[treebank]})", percent(trees.right_branching),
+            f"{perplexity:.1f} ({how})",
         ])  # fmt: skip
     heads = ["model", "type", "language", "training text", "licence", "parameters", "size", "vocabulary", "F1",
              "right branching", "perplexity"]  # fmt: skip

@@ -37,15 +37,16 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def main() -> None:
-    chosen = _parser().parse_args()
+    options = _parser().parse_args()
     try:
-        if chosen.command == "check":
-            print(f"{sum(len(stored_runs(path.stem)) for path in RESULTS.glob('*.jsonl')):,} runs")
+        if options.command == "check":
+            count = sum(len(stored_runs(path.stem)) for path in RESULTS.glob("*.jsonl"))
+            print(f"{count:,} runs")
             return
-        written = json.loads(chosen.report.read_text(encoding="utf-8"))
+        report = json.loads(options.report.read_text(encoding="utf-8"))
         add(
-            chosen.experiment, written, what=chosen.what, run=chosen.run, data=chosen.data, seed=chosen.seed,
-            factors=dict(chosen.factor), training=tuple(chosen.training), replace=chosen.replace,
+            options.experiment, report, what=options.what, run=options.run, data=options.data, seed=options.seed,
+            factors=dict(options.factor), training=tuple(options.training), replace=options.replace,
         )  # fmt: skip
     except (OSError, ValueError) as error:
         sys.exit(f"error: {error}")

@@ -97,6 +97,7 @@ def stored_runs(experiment: str) -> tuple[StoredRun, ...]:
 
 @cache
 def _read(path: Path, modified: int) -> tuple[StoredRun, ...]:
+    """Return the runs of a file. The time when it was modified is a key of the cache only, for files that change."""
     runs = []
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
         try:
@@ -107,7 +108,7 @@ def _read(path: Path, modified: int) -> tuple[StoredRun, ...]:
 
 
 def select(experiment: str, **facts: Any) -> list[StoredRun]:
-    """Return the runs of an experiment that have some facts.
+    """Return the runs of an experiment that have all of these facts.
 
     Args:
         experiment: name of its file.
@@ -117,10 +118,10 @@ def select(experiment: str, **facts: Any) -> list[StoredRun]:
 
 
 def stored_run(experiment: str, **facts: Any) -> StoredRun:
-    """Return the only run of an experiment that has some facts.
+    """Return the only run of an experiment that has these facts.
 
     Raises:
-        KeyError: no run has them, or several have.
+        KeyError: no run has these facts, or several have.
     """
     runs = select(experiment, **facts)
     if len(runs) != 1:
@@ -129,7 +130,7 @@ def stored_run(experiment: str, **facts: Any) -> StoredRun:
 
 
 def stored_report(experiment: str, **facts: Any) -> Mapping[str, Any]:
-    """Return the report of the only run of an experiment that has some facts, see `stored_run`."""
+    """Return the report of the only run of an experiment that has these facts, see `stored_run`."""
     return stored_run(experiment, **facts).report
 
 
@@ -219,8 +220,9 @@ _MEASURES: Mapping[str, What] = {
 
 def _measured_by(command: str | None, report: Mapping[str, Any]) -> What:
     """Return what the report of a command measures."""
-    words = shlex.split(command or "")
-    measures = [_MEASURES[name] for name in (" ".join(words[1:3]), " ".join(words[1:2])) if name in _MEASURES]
+    words = shlex.split(command or "")[1:]
+    names = (" ".join(words[:2]), *words[:1])  # of a command of two words, such as "evaluate parse", or of one
+    measures = [_MEASURES[name] for name in names if name in _MEASURES]
     if not measures:
         raise ValueError(f"found the command {command}; expected what it measures, as `what`")
     return "attachment" if measures[0] == "trees" and "directed" in report else measures[0]

@@ -65,12 +65,12 @@ def write_texts(data: Path, output: Path) -> None:
     output.mkdir(parents=True, exist_ok=True)
     if not all((output / name).exists() for name in ("train.txt", "valid.txt")):
         write_english(data, output)
-    lines, valid = ((output / name).read_text("utf-8").splitlines() for name in ("train.txt", "valid.txt"))
+    train_lines, valid_lines = ((output / name).read_text("utf-8").splitlines() for name in ("train.txt", "valid.txt"))
     generator = np.random.default_rng(0)
     parts = {
-        "parsed": _short(lines, PARSED, generator),
-        "valid-parsed": _short(valid, VALID_PARSED, generator),
-        "valid-fifth": valid[::5],
+        "parsed": _short(train_lines, PARSED, generator),
+        "valid-parsed": _short(valid_lines, VALID_PARSED, generator),
+        "valid-fifth": valid_lines[::5],
     }
     for name, part in parts.items():
         if not (output / f"{name}.txt").exists():
@@ -78,7 +78,7 @@ def write_texts(data: Path, output: Path) -> None:
 
 
 def _short(lines: Sequence[str], count: int, generator: np.random.Generator) -> list[str]:
-    """Some of the short sentences, in order."""
+    """Sentences of at most `LONGEST` words and marks, `count` of them drawn at random, in order."""
     short = [line for line in lines if len(line.split()) <= LONGEST]
     chosen = generator.permutation(len(short))[:count]
     return [short[place] for place in np.sort(chosen).tolist()]
@@ -123,8 +123,8 @@ def chosen_parsers(runs: Path) -> list[ModelBundle]:
     """Returns the parsers of `en`: the smallest whose average agrees with that of the teachers as well as the best do.
 
     All parsers that learned from the teachers' trees are candidates, alone and averaged. Agreement is the F1 between
-    the trees of validation sentences, and up to `TOLERANCE` below the best is as well. The figures are written beside
-    the runs.
+    the trees of validation sentences, and up to `TOLERANCE` below the best counts as equally good. Sizes and agreements
+    are written to choice.json in the folder of runs.
     """
     learners = {
         "SN-PCFG, 256": read_model(runs / LEARNERS / "focused"),
@@ -140,15 +140,15 @@ def chosen_parsers(runs: Path) -> list[ModelBundle]:
     teachers = read_model(runs / LEARNERS / "average")
     text = str(runs / "data" / "valid-parsed.txt")
     agreement = measure_agreement([*models, teachers], text, [*candidates, "teachers"])
-    figures = dict(zip(candidates, agreement.matrix.values[:-1, -1].round(4).tolist(), strict=True))
+    f1 = dict(zip(candidates, agreement.matrix.values[:-1, -1].round(4).tolist(), strict=True))
     sizes = {
         name: sum(weight.numel() for model in parsers for weight in model.model.parameters())
         for name, parsers in candidates.items()
     }
-    good = [name for name in candidates if figures[name] >= max(figures.values()) - TOLERANCE]
+    good = [name for name in candidates if f1[name] >= max(f1.values()) - TOLERANCE]
     chosen = min(good, key=lambda name: sizes[name])
     sentences = agreement.matrix.sentences
-    choice = {"sentences": sentences, "f1_with_teachers": figures, "sizes": sizes, "chosen": chosen}
+    choice = {"sentences": sentences, "f1_with_teachers": f1, "sizes": sizes, "chosen": chosen}
     write_text(json.dumps(choice, indent=2) + "\n", runs / CHOICE)
     print(choice)
     return candidates[chosen]

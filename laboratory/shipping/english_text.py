@@ -24,7 +24,7 @@ from syntaxlm.data.running_text import write_sentences
 from syntaxlm.text.normaliser import has_tag, split_tag, split_words
 from syntaxlm.text.treebank_style import TreebankStyle
 
-HELD_OUT = 0.02  # share of each source; the first half of it is for validation, the second half for tests
+HELD_OUT = 0.02  # share of each source; its first half is for validation, its second half for tests
 SEED = 0
 MASC_BLOCK = 25  # lines that are put into the same text, because they are from one document
 MASC_TIMES = 2  # MASC is the smallest part and has the most genres, so the models read it twice
@@ -54,22 +54,22 @@ def write_english(data: Path, output: Path) -> tuple[Path, Path]:
     train, valid = output / "train.txt", output / "valid.txt"
     with ExitStack() as stack:
         files = (stack.enter_context(replaced(path)) for path in (train, valid))
-        kept, aside = (stack.enter_context(open(path, "w", encoding="utf-8")) for path in files)
+        train_file, valid_file = (stack.enter_context(open(path, "w", encoding="utf-8")) for path in files)
         for source in SOURCES:
             sentences, held_out = _masc(data) if source == "masc" else _running_text(source, data)
             middle = len(held_out) // 2
             for name, part in (("valid", held_out[:middle]), ("test", held_out[middle:])):
                 write_text("".join(f"{line}\n" for line in part), output / f"{source}.{name}.txt")
             for _ in range(MASC_TIMES if source == "masc" else 1):
-                kept.writelines(f"{line}\n" for line in sentences)
-            aside.writelines(f"{line}\n" for line in held_out[:middle])
+                train_file.writelines(f"{line}\n" for line in sentences)
+            valid_file.writelines(f"{line}\n" for line in held_out[:middle])
     return train, valid
 
 
 def _running_text(source: str, data: Path) -> tuple[list[str], list[str]]:
     """The sentences of books or speeches: those for training, and those held out."""
-    names = ["state_union.txt.gz", "inaugural.txt.gz"] if source == "speeches" else [f"{source}/*.txt.gz"]
-    paths = [path for name in names for path in sorted(data.glob(name))]
+    patterns = ["state_union.txt.gz", "inaugural.txt.gz"] if source == "speeches" else [f"{source}/*.txt.gz"]
+    paths = [path for pattern in patterns for path in sorted(data.glob(pattern))]
     with tempfile.TemporaryDirectory() as folder:
         texts = [Path(folder) / name for name in ("train", "held-out")]
         write_sentences(paths, texts[0], texts[1], HELD_OUT, SEED)
@@ -95,10 +95,10 @@ def _masc(data: Path) -> tuple[list[str], list[str]]:
         words = [split_tag(token)[0] if has_tag(token) else token for token in split_words(line)]
         if number not in WSJ_LINES and (sentence := tokenised(" ".join(words))):
             sentences.append(sentence)
-    is_out = np.random.default_rng(SEED).random(len(sentences) // MASC_BLOCK + 1) < HELD_OUT
+    is_held_out = np.random.default_rng(SEED).random(len(sentences) // MASC_BLOCK + 1) < HELD_OUT
     parts: tuple[list[str], list[str]] = [], []
     for index, sentence in enumerate(sentences):
-        parts[int(is_out[index // MASC_BLOCK])].append(sentence)
+        parts[int(is_held_out[index // MASC_BLOCK])].append(sentence)
     return parts
 
 

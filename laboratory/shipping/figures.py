@@ -62,17 +62,16 @@ def measure(data: Path, runs: Path) -> None:
     data, runs = data.resolve(), runs.resolve()
     os.chdir(data)  # so that the reports name the data by relative paths
     for model in MODELS:
-        for name, treebank, further in TREEBANKS:
-            store_report(model, name, "evaluate", "parse", model, treebank, *further)
+        for name, treebank, options in TREEBANKS:
+            store_report(model, name, "evaluate", "parse", model, treebank, *options)
         _time(model, "parse", lambda stored, lines: parse_lines(stored, lines))
     _time("en", "score", lambda stored, lines: list(surprisals(stored, lines)))
     _store_ordinary()
     _store(json.loads((runs / CHOICE).read_text("utf-8")), "agreement", "en", "validation")
     _perplexities(runs)
-    store_report("", "blimp", "evaluate", "pairs", "en", "blimp", "--also", "en-fast", "--also", str(runs / "kn5"))
-    store_report(
-        "", "syntaxgym", "evaluate", "suites", "en", "syntaxgym", "--also", "en-fast", "--also", str(runs / "kn5")
-    )
+    compared = "--also", "en-fast", "--also", str(runs / "kn5")
+    store_report("", "blimp", "evaluate", "pairs", "en", "blimp", *compared)
+    store_report("", "syntaxgym", "evaluate", "suites", "en", "syntaxgym", *compared)
     words = "--frequencies", str(runs / "data" / "train.txt")
     store_report("en", "natural-stories", "evaluate", "reading-times", "en", *STORIES, *words)
 
@@ -84,10 +83,11 @@ def store_report(name: str, data: str, *arguments: str, factors: Mapping[str, st
         if code := run([*arguments, "--json", "--quiet"]):
             raise InputError(f"syntaxlm {' '.join(arguments)}: exit code {code}")
     text = printed.getvalue()
-    named = {str(path): f"shipping/{path.name}" for path in (ORDINARY, ORDINARY_2)}
-    named |= {path: Path(path).name for path in arguments if Path(path).is_absolute() and path not in named}
-    for here, shown in named.items():
-        text = text.replace(here, shown)  # reports name no folder of this machine
+    # Reports name no folder of this machine.
+    short_names = {str(path): f"shipping/{path.name}" for path in (ORDINARY, ORDINARY_2)}
+    short_names |= {path: Path(path).name for path in arguments if Path(path).is_absolute() and path not in short_names}
+    for path, name_of_file in short_names.items():
+        text = text.replace(path, name_of_file)
     add(EXPERIMENT, json.loads(text), run=name, data=data, factors=factors or {}, replace=True)
     print(name, data)
 
@@ -106,9 +106,9 @@ def _time(model: str, use: str, process: Callable[[ModelBundle, list[str]], obje
     stored = read_model(model)
     lines = [line for _, line in read_lines(EWT)][:TIMED_SENTENCES]
     process(stored, lines[:100])
-    begin = time.perf_counter()
+    started = time.perf_counter()
     process(stored, lines)
-    seconds = time.perf_counter() - begin
+    seconds = time.perf_counter() - started
     figures = {"sentences": len(lines), "text": EWT, "threads": torch.get_num_threads()}
     figures["sentences_per_second"] = round(len(lines) / seconds, 1)
     _store(figures, "speed", model, "ewt-test", {"use": use})
@@ -122,41 +122,42 @@ def _store_ordinary() -> None:
         rows = []
         for scored in evaluate_parsing(bundle, treebank, preprocessing="letters").details():
             predicted, gold = parse_brackets(f"{scored.predicted} {scored.gold}")
-            found = {(start, end) for _, start, end in predicted.constituents}
+            predicted_spans = {(start, end) for _, start, end in predicted.constituents}
             missed = [
                 f"{label}: {' '.join(gold.words[start:end])}"
                 for label, start, end in gold.constituents
-                if end - start > 1 and (start, end) not in found
+                if end - start > 1 and (start, end) not in predicted_spans
             ]
             rows.append({"sentence": " ".join(gold.words), "tree": scored.predicted, "missed": missed})
-        right = sum(not row["missed"] for row in rows)
-        _store({"right": right, "sentences": rows}, "missed-constituents", "en", data)
+        complete = sum(not row["missed"] for row in rows)
+        _store({"right": complete, "sentences": rows}, "missed-constituents", "en", data)
 
 
 def _perplexities(runs: Path) -> None:
     """Stores the perplexity of EWT: of all tokens, and of the words alone, which grammars predict."""
     lines = [tokenised(line) for _, line in read_lines(EWT)]
-    here = Path.cwd()
+    data_folder = Path.cwd()
     with TemporaryDirectory() as folder:
         os.chdir(folder)  # so that the reports name the text by its file alone
         try:
             text = "ewt-test.txt"
             Path(text).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-            for (model, path), context in product({"en": "en", "kn5": str(runs / "kn5")}.items(), CONTEXTS):
+            paths = {"en": "en", "kn5": str(runs / "kn5")}
+            for (model, path), context in product(paths.items(), CONTEXTS):
                 command = "evaluate", "perplexity", path, text, "--context", context
                 store_report(model, "ewt-test", *command, factors={"context": context, "predicted": "words and marks"})
-                figures = _of_words(read_model(path), lines, context)
+                figures = _perplexity_of_words(read_model(path), lines, context)
                 _store(figures, "perplexity", model, "ewt-test", {"context": context, "predicted": "words"})
             factors = {"context": "reset", "predicted": "words"}
             store_report("en-fast", "ewt-test", "evaluate", "perplexity", "en-fast", text, factors=factors)
         finally:
-            os.chdir(here)
+            os.chdir(data_folder)
 
 
-def _of_words(model: ModelBundle, lines: Sequence[str], context: Context) -> dict[str, float]:
+def _perplexity_of_words(model: ModelBundle, lines: Sequence[str], context: Context) -> dict[str, float]:
     """The perplexity of the words and ends of tokenised sentences, given the marks before them."""
     scored = surprisals(model, lines, ScoreOptions(context=context, **AS_WRITTEN))
-    rows = [row for of_line in scored for row in of_line if not (row.word and is_mark(row.word))]
+    rows = [row for sentence in scored for row in sentence if not (row.word and is_mark(row.word))]
     bits = [row.surprisal for row in rows if row.surprisal is not None]
     unknown = sum(row.in_vocabulary is False for row in rows)
     return {"perplexity": 2 ** fmean(bits), "tokens": len(bits), "unknown": unknown}

@@ -12,7 +12,7 @@ LEAST = 2  # occurrences of a word that is listed
 
 
 def write_frequencies(text: Path) -> None:
-    """Stores how often each word occurs in a text, but for words that occur once.
+    """Stores how often each word occurs in a text, except for words that occur fewer than `LEAST` times.
 
     Args:
         text: train.txt of `shipping.english_text`.

@@ -152,12 +152,12 @@ def perplexity_results(model: str) -> list[Result]:
     """Perplexity of a bundled English model on EWT, for the index of its card."""
     predicted = "words" if model == "en-fast" else "words and marks"
     results = []
-    for context, read in (("carry", "as a stream"), ("reset", "sentence by sentence")):
+    for context, reading in (("carry", "as a stream"), ("reset", "sentence by sentence")):
         facts = {"run": model, "data": "ewt-test", "context": context, "predicted": predicted}
         for run in select("shipped", what="perplexity", **facts):
             name = "English Web Treebank, development and test"
             data = DataSet(type="ewt", name=name, args={"tokens": run.report["tokens"]})
-            protocol: Facts = {"read": read, "predicted": predicted}
+            protocol: Facts = {"read": reading, "predicted": predicted}
             value = round(run.report["perplexity"], 1)
             metric = Metric(type=PERPLEXITY, value=value, name="perplexity", args=protocol)
             results.append(Result(task=EvaluatedTask(type=LANGUAGE_MODELLING), dataset=data, metrics=[metric]))

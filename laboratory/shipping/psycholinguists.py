@@ -44,11 +44,11 @@ def psycholinguists(name: str) -> str:
     bundle = read_model(SHIPPED / name)
     normaliser = bundle.settings.normaliser
     classes = sum(token.startswith("<unk") for token in bundle.vocabulary.tokens)
-    known = "words" if normaliser.drop_punctuation else "words and marks"
+    tokens = "words" if normaliser.drop_punctuation else "words and marks"
     marks = "not read" if normaliser.drop_punctuation else "read and predicted like words"
     capitals = "not distinguished" if normaliser.lower_case else "distinguished"
     reading = (
-        f"`{name}` was trained on {_TEXTS[name]}. It knows {len(bundle.vocabulary):,} {known}; an unknown word is read"
+        f"`{name}` was trained on {_TEXTS[name]}. It knows {len(bundle.vocabulary):,} {tokens}; an unknown word is read"
         f" as one of {classes} classes by its form, and its surprisal is not comparable with that of a known word."
         f" Capitals are {capitals}, a number is read as `N`, and punctuation marks are {marks}."
     )
@@ -56,7 +56,7 @@ def psycholinguists(name: str) -> str:
         return _wrapped(f"{reading} It was not tested on agreement or garden paths.")
 
     # A structure is learned if more items are correct than chance explains.
-    circuits = _suites(name)["by_circuit"]
+    circuits = _scores(name, what="suites")["by_circuit"]
     garden_path, across = (_verdict(circuits[circuit]["all"], circuits[circuit]["chance"]) for circuit in _CIRCUITS)
     agreement = _verdict(_pairs(name, _AGREEMENT), 0.5)
     fit = (
@@ -71,18 +71,20 @@ def comparison() -> str:
     published = parse_yaml(_GPT2.read_text(encoding="utf-8"), str(_GPT2))
     rows = []
     for part, title in _PAIRS.items():
-        ours = [percent(_accuracy(_pairs(name, part))) for name in ("en", "en-fast")]
-        rows.append([title, "50.0", *ours, percent(published["blimp"]["shares"][part])])
+        accuracies = [percent(_accuracy(_pairs(name, part))) for name in ("en", "en-fast")]
+        rows.append([title, "50.0", *accuracies, percent(published["blimp"]["shares"][part])])
 
+    # GPT-2's accuracy on a circuit is the mean over its suites, which are published as numbers of correct items.
     correct = published["suites"]["correct"]
-    report = _suites("en")
-    gpt2 = {suite: correct[suite] / scores["all"]["items"] for suite, scores in report["by_suite"].items()}
+    models = [_scores(name, what="suites") for name in ("en", "en-fast")]
+    en = models[0]
+    gpt2 = {suite: correct[suite] / scores["all"]["items"] for suite, scores in en["by_suite"].items()}
     for circuit, title in _CIRCUITS.items():
-        ours = [percent(_suites(name)["by_circuit"][circuit]["all"]["accuracy"]) for name in ("en", "en-fast")]
-        theirs = fmean(gpt2[suite] for suite, scores in report["by_suite"].items() if scores["circuit"] == circuit)
-        rows.append([title, percent(report["by_circuit"][circuit]["chance"]), *ours, percent(theirs)])
-    ours = [percent(_suites(name)["all"]["accuracy"]) for name in ("en", "en-fast")]
-    rows.append([f"SyntaxGym, {len(gpt2)} suites", percent(report["chance"]), *ours, percent(fmean(gpt2.values()))])
+        accuracies = [percent(model["by_circuit"][circuit]["all"]["accuracy"]) for model in models]
+        of_gpt2 = fmean(gpt2[suite] for suite, scores in en["by_suite"].items() if scores["circuit"] == circuit)
+        rows.append([title, percent(en["by_circuit"][circuit]["chance"]), *accuracies, percent(of_gpt2)])
+    accuracies = [percent(model["all"]["accuracy"]) for model in models]
+    rows.append([f"SyntaxGym, {len(gpt2)} suites", percent(en["chance"]), *accuracies, percent(fmean(gpt2.values()))])
     sources = (
         "Accuracy in percent. Stored results `shipped` (BLiMP: the first 250 pairs per paradigm)."
         f" GPT-2 as published: BLiMP, {published['blimp']['source']}; SyntaxGym, the same suites,"
@@ -108,18 +110,15 @@ def _accuracy(scores: Mapping[str, Any]) -> float:
 
 
 def _pairs(name: str, part: str) -> Mapping[str, Any]:
-    """The accuracy of a model on a part of BLiMP."""
-    models = stored_report("shipped", what="pairs", data="blimp")["models"]
-    (figures,) = (model for model in models if model["model"] == name)
-    terms = figures["by_group"]["linguistics_term"]
-    groups: Mapping[str, Any] = {_ALL: figures, **terms, **figures["by_case"]}
-    found: Mapping[str, Any] = groups[part]["all"]
-    return found
+    """The scores of a model on a part of BLiMP."""
+    scores = _scores(name, what="pairs", data="blimp")
+    terms, paradigms = scores["by_group"]["linguistics_term"], scores["by_case"]
+    groups: dict[str, dict[str, Mapping[str, Any]]] = {_ALL: scores, **terms, **paradigms}
+    return groups[part]["all"]
 
 
-def _suites(name: str) -> Mapping[str, Any]:
-    """The figures of a model on the suites."""
-    models = stored_report("shipped", what="suites")["models"]
-    (figures,) = (model for model in models if model["model"] == name)
-    found: Mapping[str, Any] = figures
-    return found
+def _scores(name: str, **facts: str) -> dict[str, Any]:
+    """The scores of a bundled model in the stored report with these facts."""
+    models: list[dict[str, Any]] = stored_report("shipped", **facts)["models"]
+    (scores,) = (model for model in models if model["model"] == name)
+    return scores

@@ -30,10 +30,10 @@ def main() -> None:
     parser.add_argument("text", metavar="TEXT", type=Path)
     parser.add_argument("-o", "--output", metavar="FILE", type=Path)
     options = parser.parse_args()
-    figures = to_json(with_head(compared(options.with_classes, options.without, options.text)), indent=1)
-    print(figures)
+    report = to_json(with_head(compared(options.with_classes, options.without, options.text)), indent=1)
+    print(report)
     if options.output:
-        write_text(figures + "\n", options.output)
+        write_text(report + "\n", options.output)
 
 
 def compared(with_classes: Path, without: Path, text: Path) -> dict[str, object]:
@@ -47,17 +47,17 @@ def compared(with_classes: Path, without: Path, text: Path) -> dict[str, object]
     ]
     pairs: list[tuple[float, float]] = []
     after_unknown: list[tuple[float, float]] = []
-    for one, other in zip(*scored, strict=True):
+    for rows_with_classes, rows_without in zip(*scored, strict=True):
         unknown_before = False
-        for row, same in zip(one, other, strict=True):
-            known = bool(row.in_vocabulary and same.in_vocabulary)
+        for row, other_row in zip(rows_with_classes, rows_without, strict=True):
+            known = bool(row.in_vocabulary and other_row.in_vocabulary)
             if known:
                 assert row.surprisal is not None
-                assert same.surprisal is not None
-                pairs.append((row.surprisal, same.surprisal))
+                assert other_row.surprisal is not None
+                pairs.append((row.surprisal, other_row.surprisal))
                 if unknown_before:
                     after_unknown.append(pairs[-1])
-            if row.in_vocabulary is not None:
+            if row.in_vocabulary is not None:  # None: the model reads nothing of the word
                 unknown_before = not known
     return {
         "models": [with_classes.name, without.name],

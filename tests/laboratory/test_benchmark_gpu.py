@@ -26,23 +26,23 @@ def test_every_model_and_nn_lstm_are_timed_in_every_precision_and_a_recipe_is_tr
     texts = "--text", str(toy / "train.txt"), "--valid", str(toy / "valid.txt")
     folder = str(tmp_path / "run")
     gpu.main(["--tiny", "--json", "--rounds", "1", "--minutes", "0.02", *texts, "--output", folder])
-    found = json.loads(capsys.readouterr().out)
-    rows = found["speeds"]
+    report = json.loads(capsys.readouterr().out)
+    rows = report["speeds"]
     assert {row["case"].split()[0] for row in rows} >= {"prpn", "on-lstm"}
     precisions = {*gpu.precisions(torch.device("cuda" if torch.cuda.is_available() else "cpu"))}
     assert {row["precision"] for row in rows} == precisions
     for case in {row["case"] for row in rows}:
         for precision in precisions:
-            of = {row["form"]: row for row in rows if (row["case"], row["precision"]) == (case, precision)}
-            assert {"fast", "uncompiled", "nn.LSTM"} <= of.keys()
-            assert of["uncompiled"]["ratio_to_reference"] == of["nn.LSTM"]["ratio_to_lstm"] == 1
-            ratio = of["fast"]["tokens_per_second"] / of["nn.LSTM"]["tokens_per_second"]
-            assert of["fast"]["ratio_to_lstm"] == pytest.approx(ratio)
-    grammars = {(row["form"], row["precision"]) for row in found["pcfg"]}
+            by_form = {row["form"]: row for row in rows if (row["case"], row["precision"]) == (case, precision)}
+            assert {"fast", "uncompiled", "nn.LSTM"} <= by_form.keys()
+            assert by_form["uncompiled"]["ratio_to_reference"] == by_form["nn.LSTM"]["ratio_to_lstm"] == 1
+            ratio = by_form["fast"]["tokens_per_second"] / by_form["nn.LSTM"]["tokens_per_second"]
+            assert by_form["fast"]["ratio_to_lstm"] == pytest.approx(ratio)
+    grammars = {(row["form"], row["precision"]) for row in report["pcfg"]}
     assert {("torch", "32"), ("reference", "32")} <= grammars
-    assert all(row["tokens_per_second"] > 0 for row in found["pcfg"])
-    by_epoch = found["run"]["by_epoch"]
-    assert by_epoch[-1]["epoch"] == pytest.approx(found["run"]["epochs"], abs=1e-3)
+    assert all(row["tokens_per_second"] > 0 for row in report["pcfg"])
+    by_epoch = report["run"]["by_epoch"]
+    assert by_epoch[-1]["epoch"] == pytest.approx(report["run"]["epochs"], abs=1e-3)
     assert all(1 < epoch["valid_perplexity"] < 1e6 for epoch in by_epoch)
     assert (tmp_path / "run" / "weights.safetensors").exists()
 
@@ -55,9 +55,9 @@ def test_without_tiny_the_published_sizes_are_used():
     assert training.WORDS == 10_000
 
 
-def test_the_bar_has_the_layers_of_the_model():
+def test_the_lstm_has_the_layers_of_the_model():
     (case,) = [case for case in gpu.cases(tiny=True) if case.name == "on-lstm"]
-    layers = [module for module in gpu.bar(case.config).modules() if isinstance(module, torch.nn.LSTM)]
+    layers = [module for module in gpu.torch_lstm(case.config).modules() if isinstance(module, torch.nn.LSTM)]
     assert [(layer.input_size, layer.hidden_size) for layer in layers] == [(8, 12), (12, 12), (12, 8)]
 
 

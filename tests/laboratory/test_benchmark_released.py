@@ -117,8 +117,8 @@ def test_every_part_is_timed_and_only_the_same_precision_is_compared(case, tmp_p
 
     monkeypatch.setattr(store, "RESULTS", tmp_path)
     monkeypatch.setattr(released, "matrix_rate", lambda dtype: 1.0)
-    same = released.Agreement(case.model, case.symbols, case.length, "PCFG", 1, 1, -9.0, 2e-15, 4e-6)
-    report = report_of(Program("0123456789" * 4, {}, {}), [same], rows, rounds=3)
+    equal = released.Agreement(case.model, case.symbols, case.length, "PCFG", 1, 1, -9.0, 2e-15, 4e-6)
+    report = report_of(Program("0123456789" * 4, {}, {}), [equal], rows, rounds=3)
     store.add("speed", report, what="released-speed", run="released")
     page = speed.released()
     assert "TN-PCFG, commit 01234567" in page

@@ -80,12 +80,12 @@ def test_a_command_that_fails_is_reported_with_its_output(tmp_path):
 def test_what_is_measured_is_not_measured_again_and_long_points_are_not_repeated():
     series = Series("sentences", "parse", "PRPN", (0, 10, 100), scale.step)
 
-    def keys(sizes, found):
-        return [(key.size, key.repeat) for key, _ in missing([series], sizes, 2, found)]
+    def keys(sizes, points):
+        return [(key.size, key.repeat) for key, _ in missing([series], sizes, 2, points)]
 
     assert keys((), []) == [(0, 0), (10, 0), (100, 0), (0, 1), (10, 1), (100, 1)]
-    found = [point(10), point(100, seconds=scale.ENOUGH), point(0, repeat=1), point(10, repeat=1, system="LSTM")]
-    assert keys((), found) == [(0, 0), (10, 1)]
+    points = [point(10), point(100, seconds=scale.ENOUGH), point(0, repeat=1), point(10, repeat=1, system="LSTM")]
+    assert keys((), points) == [(0, 0), (10, 1)]
     assert keys((7,), []) == [(0, 0), (7, 0), (0, 1), (7, 1)]  # with the start
 
 
@@ -104,10 +104,10 @@ def test_a_stopped_benchmark_continues_and_its_report_is_stored(monkeypatch, tmp
     monkeypatch.setattr(scale, "all_series", lambda: fake_series(measured, fails_from=1000))
     path = tmp_path / "growth.json"
     main(["sentences", "-o", str(path), "--repeats", "2"])
-    shown = capsys.readouterr()
+    printed = capsys.readouterr()
     assert measured == [10, 100, 1000, 10, 100]  # larger sizes than one that fails, and its repeats, are left out
-    assert "sentences, parse, PRPN, 1,000, repeat 1: too long for the memory" in shown.err
-    assert "1.00" in shown.out
+    assert "sentences, parse, PRPN, 1,000, repeat 1: too long for the memory" in printed.err
+    assert "1.00" in printed.out
     monkeypatch.setattr(scale, "all_series", lambda: fake_series(measured, fails_from=10**6))
     measured.clear()
     main(["sentences", "-o", str(path), "--repeats", "2", "--json"])
@@ -118,7 +118,7 @@ def test_a_stopped_benchmark_continues_and_its_report_is_stored(monkeypatch, tmp
     stored = store.add("scale", report, run="sentences")
     assert stored.what == "growth"
     (line,) = lines(growth.stored_points())
-    assert [one.size for one in line.medians] == [10, 100, 1000, 10_000]
+    assert [median.size for median in line.medians] == [10, 100, 1000, 10_000]
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_wrong_arguments_are_refused(arguments, message, tmp_path, capsys):
 
 
 def test_without_ray_its_jobs_are_skipped_with_a_message(monkeypatch, capsys):
-    (through_ray,) = (one for one in all_series() if one.system == growth.THROUGH_RAY)
+    (through_ray,) = (series for series in all_series() if series.system == growth.THROUGH_RAY)
     monkeypatch.setattr(scale, "find_spec", lambda name: None)
     assert not scale.measurable(through_ray)
     assert "skipped, because Ray is not installed" in capsys.readouterr().err
@@ -182,10 +182,10 @@ def test_the_page_and_the_figure_say_what_to_expect_and_what_is_not_measured(res
     assert "| sentences of a job | parse | PRPN | 10,000 to 1,000,000 | 10 s to 17 min | the job | 1.00 " in table
     assert "| nonterminals of a grammar | train | SN-PCFG | not measured yet |" in table
     assert "| `parse`, `prpn-toy` | processes | 2 | 1,000,000 | 50 | 2,000 | 12,500 | 512 MiB |" in speed.job_speed()
-    drawn = texts(figure.picture(lines(growth.stored_points())).svg("light"))
-    assert drawn.count("not measured yet") == 2 * 5
-    assert {"sentences of a job", "PRPN", "parse", "memory, GiB", "seconds for the job"} <= set(drawn)
-    assert "training" not in drawn
+    drawn_texts = texts(figure.picture(lines(growth.stored_points())).svg("light"))
+    assert drawn_texts.count("not measured yet") == 2 * 5
+    assert {"sentences of a job", "PRPN", "parse", "memory, GiB", "seconds for the job"} <= set(drawn_texts)
+    assert "training" not in drawn_texts
 
 
 def test_a_kind_that_is_measured_again_replaces_the_points_of_the_run_of_all_kinds(results):
@@ -193,6 +193,6 @@ def test_a_kind_that_is_measured_again_replaces_the_points_of_the_run_of_all_kin
     store.add("scale", store.with_head({"points": old}), what="growth")
     new = [vars(point(size, kind="length")) for size in (5, 6, 7)]
     store.add("scale", store.with_head({"points": new}), what="growth", run="length")
-    assert [(one.kind, one.size) for one in growth.stored_points()] == [
+    assert [(stored_point.kind, stored_point.size) for stored_point in growth.stored_points()] == [
         ("length", 5), ("length", 6), ("length", 7), ("text", 1), ("text", 2),
     ]  # fmt: skip

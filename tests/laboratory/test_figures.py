@@ -55,10 +55,10 @@ def test_the_gates_of_the_figure_have_the_means_that_the_model_reports():
     with torch.no_grad():
         read = model.model.read(TokenBatch(ids, ids))
     distances = read.distances[:, 1:, 0].numpy()
-    np.testing.assert_allclose([1 - one.forget.mean(1) for one in gates], distances, atol=1e-6)
+    np.testing.assert_allclose([1 - layer.forget.mean(1) for layer in gates], distances, atol=1e-6)
     written = read.maps.units["input master gate by layer"][1:, 0].T.numpy()
-    np.testing.assert_allclose([one.write.mean(1) for one in gates], written, atol=1e-6)
-    assert all((np.diff(one.forget) >= 0).all() and (np.diff(one.write) <= 1e-6).all() for one in gates)
+    np.testing.assert_allclose([layer.write.mean(1) for layer in gates], written, atol=1e-6)
+    assert all((np.diff(layer.forget) >= 0).all() and (np.diff(layer.write) <= 1e-6).all() for layer in gates)
 
 
 def test_the_figure_of_gates_has_each_layer_and_the_words():
@@ -92,13 +92,13 @@ def test_induced_trees_are_of_the_first_sentences_of_the_lengths_asked_for(treeb
 
 def test_splits_are_those_of_the_trees(treebank):
     models = [("trained", fresh("palm"))], [("untrained", fresh("palm"))]
-    found = palm_splits.points(*models, treebank, 2, "wsj40")
-    assert [len(points) for points in found.values()] == [2, 1, 1]
+    series = palm_splits.points(*models, treebank, 2, "wsj40")
+    assert [len(points) for points in series.values()] == [2, 1, 1]
     # Of the three gold spans of three words or more, one separates the first word (VP), one the last (second S).
-    assert found["gold trees"] == [(pytest.approx(100 / 3), pytest.approx(100 / 3))]
-    assert all(0 <= left + right <= 100 + 1e-9 for points in found.values() for left, right in points)
-    assert found == palm_splits.points(*models, treebank, 2, "wsj40")
-    assert "untrained, 2 seeds" in texts(palm_splits.picture(found).svg())
+    assert series["gold trees"] == [(pytest.approx(100 / 3), pytest.approx(100 / 3))]
+    assert all(0 <= left + right <= 100 + 1e-9 for points in series.values() for left, right in points)
+    assert series == palm_splits.points(*models, treebank, 2, "wsj40")
+    assert "untrained, 2 seeds" in texts(palm_splits.picture(series).svg())
     with pytest.raises(InputError, match="expected a PaLM"):
         palm_splits.points([("prpn", fresh("prpn"))], [], treebank, 2, "wsj40")
 
@@ -111,21 +111,21 @@ def test_an_untrained_model_has_the_settings_of_its_recipe_and_the_words_of_the_
 
 
 def test_generated_trees_have_the_lengths_asked_for_and_labels_if_the_model_reads_them():
-    found = {
+    sampled = {
         name: generated_trees.sampled(*grown(name), 3, 3, 8, temperature=1.0, seed=1) for name in ("tanh", "labelled")
     }
-    assert all(3 <= len(tree) <= 8 for trees in found.values() for tree in trees)
-    assert [any(tree.labels) for trees in found.values() for tree in trees] == [False] * 3 + [True] * 3
-    assert {"tanh", "labelled", *found["labelled"][0].words} <= set(texts(generated_trees.picture(found).svg()))
+    assert all(3 <= len(tree) <= 8 for trees in sampled.values() for tree in trees)
+    assert [any(tree.labels) for trees in sampled.values() for tree in trees] == [False] * 3 + [True] * 3
+    assert {"tanh", "labelled", *sampled["labelled"][0].words} <= set(texts(generated_trees.picture(sampled).svg()))
     with pytest.raises(InputError, match=r"found 0 of 1,000 sampled trees with 9 words or more; expected 1"):
         generated_trees.sampled(*grown("tanh"), 1, 9, 8, temperature=1.0, seed=1)
 
 
 def test_charts_of_stop_classifiers_show_the_stored_accuracies():
     scores = {question: {"accuracy": 0.9, "always_stop": 0.65} for question in stop_classifiers.QUESTIONS}
-    found = stop_classifiers.series({"reads": "states", "test": {"every_word": scores}})
-    assert found == {"always stop": [65.0] * 4, "states": [90.0] * 4}
-    shown = texts(stop_classifiers.picture({"GUM": found}).svg())
+    series = stop_classifiers.series({"reads": "states", "test": {"every_word": scores}})
+    assert series == {"always stop": [65.0] * 4, "states": [90.0] * 4}
+    shown = texts(stop_classifiers.picture({"GUM": series}).svg())
     assert {"GUM", "65", "90", "84.2", "published, Penn Treebank"} <= set(shown)
 
 
@@ -154,7 +154,7 @@ def test_learning_curves_are_drawn_against_updates_and_minutes(tmp_path):
 def test_accuracy_is_drawn_by_model_and_number_of_novels():
     results = completion_curve.results_by_model(select("completion"))
     assert list(results) == ["kn5", "lstm", "on-lstm", "simple-pcfg"]
-    assert {tuple(result.novels for result in some) for some in results.values()} == {(1, 2, 4, 8, 17)}
+    assert {tuple(result.novels for result in curve) for curve in results.values()} == {(1, 2, 4, 8, 17)}
     line = completion_curve.picture(results, 20.0).axes[0].lines[0]
     assert line.get_xdata().tolist() == [1, 2, 4, 8, 17]
     assert line.get_ydata().tolist() == [result.accuracy for result in results["kn5"]]

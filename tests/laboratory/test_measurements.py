@@ -25,18 +25,18 @@ from syntaxlm.trees.tree import DependencyTree, read_brackets
 
 def test_the_range_of_dependencies_is_the_longest_path_of_a_tree_beside_the_words_of_its_sentence():
     chain, flat = (2, 3, 4, 0), (0, 1, 1)
-    found = dependency_range([chain, flat])
-    assert (found.sentences, found.words) == (2, 7)
-    assert (found.longest_in_sentence, found.longest_in_tree) == ((4 + 3) / 2, (4 + 3) / 2)
-    assert (found.in_sentence, found.in_tree) == ((1 + 2 + 3 + 4 + 1 + 2 + 3) / 7, (4 + 3 + 2 + 1 + 1 + 2 + 3) / 7)
+    steps = dependency_range([chain, flat])
+    assert (steps.sentences, steps.words) == (2, 7)
+    assert (steps.longest_in_sentence, steps.longest_in_tree) == ((4 + 3) / 2, (4 + 3) / 2)
+    assert (steps.in_sentence, steps.in_tree) == ((1 + 2 + 3 + 4 + 1 + 2 + 3) / 7, (4 + 3 + 2 + 1 + 1 + 2 + 3) / 7)
     assert dependency_range([(3, 3, 0, 3, 3)]).longest_in_tree == 3
 
 
 def test_parameters_are_those_of_the_published_formula_and_the_biases_of_the_softmaxes():
     words, size, embedding = 10_000, 100, 50
-    found = parameters(words, size)
-    assert found.tree_rnn == words * embedding + 4 * (size * embedding + size**2 + words * size + words)
-    assert found.ratio == pytest.approx(2.26, abs=0.01)
+    counted = parameters(words, size)
+    assert counted.tree_rnn == words * embedding + 4 * (size * embedding + size**2 + words * size + words)
+    assert counted.ratio == pytest.approx(2.26, abs=0.01)
 
 
 def test_automatic_trees_have_the_words_of_the_treebank_and_the_heads_of_the_parser():
@@ -54,8 +54,8 @@ def test_automatic_trees_have_the_words_of_the_treebank_and_the_heads_of_the_par
     pipeline = spacy.blank("en")
     pipeline.add_pipe("each-word-depends-on-the-next")
     gold = DependencyTree(("do", "n't", "stop."), ("", "", ""), (3, 3, 0), ("aux", "advmod", "root"), "first")
-    (found,) = parsed([gold], pipeline)
-    assert found == DependencyTree(gold.words, ("NN",) * 3, (2, 3, 0), ("dep", "dep", "ROOT"), "first")
+    (tree,) = parsed([gold], pipeline)
+    assert tree == DependencyTree(gold.words, ("NN",) * 3, (2, 3, 0), ("dep", "dep", "ROOT"), "first")
 
 
 def test_a_right_branching_grammar_only_learns_that_the_sentence_did_not_end():
@@ -63,17 +63,17 @@ def test_a_right_branching_grammar_only_learns_that_the_sentence_did_not_end():
     children = torch.tensor([[continues, 1 - continues]])
     rules = right_branching(FactoredRules(torch.ones(1), torch.tensor([[0.2, 0.8]]), children))
     assert rules.left.tolist() == [[0, 1]]
-    (found,) = measures_of((rules, torch.zeros(5, 1)), [[0, 1, 2, 3, 4]])
-    each = -math.log2(continues)  # of every constituent that would have ended at the word before
-    assert found["belief_update"].tolist() == pytest.approx([0, 0, each, 2 * each, 3 * each], abs=1e-6)
+    (measured,) = measures_of((rules, torch.zeros(5, 1)), [[0, 1, 2, 3, 4]])
+    bits = -math.log2(continues)  # of every constituent that would have ended at the word before
+    assert measured["belief_update"].tolist() == pytest.approx([0, 0, bits, 2 * bits, 3 * bits], abs=1e-6)
 
 
 def test_updates_of_random_trees_depend_on_the_position_only():
     grammar = random_tree_rules(), torch.zeros(9, 1)
-    one, other, longer = measures_of(grammar, [[0, 1, 2, 3], [5, 5, 6, 8], [0, 1, 2, 3, 4, 5]])
-    assert one["belief_update"].tolist() == other["belief_update"].tolist()
-    assert one["belief_update"].tolist() == pytest.approx(longer["belief_update"][:4].tolist())
-    assert one["belief_update"][3] > 0
+    first, second, longer = measures_of(grammar, [[0, 1, 2, 3], [5, 5, 6, 8], [0, 1, 2, 3, 4, 5]])
+    assert first["belief_update"].tolist() == second["belief_update"].tolist()
+    assert first["belief_update"].tolist() == pytest.approx(longer["belief_update"][:4].tolist())
+    assert first["belief_update"][3] > 0
 
 
 def test_words_are_exchanged_with_words_of_like_frequency_and_the_unknown_word_stays():
