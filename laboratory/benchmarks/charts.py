@@ -26,7 +26,7 @@ from rich.console import Console
 from rich.table import Table
 
 LENGTHS = (10, 23, 40)
-OWN_SOURCE = Path(__file__).parent.parent / "src"
+OWN_SOURCE = Path(__file__).parents[2] / "src"
 
 
 def callers() -> dict[str, Callable[[], object]]:

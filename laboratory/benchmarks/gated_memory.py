@@ -38,7 +38,7 @@ from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.training.recipe import OptimiserSettings
 
-TEXT = Path(__file__).parents[3] / "shared/data/ptb/ptb.train.txt"
+TEXT = Path("data/ptb/ptb.train.txt")
 SAMPLE = 8  # batches of 64 sentences, as a sample of the corpus
 TOKEN_BUDGET = 1536
 SETTINGS = OptimiserSettings(learning_rate=0.001, beta1=0.0)
@@ -134,7 +134,7 @@ def sentences(rounds: int, text: Path) -> list[Row]:
 def main() -> None:
     parser = benchmark_parser("gated_memory", __doc__, rounds=3)
     parser.add_argument("--case", choices=["words", "sentences"], help="run only this case")
-    parser.add_argument("--text", type=Path, default=TEXT, help="text with one sentence per line")
+    parser.add_argument("--text", type=Path, default=TEXT, help="one sentence per line (default %(default)s)")
     options = parser.parse_args()
     refuse_failing_tests("tests/ops/test_gated_memory.py", "tests/models/test_prpn.py")
     rows = []

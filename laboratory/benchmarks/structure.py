@@ -92,9 +92,7 @@ def sizes(source: Path) -> dict[str, tuple[int, int]]:
     files: Counter[str] = Counter()
     for path in (source / "syntaxlm").rglob("*.py"):
         parts = path.relative_to(source / "syntaxlm").parts
-        package = (
-            "top level" if len(parts) == 1 else "/".join(parts[: 2 if parts[0] == "app" and len(parts) > 2 else 1])
-        )
+        package = "top level" if len(parts) == 1 else parts[0]
         for name in (package, "all"):
             lines[name] += len(path.read_text(encoding="utf-8").splitlines())
             files[name] += 1

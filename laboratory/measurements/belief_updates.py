@@ -215,7 +215,7 @@ def _contrast(differences: Numbers, of_surprisal: Numbers) -> dict[str, Any]:
     """Return the mean of by-item differences, and the difference expected of an item whose surprisals are equal."""
     contrast = {"items": len(differences), "difference": mean_interval(differences)._asdict()}
     contrast |= {"positive": int((differences > 1e-9).sum()), "beyond_surprisal": None}
-    if differences is not of_surprisal and np.ptp(differences) > 1e-9:
+    if not np.array_equal(differences, of_surprisal) and np.ptp(differences) > 1e-9:
         regression = fit(differences, {"surprisal": of_surprisal})
         if intercept := regression.coefficient("intercept"):
             reach = t_quantile(len(differences) - 2) * intercept.standard_error
