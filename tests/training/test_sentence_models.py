@@ -260,6 +260,9 @@ def test_training_begins_with_the_embeddings_of_another_model(few, tmp_path):
     settings["model"] = settings["model"] | {"embedding_size": 7}
     with pytest.raises(InputError, match=r"model\.embedding_size: found 7; expected 6, as in text\.embeddings"):
         TextTask(recipe_from(settings, "diora.yaml"), torch.device("cpu"))
+    settings["model"] = {"name": "lstm", "embedding_size": 6, "hidden_size": 5, "cutoffs": [5]}
+    with pytest.raises(InputError, match=r"model\.cutoffs: found 5; expected none with text\.embeddings"):
+        TextTask(recipe_from(settings, "lstm.yaml"), torch.device("cpu"))
     settings["text"] = settings["text"] | {"embeddings": str(tmp_path / "diora")}
     settings["model"] = {"name": "simple-pcfg", "nonterminals": 3, "preterminals": 4, "embedding_size": 6}
     with pytest.raises(InputError, match=r"text\.embeddings: simple-pcfg has no embeddings of words"):

@@ -36,6 +36,7 @@ from syntaxlm.models.abilities import (
     TextCounts,
     TrainsByGradient,
 )
+from syntaxlm.models.layers import AdaptiveEmbedding
 from syntaxlm.models.registry import build_model
 from syntaxlm.models.structures import SpanMarginals
 from syntaxlm.scoring.engine import TOKEN_BUDGET, Scorer, check_labels
@@ -353,7 +354,7 @@ class TextTask(LanguageModelTask):
         """Copy the embeddings of the words that another model knows, scaled to the size of the new embeddings.
 
         Raises:
-            InputError: if a model has no embeddings of words, and for another size.
+            InputError: if a model has no embeddings of words, for another size, and for new embeddings of several sizes.
         """
         path = self.recipe.text.embeddings
         if path is None:
@@ -364,6 +365,12 @@ class TextTask(LanguageModelTask):
             embedding: Any = getattr(candidate, "embedding", None)
             if not hasattr(embedding, "weight"):
                 raise InputError(f"text.embeddings: {name} has no embeddings of words; expected an lstm, for example")
+            if candidate is model and isinstance(embedding, AdaptiveEmbedding):
+                found = ", ".join(map(str, getattr(self.recipe.model, "cutoffs", ())))
+                raise InputError(
+                    f"model.cutoffs: found {found}; expected none with text.embeddings, because the embeddings of rarer"
+                    " words are smaller than those that are copied"
+                )
             weights.append(embedding.weight.detach())
         target, source_weights = weights
         if target.shape[1] != source_weights.shape[1]:

@@ -18,6 +18,7 @@ from syntaxlm.core.progress import progress_bar, status
 from syntaxlm.core.systems import keep_freed_memory, release_freed_memory
 from syntaxlm.models.abilities import ConstrainsWeights, Loss, TrainsByCounting, TrainsByGradient
 from syntaxlm.models.batches import Batch, State
+from syntaxlm.models.layers import AdaptiveEmbedding
 from syntaxlm.training.checkpoint import (
     Plateau,
     read_checkpoint,
@@ -95,9 +96,12 @@ def _build_optimiser(
         return torch.optim.SGD(parameters, lr=rate, weight_decay=decay)
     if settings.kind == "adam":
         return torch.optim.Adam(parameters, lr=rate, betas=betas, eps=settings.epsilon, weight_decay=decay, fused=True)
-    embeddings = {
-        id(weight) for part in model.modules() if isinstance(part, nn.Embedding) for weight in part.parameters()
-    }
+    embeddings: set[int] = set()
+    for part in model.modules():
+        if isinstance(part, nn.Embedding):
+            embeddings.add(id(part.weight))
+        elif isinstance(part, AdaptiveEmbedding):  # its maps are matrices like others
+            embeddings.update(map(id, part.bands))
 
     # Weight decay applies to matrices only, not to embeddings, biases and other vectors.
     decayed: list[nn.Parameter] = []
