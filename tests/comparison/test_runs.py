@@ -107,7 +107,7 @@ def test_the_tokens_of_an_epoch_are_those_that_are_trained_on(toy, tmp_path):
     def watch(event: Event) -> None:
         tokens.append(event.trainer.loss_count)
 
-    for number, batches in enumerate([{"maximum_words": 8}, {"context": "carry"}]):
+    for number, batches in enumerate([{"maximum_words": 8}, {"context": "carry"}, {"maximum_words": 20, "joined": 4}]):
         recipe = toy.recipe("lstm", batches=batches, schedule={"epochs": 1})
         tokens.clear()
         comparison = compare({"one": recipe}, tmp_path / str(number), 1, lambda recipe: nullcontext(watch))
