@@ -80,6 +80,9 @@ def test_accuracy_rises_above_the_majority_class_and_the_folder_has_the_best_wei
     assert [event["best"] for event in events].count(True) >= 2
     assert events[-1]["train_loss"] < events[0]["train_loss"]
     assert len((tmp_path / "run" / METRICS).read_text().splitlines()) == len(events) == 10
+    (panel,) = result.plot().axes
+    assert [line.get_ydata().tolist() for line in panel.lines] == [[event["train_loss"] for event in events]]
+    assert panel.get_ylabel() == "loss in nats per pair"
     assert result.answers is not None
     assert [score.pairs for score in result.answers.groupings["operators"].values()] == [3] * 12
 
