@@ -498,6 +498,11 @@ class TextRecipe(Recipe):
                     f"text.trees_interval: found {text.trees_interval}; expected 1, because {name} models learn from"
                     " sentences with trees only"
                 )
+            if self.optimiser.loss_normalisation == "sentences":
+                faults.append(
+                    "optimiser.loss_normalisation: found sentences; expected tokens, because the loss of the decisions"
+                    f" of {name} models is a mean per token"
+                )
             return faults
         if self.model.reads_trees:
             return self._faults_of_trees_read()
