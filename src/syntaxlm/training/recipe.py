@@ -454,7 +454,7 @@ class TextRecipe(Recipe):
         faults += self._tree_faults()
         faults += self._focus_faults()
         batches, name = self.batches, self.model.name
-        if self.text.valid is None and not (MODELS[name].has(TrainsByCounting) and not MODELS[name].has(HasLoss)):
+        if self.text.valid is None and not _is_counted_once(name):
             faults.append(
                 f"text.valid: found null; expected a file, because {name} models are validated during training"
             )
@@ -611,6 +611,14 @@ def _model_faults(model: ModelConfig, section: str = "text") -> list[str]:
     else:
         advice = "learns from text; expected a section text in place of trees, or a dependency-tree model"
     return [f"model.name: found {model.name}, which {advice}"]
+
+
+def _is_counted_once(name: str) -> bool:
+    """Return whether models of a type need no validation: they are counted in one round, whose weights are kept."""
+    model_type = MODELS[name]
+    implementation = model_type.implementation
+    is_counted = issubclass(implementation, TrainsByCounting) and not model_type.has(HasLoss)
+    return is_counted and implementation.rounds == 1
 
 
 def _both_or_neither(model: ModelConfig, weight: str, setting: str, value: Any, none: Any) -> list[str]:
