@@ -61,6 +61,14 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
     return metrics
 
 
+def loss_unit(metrics: Sequence[Mapping[str, Any]]) -> str:
+    """Return the unit of the losses of a run, such as "nats per token"."""
+    if any("valid_accuracy" in line for line in metrics):  # the criterion of a classifier is not its loss
+        return "nats per pair"
+    units = [str(line["criterion"]).partition(", ")[2] for line in metrics if "criterion" in line]
+    return units[-1] if units else "nats per token"
+
+
 def thinned(line: Sequence[Point]) -> list[Point]:
     """Return at most about POINTS points of a line, evenly chosen; the last point is included."""
     step = -(-len(line) // POINTS) or 1
@@ -106,9 +114,10 @@ def plot_learning_curves(metrics: Sequence[dict[str, Any]], ax: Axes | None = No
     Raises:
         InputError: for a model that is trained by counting, and if matplotlib is not installed.
     """
+    validations = [line for line in metrics if line["event"] == "valid"]
     curves = {
         "training": thinned([(line["epoch"], line["train_loss"]) for line in metrics if "train_loss" in line]),
-        "validation": thinned([(line["epoch"], line["valid_loss"]) for line in metrics if "valid_loss" in line]),
+        "validation": thinned([(line["epoch"], line["valid_loss"]) for line in validations if "valid_loss" in line]),
     }
     curves = {name: points for name, points in curves.items() if points}
     if not curves:
@@ -119,11 +128,7 @@ def plot_learning_curves(metrics: Sequence[dict[str, Any]], ax: Axes | None = No
     plot = new_plot("Learning curves", ax, panels, rows=panels, size=(6.4, 3.0 * panels + 0.6))
     panel = plot.axes[0]
     plot.add_legend(draw_lines(panel, curves))
-    units = [str(line["criterion"]).partition(", ")[2] for line in metrics if "criterion" in line]
-    unit = units[-1] if units else "nats per token"
-    if any("valid_accuracy" in line for line in metrics):  # the criterion of a classifier is not its loss
-        unit = "nats per pair"
-    label_axes(panel, "epochs of the training text", f"loss in {unit}")
+    label_axes(panel, "epochs of the training text", f"loss in {loss_unit(metrics)}")
     if any("valid_perplexity" in line for line in metrics):
         _add_perplexity(panel)
     if scored:

@@ -172,7 +172,7 @@ class TrainingResult:
         """
         plot = plot_learning_curves(read_metrics(self.folder / METRICS), ax)
         plot.add_note(
-            "Training: mean over the steps since the last validation, with dropout. Validation: whole text, without."
+            "Training: mean over the steps since the last validation, with dropout. Validation: without dropout."
         )
         return plot
 
