@@ -187,7 +187,7 @@ class TrainsByCounting(Ability):
 class TextCounts:
     """Statistics of the training text that a model may need before its first step.
 
-    All three are None for dependency trees.
+    The last three are None for dependency trees.
 
     Attributes:
         words: (V,) int64, frequency of each word.

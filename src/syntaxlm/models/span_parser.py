@@ -135,8 +135,8 @@ class SpanParser(Model, LearnsFromTrees, ChartParser):
             starts, stops = (places[length:-1] for places in chart_spans(length, words.device))
             together = max(1, _SPAN_FEATURES_TOGETHER // (len(words) * size))  # fewer than all only of a long sentence
             scores = []
-            for some_starts, some_stops in zip(starts.split(together), stops.split(together), strict=True):
-                hidden = (boundaries[some_stops] - boundaries[some_starts] + self.bias).relu()
+            for part_starts, part_stops in zip(starts.split(together), stops.split(together), strict=True):
+                hidden = (boundaries[part_stops] - boundaries[part_starts] + self.bias).relu()
                 scores.append(self.score(dropout(hidden, self.dropout, self.training))[..., 0].double())
             yield columns, length, nn.functional.pad(torch.cat(scores), (0, 0, length, int(length > 1)))
 

@@ -241,10 +241,8 @@ class GradientLoop(Loop):
         super().__init__(task, recipe, processes, log)
         self.state: State = None
         self.gradient_norm = torch.zeros(())
-        self._estimated, self._steps_before = (
-            False,
-            0,
-        )  # whether the duration has been estimated; steps of earlier parts
+        self._estimated = False  # whether the duration has been estimated
+        self._steps_before = 0  # steps of earlier parts of the run
         self._items_since_start = 0  # items since the start, of all epochs
         self.optimisers = build_optimisers(task.model, recipe.optimiser)
         self.loss = processes.parallel(LossModule(task.model, processes))
@@ -406,7 +404,8 @@ class GradientLoop(Loop):
 
     def _estimate(self) -> None:
         """Report once how many steps, tokens and minutes the run is expected to take."""
-        trainer, self._estimated = self.log.trainer, True
+        trainer = self.log.trainer
+        self._estimated = True
         done = trainer.steps - self._steps_before
         steps = sum(self.batches.count(epoch) for epoch in range(trainer.epoch, self.schedule.epochs)) - trainer.batch
         minutes = steps * (trainer.seconds - self._seconds_before) / done / 60
