@@ -156,6 +156,12 @@ def test_all_errors_of_a_recipe_are_reported_together(logic):
     assert "optimiser.gradient_clip: found 0" in said
     assert "classifier.dropout: found 1.5; expected a number from 0 to under 1" in said
     assert "model.embedding_size: found 0; expected an integer from 1 to 65,536" in said
+    with pytest.raises(
+        InputError, match=r"pairs\.vocabulary: found settings; expected none, or pairs\.task: sentences"
+    ):
+        small(logic, **{"pairs.vocabulary.minimum_count": 2})
+    with pytest.raises(InputError, match=r"model\.supervision: found 1\.0; expected 0, because pairs have no trees"):
+        small(logic, **{"model.supervision": 1.0})
     with pytest.raises(InputError, match=r"schedule\.epoch: no such setting\. Did you mean schedule\.epochs\?"):
         small(logic, **{"schedule.epoch": 3})
     with pytest.raises(InputError, match=r"logic/on-lsmt: no such recipe file\. Did you mean logic/on-lstm\?"):

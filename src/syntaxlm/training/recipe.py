@@ -174,12 +174,14 @@ class PairSettings(DataSettings, section="pairs"):
     maximum_operators: Operators = TRAINED_OPERATORS
 
     def contradictions(self) -> list[str]:
-        if self.task == "logic" and self.normaliser != NormaliserSettings():
-            return [
-                "normaliser: found settings; expected none, or pairs.task: sentences, because formulas have fixed"
-                " tokens"
-            ]
-        return []
+        if self.task != "logic":
+            return []
+        usual = {"normaliser": NormaliserSettings(), "vocabulary": VocabularySettings()}
+        return [
+            f"{name}: found settings; expected none, or pairs.task: sentences, because formulas have fixed tokens"
+            for name, settings in usual.items()
+            if getattr(self, name) != settings
+        ]
 
 
 @dataclass(frozen=True)
@@ -589,6 +591,11 @@ class PairRecipe(Recipe):
 
     data_section = "pairs"
     unit = "pairs"
+
+    def contradictions(self) -> list[str]:
+        if MODELS[self.model.name].encoder is None or not self.model.supervision:
+            return []
+        return [f"model.supervision: found {self.model.supervision}; expected 0, because pairs have no trees"]
 
 
 RECIPES: tuple[type[Recipe], ...] = (TextRecipe, TreeRecipe, PairRecipe)
