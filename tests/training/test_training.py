@@ -139,6 +139,12 @@ def test_a_warm_up_raises_the_rate_evenly_from_0_in_its_steps(toy, tmp_path):
     assert rates == pytest.approx([0.01 * min(1, step / 5) for step in range(1, len(rates) + 1)])
 
 
+def test_a_validation_in_the_warm_up_logs_the_rate_of_the_next_step(toy, tmp_path):
+    train(toy.recipe("lstm", optimiser={"warmup_steps": 1000}, schedule={"epochs": 2}), tmp_path / "run")
+    for line in metrics(tmp_path / "run", "valid"):
+        assert line["learning_rate"] == pytest.approx(0.01 * (line["step"] + 1) / 1000)
+
+
 def falsify(monkeypatch, losses):
     """Replaces the validation losses; returns the weights at each validation. Later scores are not changed."""
     evaluate, left, weights = language_model.evaluate_language_model, iter(losses), []

@@ -336,10 +336,8 @@ class GradientLoop(Loop):
         settings = self.settings
         processes = self.processes
 
-        # The learning rate rises linearly during the warm-up; some tasks scale it by the length of the batch.
         self.task.set_epoch(self.epochs)
-        warm_up = min(1.0, (trainer.steps + 1) / max(1, settings.warmup_steps))
-        self._set_rate(self.task.rate_factor(batch) * warm_up)
+        self._set_rate(self.task.rate_factor(batch))
 
         # Forward pass. A stream carries its state from batch to batch.
         self.loss.train()
@@ -436,6 +434,7 @@ class GradientLoop(Loop):
             left = min(1.0, left / (1 - schedule.decay_from))
             # The cosine falls from 1 to 0.1, so the last learning rate is a tenth of the first.
             rate *= left if schedule.decay == "linear" else 0.55 - 0.45 * math.cos(math.pi * left)
+        rate *= min(1.0, (trainer.steps + 1) / max(1, settings.warmup_steps))  # it rises linearly during the warm-up
         for group in self.optimisers[0].param_groups:  # the rate of a parser's weights is constant
             group["lr"] = rate * factor
 
