@@ -622,10 +622,8 @@ def _model_faults(model: ModelConfig, section: str = "text") -> list[str]:
 
 def _is_counted_once(name: str) -> bool:
     """Return whether models of a type need no validation: they are counted in one round, whose weights are kept."""
-    model_type = MODELS[name]
-    implementation = model_type.implementation
-    is_counted = issubclass(implementation, TrainsByCounting) and not model_type.has(HasLoss)
-    return is_counted and implementation.rounds == 1
+    model = MODELS[name].implementation
+    return issubclass(model, TrainsByCounting) and model.rounds == 1 and not MODELS[name].has(HasLoss)
 
 
 def _both_or_neither(model: ModelConfig, weight: str, setting: str, value: Any, none: Any) -> list[str]:
