@@ -348,8 +348,10 @@ class GradientLoop(Loop):
         # Gradients are averaged over processes: dividing by the mean count gives the mean over all.
         mean_count, mean_items, mean_total = processes.mean(count, items, float(total.detach()))
         self._check_loss("the training loss", mean_total / max(1.0, mean_count))
+        # Penalties are means over the tokens of a process, so that they count by its share of all tokens.
         normaliser = mean_items if settings.loss_normalisation == "sentences" else mean_count
-        loss = total / (normaliser or 1) + sum(penalties.values(), torch.zeros((), device=total.device))
+        penalty = sum(penalties.values(), torch.zeros((), device=total.device))
+        loss = total / (normaliser or 1) + penalty * (count / (mean_count or 1))
 
         # A loss may have no gradient: no weight of a grammar has a part in a batch of single words.
         if loss.requires_grad:
