@@ -273,6 +273,19 @@ def test_the_curves_are_those_of_the_metrics(page, trained):
     assert f"{min(line['valid_loss'] for line in valid):.4f} nats per token" in page.html()
 
 
+def test_the_weights_of_the_last_validation_are_named_where_the_recipe_keeps_them(trained):
+    run = read_run(trained.prpn)
+    lines = [line for line in run.metrics if line["event"] == "valid"]
+    unit = {"criterion": "masked negative log-likelihood, nats per masked word"}
+    metrics = [line | unit | {"valid_loss": 1.0 + number} for number, line in enumerate(lines * 2)]
+    metrics[-1] = metrics[-1] | {"step": 1234}
+    kept = replace(run.recipe, schedule=replace(run.recipe.schedule, keep="last"))
+    section = training_section(replace(run, recipe=kept, metrics=metrics), "text")
+    assert "The lowest validation loss is 1.0000 nats per masked word" in section.blocks[0].text
+    assert section.blocks[0].text.endswith("The model has the weights of the last validation (step 1,234).")
+    assert [row[-1] for row in section.blocks[1].table.table.rows] == [""] * (len(metrics) - 1) + ["saved"]
+
+
 def test_perplexity_is_that_of_the_result_beside_a_known_floor(page, prpn, trained):
     result = json.loads((trained.prpn / "result.json").read_text())
     read = Read(page.html())

@@ -42,13 +42,13 @@ def recipe(few):
     return recipe_from(data, "recipe.yaml")
 
 
-def focused_model(strength: float, parsers: int):
+def focused_model(strength: float):
     torch.manual_seed(0)
     model = build_model(
         SimplePCFGConfig(nonterminals=3, preterminals=4, embedding_size=5, focus=strength), vocabulary_size=9
     ).double()
     ones = torch.ones(9, dtype=torch.int64)
-    model.setup(TextCounts(ones, first_words=ones, final_words=ones, one_word_sentences=ones * 0, parsers=parsers))
+    model.setup(TextCounts(ones, first_words=ones, final_words=ones, one_word_sentences=ones * 0))
     return model
 
 
@@ -69,9 +69,14 @@ def test_trees_that_would_be_written_outside_the_folder_are_refused(recipe, tmp_
 
 
 def test_a_span_costs_by_how_many_parsers_lack_it():
-    """In the first sentence, words 0 and 1 are a span of both parsers, words 1 to 3 of one; the other has none."""
-    spans = torch.tensor([[3, 0, 2], [3, 0, 2], [5, 0, 3]])  # step after the last word, column, length
-    model = focused_model(4.0, parsers=2)
+    """In the first sentence, words 0 and 1 are a span of both parsers, words 1 to 3 of one; the other has no tree.
+
+    The number of trees of a sentence is that of its whole-sentence spans.
+    """
+    spans = torch.tensor(
+        [[3, 0, 2], [3, 0, 2], [5, 0, 3], [5, 0, 4], [5, 0, 4]]
+    )  # step after the last word, column, length
+    model = focused_model(4.0)
     found = model._span_weights(model._sentences(batch()), batch(spans))
     expected = torch.full((4, 4), -4.0, dtype=torch.float64)
     expected[0, 1] = 0
@@ -83,7 +88,7 @@ def test_a_span_costs_by_how_many_parsers_lack_it():
 
 def test_focusing_is_of_training_alone_and_pulls_toward_the_spans():
     spans = torch.tensor([[3, 0, 2], [5, 0, 2], [3, 1, 2]])
-    plain, focused = focused_model(0.0, 1), focused_model(5.0, 1)
+    plain, focused = focused_model(0.0), focused_model(5.0)
     assert plain.loss(batch(spans)).total == plain.loss(batch()).total
     assert focused.train().loss(batch(spans)).total > focused.loss(batch()).total
     assert focused.eval().loss(batch(spans)).total == focused.loss(batch()).total

@@ -107,7 +107,7 @@ def test_the_tokens_of_an_epoch_are_those_that_are_trained_on(toy, tmp_path):
     def watch(event: Event) -> None:
         tokens.append(event.trainer.loss_count)
 
-    for number, batches in enumerate([{"maximum_words": 8}, {"context": "carry"}]):
+    for number, batches in enumerate([{"maximum_words": 8}, {"context": "carry"}, {"maximum_words": 20, "joined": 4}]):
         recipe = toy.recipe("lstm", batches=batches, schedule={"epochs": 1})
         tokens.clear()
         comparison = compare({"one": recipe}, tmp_path / str(number), 1, lambda recipe: nullcontext(watch))
@@ -274,7 +274,16 @@ def test_figures_of_different_tokens_or_states_are_noted(toy, tmp_path):
     assert any(
         "all: sentence by sentence; open: sentence by sentence, ends of sentences not predicted" in n for n in notes
     )
-    assert compare({"all": recipes["all"]}, tmp_path, 1, watching).notes == []
+    comparison = compare({"all": recipes["all"]}, tmp_path, 1, watching)
+    assert comparison.notes == []
+
+    # With a time limit, a slow run is evaluated on a part of the text.
+    (row,) = comparison.recipes
+    (run,) = row.runs
+    part = dataclasses.replace(run.valid, tokens=20, unknown=1)
+    row.runs = (run, dataclasses.replace(run, valid=part))
+    whole = f"all {run.valid.tokens:,} ({run.valid.unknown:,} unknown)"
+    assert comparison.notes == [f"valid: the runs predict different tokens: {whole}, all 20 (1 unknown)"]
 
 
 def test_a_truncated_result_is_reported(two, tmp_path):

@@ -23,7 +23,7 @@ from syntaxlm.storage.folder import WEIGHTS, distinct_tensors, read_model, write
 from syntaxlm.training import run as run_module
 from syntaxlm.training.loop import CountingLoop
 from syntaxlm.training.progress import Event
-from syntaxlm.training.recipe import DataSettings, RunSettings, ScheduleSettings, TreeRecipe, read_recipe
+from syntaxlm.training.recipe import DataSettings, RunSettings, ScheduleSettings, TreeRecipe, read_recipe, recipe_from
 from syntaxlm.training.result import CHECKPOINT, INPUTS, METRICS, RESULT, Validation
 from syntaxlm.training.run import RECIPE, Run, train
 from syntaxlm.training.task import Task
@@ -256,3 +256,12 @@ def test_ngrams_of_ones_own_text_need_no_validation_text(tmp_path):
         InputError, match=r"text\.valid: found null; expected a file, because prpn models are validated"
     ):
         read_recipe("prpn-toy", {"text.valid": None})
+
+
+def test_only_a_model_of_one_round_is_trained_without_a_validation_text():
+    """Without one, all rounds would be equally good, and the first of several would be kept."""
+    text = {"train": "train.txt", "valid": None}
+    assert recipe_from({"model": {"name": "ngram"}, "text": text}, "recipe.yaml").text.valid is None
+    for name in ("dmv", "ccm", "lstm"):
+        with pytest.raises(InputError, match=rf"text\.valid: found null; expected a file, because {name} models are"):
+            recipe_from({"model": {"name": name}, "text": text}, "recipe.yaml")

@@ -80,6 +80,9 @@ def test_accuracy_rises_above_the_majority_class_and_the_folder_has_the_best_wei
     assert [event["best"] for event in events].count(True) >= 2
     assert events[-1]["train_loss"] < events[0]["train_loss"]
     assert len((tmp_path / "run" / METRICS).read_text().splitlines()) == len(events) == 10
+    (panel,) = result.plot().axes
+    assert [line.get_ydata().tolist() for line in panel.lines] == [[event["train_loss"] for event in events]]
+    assert panel.get_ylabel() == "loss in nats per pair"
     assert result.answers is not None
     assert [score.pairs for score in result.answers.groupings["operators"].values()] == [3] * 12
 
@@ -153,6 +156,12 @@ def test_all_errors_of_a_recipe_are_reported_together(logic):
     assert "optimiser.gradient_clip: found 0" in said
     assert "classifier.dropout: found 1.5; expected a number from 0 to under 1" in said
     assert "model.embedding_size: found 0; expected an integer from 1 to 65,536" in said
+    with pytest.raises(
+        InputError, match=r"pairs\.vocabulary: found settings; expected none, or pairs\.task: sentences"
+    ):
+        small(logic, **{"pairs.vocabulary.minimum_count": 2})
+    with pytest.raises(InputError, match=r"model\.supervision: found 1\.0; expected 0, because pairs have no trees"):
+        small(logic, **{"model.supervision": 1.0})
     with pytest.raises(InputError, match=r"schedule\.epoch: no such setting\. Did you mean schedule\.epochs\?"):
         small(logic, **{"schedule.epoch": 3})
     with pytest.raises(InputError, match=r"logic/on-lsmt: no such recipe file\. Did you mean logic/on-lstm\?"):

@@ -74,6 +74,28 @@ def test_two_processes_give_the_gradient_of_one_and_resume_with_their_own_column
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="forks cannot use a GPU")
+def test_penalties_of_two_processes_are_the_mean_over_the_tokens_of_both(toy, tmp_path):
+    """ON-LSTM with AR and without dropout; of 5 columns, a process has 2 or 3."""
+    model = {"name": "on-lstm", "embedding_size": 8, "layer_sizes": [8, 8], "chunk_size": 4, "ar": 20.0, "tar": 0.0}
+    rates = dict.fromkeys(("dropout", "layer_dropout", "input_dropout", "embedding_dropout", "weight_drop"), 0.0)
+    data = toy.recipe_data("lstm", batches={"context": "carry", "batch_size": 5}, schedule={"epochs": 1})
+    recipe = written(tmp_path, data | {"model": model | rates})
+    gradients: list[dict[str, torch.Tensor]] = []
+
+    def watch(event):
+        if event.trainer.steps == 1 and event.kind == "step":
+            gradients.append({name: p.grad.clone() for name, p in run.task.model.named_parameters()})
+
+    run = Run(read_recipe(recipe), tmp_path / "one", watch)
+    with run.start():
+        run.train()
+    output = in_two_processes(tmp_path, recipe, tmp_path / "two", stop=6, launch=partial(forked, nodes=1))
+    for rank in (0, 1):
+        for name, gradient in torch.load(output / f"gradient-{rank}").items():
+            torch.testing.assert_close(gradient, gradients[0][name], rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="forks cannot use a GPU")
 @pytest.mark.parametrize(
     "lost", [pytest.param(signal.SIGKILL, id="dies"), pytest.param(signal.SIGSTOP, id="hangs", marks=pytest.mark.long)]
 )

@@ -260,6 +260,9 @@ def test_training_begins_with_the_embeddings_of_another_model(few, tmp_path):
     settings["model"] = settings["model"] | {"embedding_size": 7}
     with pytest.raises(InputError, match=r"model\.embedding_size: found 7; expected 6, as in text\.embeddings"):
         TextTask(recipe_from(settings, "diora.yaml"), torch.device("cpu"))
+    settings["model"] = {"name": "lstm", "embedding_size": 6, "hidden_size": 5, "cutoffs": [5]}
+    with pytest.raises(InputError, match=r"model\.cutoffs: found 5; expected none with text\.embeddings"):
+        TextTask(recipe_from(settings, "lstm.yaml"), torch.device("cpu"))
     settings["text"] = settings["text"] | {"embeddings": str(tmp_path / "diora")}
     settings["model"] = {"name": "simple-pcfg", "nonterminals": 3, "preterminals": 4, "embedding_size": 6}
     with pytest.raises(InputError, match=r"text\.embeddings: simple-pcfg has no embeddings of words"):
@@ -285,6 +288,32 @@ def test_a_masked_model_is_not_validated_on_a_text_without_known_words(few, tmp_
     task = TextTask(recipe_from(data, "structformer.yaml"), torch.device("cpu"))
     with pytest.raises(InputError, match=r"valid\.txt: found nothing to validate on; expected more known words"):
         task.validate()
+
+
+@pytest.mark.parametrize("model", [{"name": "span-parser", "dropout": 0.0}, PCFG | {"focus": 5.0, "end_bias": 0.0}])
+def test_a_parser_without_a_tree_of_a_sentence_does_not_count_for_it(few, tmp_path, model):
+    """The second parser has the tree of another sentence at one place, so one tree is left there, and two elsewhere."""
+    text = tmp_path / "text.txt"
+    text.write_text("a b c d\nb c d a\nc d a b\n")
+    trees = {
+        "first": "((a b) (c d))\n((b c) (d a))\n(c (d (a b)))\n",
+        "second": "((a b) (c d))\n(((b c) d) a)\n((a b) c)\n",
+    }
+    for name, lines in trees.items():
+        (tmp_path / name).write_text(lines)
+
+    def losses(*names):
+        files = [str(tmp_path / name) for name in names]
+        data = few.recipe_data("lstm", text={"train": str(text), "valid": str(text), "test": None, "focus": files})
+        data["text"]["focus_valid"] = files if model["name"] == "span-parser" else []
+        torch.manual_seed(0)
+        task = TextTask(recipe_from(data | {"model": model}, "recipe.yaml"), torch.device("cpu"))
+        batches = task.batches(0, 1)
+        return [float(task.model.train().loss(batches.batch(np.array([place]))).total) for place in range(3)]
+
+    both, alone = losses("first", "second"), losses("first")
+    assert both[2] == pytest.approx(alone[2], rel=1e-5)
+    assert both[1] != pytest.approx(alone[1], rel=1e-3)
 
 
 ONE_WORD = ["the dog"] * 3 + ["dog"] * 9

@@ -302,6 +302,10 @@ def test_a_model_of_decisions_needs_a_tree_of_every_training_sentence(toy):
         InputError, match=r"text\.trees_interval: found 2; expected 1, because tree-transformer models learn"
     ):
         recipe_of(toy, model=model, text={"trees_interval": 2})
+    with pytest.raises(
+        InputError, match=r"optimiser\.loss_normalisation: found sentences; expected tokens, because the"
+    ):
+        recipe_of(toy, model=model, optimiser={"loss_normalisation": "sentences"})
 
 
 def given_trees(toy, **sections) -> Recipe:

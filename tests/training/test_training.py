@@ -22,6 +22,7 @@ from syntaxlm.comparison.runs import train_seeds
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import locked
 from syntaxlm.evaluation.perplexity import evaluate_text
+from syntaxlm.models.layers import AdaptiveEmbedding
 from syntaxlm.storage.folder import read_model
 from syntaxlm.training import language_model, loop, task
 from syntaxlm.training.checkpoint import Plateau, TrainerState, read_trainer_state
@@ -116,13 +117,16 @@ def test_a_cosine_decay_ends_at_a_tenth_of_the_rate(toy, tmp_path):
 
 def test_adamw_decays_matrices_alone_and_apart_from_the_gradient():
     """With a gradient of 0, a weight is multiplied by 1 - rate * decay, or stays."""
-    model = nn.ModuleDict({"embedding": nn.Embedding(3, 2), "linear": nn.Linear(2, 2)})
+    adaptive = AdaptiveEmbedding(vocabulary_size=6, size=4, cutoffs=(3,))
+    adaptive.initialise(0.1)
+    model = nn.ModuleDict({"embedding": nn.Embedding(3, 2), "linear": nn.Linear(2, 2), "adaptive": adaptive})
     before = {name: weight.detach().clone() for name, weight in model.named_parameters()}
     (optimiser,) = build_optimisers(model, OptimiserSettings(kind="adamw", learning_rate=0.1, weight_decay=0.5))
     for weight in model.parameters():
         weight.grad = torch.zeros_like(weight)
     optimiser.step()
     factors = {"embedding.weight": 1.0, "linear.weight": 0.95, "linear.bias": 1.0}
+    factors |= {"adaptive.bands.0": 1.0, "adaptive.bands.1": 1.0, "adaptive.maps.0": 0.95}
     for name, weight in model.named_parameters():
         torch.testing.assert_close(weight.detach(), factors[name] * before[name])
 
@@ -133,6 +137,12 @@ def test_a_warm_up_raises_the_rate_evenly_from_0_in_its_steps(toy, tmp_path):
     rates = [line["learning_rate"] for line in metrics(tmp_path / "run", "step")]
     assert len(rates) > 8
     assert rates == pytest.approx([0.01 * min(1, step / 5) for step in range(1, len(rates) + 1)])
+
+
+def test_a_validation_in_the_warm_up_logs_the_rate_of_the_next_step(toy, tmp_path):
+    train(toy.recipe("lstm", optimiser={"warmup_steps": 1000}, schedule={"epochs": 2}), tmp_path / "run")
+    for line in metrics(tmp_path / "run", "valid"):
+        assert line["learning_rate"] == pytest.approx(0.01 * (line["step"] + 1) / 1000)
 
 
 def falsify(monkeypatch, losses):

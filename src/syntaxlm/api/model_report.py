@@ -40,7 +40,7 @@ from syntaxlm.reports.page import (
 )
 from syntaxlm.reports.tables import PERCENT, RIGHT, ReportTable, format_value
 from syntaxlm.storage.folder import CONFIG, ModelBundle, read_model, structure_name
-from syntaxlm.training.learning_curves import plot_learning_curves, read_metrics
+from syntaxlm.training.learning_curves import loss_unit, plot_learning_curves, read_metrics
 from syntaxlm.training.recipe import PairRecipe, Recipe
 from syntaxlm.training.result import RESULT, TrainingResult, read_result
 from syntaxlm.training.run import METRICS, RECIPE, read_run_recipe
@@ -162,15 +162,18 @@ def training_section(run: StoredRun, reading: str) -> Section:
     summary = "" if run.result is None else f"{run.result.steps:,} steps in {run.result.seconds / 60:,.1f} minutes. "
     table = None
     if validations:
-        best = min(validations, key=lambda line: line["valid_loss"])
+        best, last = min(validations, key=lambda line: line["valid_loss"]), validations[-1]
+        keeps_last = run.recipe is not None and run.recipe.schedule.keep == "last"
+        kept = f"the last validation (step {last['step']:,})" if keeps_last else "that step"
         summary += (
-            f"The lowest validation loss is {best['valid_loss']:.4f} nats per token, after epoch {best['epoch']:.2f}"
-            f" (step {best['step']:,}). The model has the weights of that step."
+            f"The lowest validation loss is {best['valid_loss']:.4f} {loss_unit(metrics)}, after epoch"
+            f" {best['epoch']:.2f} (step {best['step']:,}). The model has the weights of {kept}."
         )
         headings = {"epoch": ".2f", "step": ",", "training loss": ".4f", "validation loss": ".4f", "weights": ""}
         rows = [
-            [line["epoch"], line["step"], line["train_loss"], line["valid_loss"], "saved" if line["best"] else ""]
+            [*(line[name] for name in ("epoch", "step", "train_loss", "valid_loss")), "saved" if is_saved else ""]
             for line in validations
+            for is_saved in [line is last if keeps_last else line["best"]]
         ]
         table = HtmlTable(ReportTable(headings, rows, "All validations"), is_folded=True)
     else:
@@ -179,7 +182,7 @@ def training_section(run: StoredRun, reading: str) -> Section:
     texts = "" if data is None else f"; training text {data.train}, validation {data.valid or 'none'}"
     source = (
         f"{METRICS}{texts}; read as {reading}. Training: mean over the steps since the previous validation, with"
-        " dropout; validation: the whole text, without dropout."
+        " dropout; validation: without dropout."
     )
     return Section(heading, (Paragraph(summary), *_plotted(partial(plot_learning_curves, metrics), source, table)))
 

@@ -14,9 +14,7 @@ from syntaxlm.core.reading import keeps_readings
 from syntaxlm.reports.report import HasReport, Report
 from syntaxlm.reports.tables import Column, Columns
 from syntaxlm.trees.averaging import AgreementMatrix, agreement, average
-from syntaxlm.trees.charts import (
-    TieBreaking,
-)
+from syntaxlm.trees.charts import TieBreaking
 from syntaxlm.trees.f1 import Protocol, score
 from syntaxlm.trees.matching import Side, match_files, without_empty_nodes
 from syntaxlm.trees.spans import SpanSets, format_spans

@@ -123,17 +123,18 @@ class FocusResult:
 class FocusOptions:
     """What `focus` trains.
 
-    seeds: number of parsers to train with the recipe.
-    variants: settings that replace those of the recipe in further parsers, see `with_overrides`.
-    variant_seeds: number of parsers to train with each variant; None: as many as with the recipe.
-    also: folders of other models to use as parsers.
-    student: recipe of a model to train on the trees of the average: a span parser, whose data are those of the parsers,
-        or a language model with `supervision`, which reads the same files in its own way.
-    strength: `model.focus` of the focused grammar; None: STRENGTH.
-    minutes: time for everything: each training takes an equal share at most; None: the epochs of the recipe.
-    jobs: number of parsers to train at the same time.
-    keep_all: use all parsers. By default, seeds of one recipe or variant that have collapsed or are outliers among its
-        seeds are omitted, unless fewer than two parsers would remain.
+    Attributes:
+        seeds: number of parsers to train with the recipe.
+        variants: settings that replace those of the recipe in further parsers, see `with_overrides`.
+        variant_seeds: number of parsers to train with each variant; None: as many as with the recipe.
+        also: folders of other models to use as parsers.
+        student: recipe of a model to train on the trees of the average: a span parser, whose data are those of the
+            parsers, or a language model with `supervision`, which reads the same files in its own way.
+        strength: `model.focus` of the focused grammar; None: STRENGTH.
+        minutes: time for everything: each training takes an equal share at most; None: the epochs of the recipe.
+        jobs: number of parsers to train at the same time.
+        keep_all: use all parsers. By default, seeds of one recipe or variant that have collapsed or are outliers among
+            its seeds are omitted, unless fewer than two parsers would remain.
     """
 
     seeds: int = 5

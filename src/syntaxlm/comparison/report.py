@@ -368,16 +368,18 @@ def _reading_notes(rows: Sequence[RecipeRuns]) -> list[str]:
                 f"the recipes have different vocabularies (numbers of {reads}: {sizes}), so their perplexities are not"
                 " comparable"
             )
-    for text in ("valid", "test"):
-        counts = {}
-        for row in rows:
-            for first in row.scores(text)[:1]:
-                predicted = first.characters if measure == "bits_per_character" else first.tokens
-                counts[row.name] = predicted, first.unknown
-        if len(set(counts.values())) > 1:
-            unit = "characters" if measure == "bits_per_character" else "tokens"
+    unit = "characters" if measure == "bits_per_character" else "tokens"
+    for text in _TEXTS:
+        # Of each recipe, the runs that predict as many tokens together: a time limit may cut the text of some.
+        counts = {
+            row.name: tuple(dict.fromkeys((getattr(score, unit), score.unknown) for score in row.scores(text)))
+            for row in rows
+            if row.scores(text)
+        }
+        if len(set().union(*counts.values())) > 1:
+            different = "recipes" if len(set(counts.values())) > 1 else "runs"
             described = ", ".join(
-                f"{name} {count:,} ({unknown:,} unknown)" for name, (count, unknown) in counts.items()
+                f"{name} {count:,} ({unknown:,} unknown)" for name, pairs in counts.items() for count, unknown in pairs
             )
-            notes.append(f"{text}: the recipes predict different {unit}: {described}")
+            notes.append(f"{text}: the {different} predict different {unit}: {described}")
     return notes

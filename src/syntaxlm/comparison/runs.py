@@ -465,6 +465,8 @@ def _by_units(recipes: Mapping[str, LanguageModelRecipe]) -> dict[str, dict[str,
 def count_epoch_tokens(recipe: LanguageModelRecipe, folder: Path) -> int:
     """Return the number of tokens that an epoch of training predicts, including predicted ends of sentences.
 
+    The first epochs of a curriculum have fewer.
+
     Args:
         recipe: of a trained model.
         folder: of the model.
@@ -474,8 +476,12 @@ def count_epoch_tokens(recipe: LanguageModelRecipe, folder: Path) -> int:
         most = recipe.batches.maximum_words
         return sum(size for size in sizes if most is None or size <= most)
     vocabulary = Vocabulary.read(folder / VOCABULARY)
+    batches = recipe.batches
     with EncodedCorpus.encode(recipe.data.train, Normaliser(recipe.data.normaliser), vocabulary) as corpus:
         lengths = corpus.lengths
-        if isinstance(recipe.batches, SentenceBatchSettings) and recipe.batches.maximum_words is not None:
-            lengths = lengths[lengths <= recipe.batches.maximum_words]
+        if isinstance(batches, SentenceBatchSettings):
+            if batches.joined > 1:
+                lengths = corpus.joined(batches.joined, vocabulary.end_id, recipe.run.seed).lengths
+            if batches.maximum_words is not None:
+                lengths = lengths[lengths <= batches.maximum_words]
         return int(lengths.sum()) + len(lengths) * recipe.mode.predict_eos

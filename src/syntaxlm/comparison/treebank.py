@@ -34,16 +34,9 @@ from syntaxlm.trees.preprocessing import GoldPreprocessing, find_preprocessing
 from syntaxlm.trees.spans import concatenate
 
 TREES, BASELINES = "trees.json", "baselines.json"
-
-
 SHORT = 10  # words; F1 is also computed for sentences of up to this length
-
-
 SENTENCES_AT_ONCE = 1 << 12  # sentences whose structure is in memory at the same time
-
-
 _FORMAT = 1  # raised when a change of syntaxlm changes scores
-
 
 Score = TypeVar("Score")
 
@@ -54,7 +47,7 @@ class TreebankScore:
 
     Attributes:
         f1: unlabelled F1, 0 to 1.
-        short_f1: the short f1 of the sentences of up to `SHORT` words; None if there are none.
+        short_f1: the same of the sentences of up to `SHORT` words; None if there are none.
         sentences: number of scored sentences.
         short_sentences: number of scored sentences of up to `SHORT` words.
         layer: the layer of the distances; None if the trees are not decoded from distances.

@@ -221,7 +221,7 @@ def write_stops(folder: Path, stops: Stops, model: Model) -> None:
 
 
 def read_stops(folder: str | Path, bundle: ModelBundle) -> Stops:
-    """Return the classifiers in a model's folder, in evaluation mode on the CPU.
+    """Return the classifiers in a model's folder, in evaluation mode on the device of the model.
 
     Raises:
         InputError: if they have not been trained, or were trained for other weights of the model, and for a file that
@@ -251,7 +251,7 @@ def read_stops(folder: str | Path, bundle: ModelBundle) -> Stops:
         )
     stops = shapes_of(lambda: Stops(settings))
     put_tensors(stops, tensors, str(folder / STOP_WEIGHTS), f"the weights do not fit {STOPS}")
-    return stops.to(next(model.parameters()).dtype).eval()
+    return stops.to(next(model.parameters())).eval()
 
 
 def fingerprint(model: Model) -> str:

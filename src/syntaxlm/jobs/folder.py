@@ -87,7 +87,7 @@ class JobFile:
     """The content of job.json.
 
     Attributes:
-        shards_sha256: the shards sha256 of shards.jsonl.
+        shards_sha256: SHA-256 hash of shards.jsonl.
     """
 
     settings: JobSettings

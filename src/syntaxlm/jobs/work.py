@@ -38,7 +38,7 @@ class Loaded(NamedTuple):
     Attributes:
         rows: returns the rows of lines of text, in columns; its second argument is the number of the first line.
         columns: the columns of the rows.
-        sha256: the sha256 of each model.
+        sha256: SHA-256 hash of each model.
         form: the form of text that the models read.
         check: warns of the first lines of an input if the models should not read them; its second argument is the name
             of the input. It raises InputError as `warn_of_doubts` does.
@@ -79,8 +79,8 @@ class Work(ABC):
 
 def _form_of(units: Iterable[Units]) -> TextForm:
     """Return the form of text that models with these units read together."""
-    found = set(units)
-    return TAGGED if "tags" in found else CHARACTERS if "characters" in found else PLAIN
+    all_units = set(units)
+    return TAGGED if "tags" in all_units else CHARACTERS if "characters" in all_units else PLAIN
 
 
 @dataclass(frozen=True)
@@ -195,7 +195,7 @@ class ShardResult(NamedTuple):
         bad: number and reason of each bad line.
         seconds: processor time.
         memory: the largest memory of the worker so far, in bytes; None if it is not known.
-        file_size: the file size of the Parquet file, in bytes; None if it was not written.
+        file_size: size of the Parquet file in bytes; None if it was not written.
         sha256: hash of its content; None if it was not written.
         reading: what is remarked on its lines; None if an earlier version did the shard.
     """

@@ -187,7 +187,7 @@ class TrainsByCounting(Ability):
 class TextCounts:
     """Statistics of the training text that a model may need before its first step.
 
-    All three are None for dependency trees.
+    The last three are None for dependency trees.
 
     Attributes:
         words: (V,) int64, frequency of each word.
@@ -195,7 +195,6 @@ class TextCounts:
         first_words: (V,) int64, how often each word is the first of a sentence of two or more words.
         final_words: (V,) int64, how often it is the last.
         one_word_sentences: (V,) int64, how often each word is a whole sentence.
-        parsers: number of parsers whose trees of the training text are in the batches.
     """
 
     words: Tensor
@@ -203,7 +202,6 @@ class TextCounts:
     first_words: Tensor | None = None
     final_words: Tensor | None = None
     one_word_sentences: Tensor | None = None
-    parsers: int = 0
 
 
 class NeedsTextCounts(Ability):

@@ -385,11 +385,7 @@ class AWDConfig(NeuralConfig):
 
     name: str = ""
     embedding_size: Size = 200
-    layer_sizes: LayerSizes = (
-        400,
-        400,
-        200,
-    )
+    layer_sizes: LayerSizes = (400, 400, 200)
     tied: bool = True
     dropout: Fraction = 0.3
     layer_dropout: Fraction = 0.2

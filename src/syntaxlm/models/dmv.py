@@ -168,9 +168,9 @@ class DMV(Model, TrainsByCounting, ScoresSentences, SamplesSentences, Projective
         if not self.config.valence:
             stop, go = (part.sum(-1, keepdim=True).expand(-1, -1, 2) for part in (stop, go))
         if self.config.smoothing:
-            words = self.config.smoothing * (torch.arange(self.vocabulary_size, device=self.device) != BOS)
-            words[EOS] = 0
-            root, arcs = root + words, arcs + words
+            added = self.config.smoothing * (torch.arange(self.vocabulary_size, device=self.device) != BOS)
+            added[EOS] = 0
+            root, arcs = root + added, arcs + added
             stop = stop + self.config.smoothing
             go = go + self.config.smoothing
 

@@ -208,7 +208,7 @@ class MixtureDecoder(Decoder):
 
     p(w | g) = sum_k pi_k softmax_w(W tanh(A_k g + a_k) + b) with pi = softmax(P g), of K components.
 
-    Others: see `Decoder`.
+    Other arguments: see `Decoder`.
 
     Args:
         input_size: F features of a row g.

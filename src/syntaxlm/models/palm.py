@@ -321,7 +321,7 @@ class PaLMBackbone(AWDBackbone):
         rate = self.config.layer_dropout
 
         def part_of_state(prefix: str) -> State:
-            """Return the state of one of the stacks, of both of which `state` has the parts."""
+            """Return the state of one of the two stacks, whose names in `state` have this prefix."""
             return None if state is None else {name.removeprefix(prefix): part for name, part in state.items()}
 
         # LSTM layers, span attention, LSTM layers.

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from syntaxlm.core.settings import Bounds, Fraction, Size
-from syntaxlm.models.abilities import Criterion, LearnsFromTrees, Loss, Model, NeedsTextCounts, TextCounts
+from syntaxlm.models.abilities import Criterion, LearnsFromTrees, Loss, Model
 from syntaxlm.models.batches import State, TokenBatch
 from syntaxlm.models.config import BaseConfig
 from syntaxlm.models.layers import dropout
@@ -57,7 +57,7 @@ class SpanParserConfig(BaseConfig):
 
 
 @model("span-parser", SpanParserConfig)
-class SpanParser(Model, LearnsFromTrees, NeedsTextCounts, ChartParser):
+class SpanParser(Model, LearnsFromTrees, ChartParser):
     """A parser whose trees have probabilities proportional to exp(sum of the scores of their spans).
 
     It learns from trees alone, so it gives no probabilities of words. With several parsers' trees of a sentence, the
@@ -72,7 +72,6 @@ class SpanParser(Model, LearnsFromTrees, NeedsTextCounts, ChartParser):
         size, rate = config.hidden_size, config.dropout
         self.vocabulary_size = vocabulary_size
         self.dropout = rate
-        self.parsers = 1
         self.embedding = nn.Embedding(vocabulary_size, config.embedding_size)
         between = rate if config.layers > 1 else 0.0
         self.lstm = nn.LSTM(config.embedding_size, size, config.layers, dropout=between, bidirectional=True)
@@ -88,10 +87,6 @@ class SpanParser(Model, LearnsFromTrees, NeedsTextCounts, ChartParser):
         )
         if self.mark_embeddings is not None:
             nn.init.normal_(self.mark_embeddings.weight, std=config.embedding_size**-0.5)
-
-    def setup(self, counts: TextCounts) -> None:
-        """Set the number of parsers whose trees are in the batches."""
-        self.parsers = max(1, counts.parsers)
 
     def loss(self, batch: TokenBatch, state: State = None) -> Loss:
         """Return negative log-likelihood of the trees in the batch; longer sentences without trees are left out."""
@@ -140,8 +135,8 @@ class SpanParser(Model, LearnsFromTrees, NeedsTextCounts, ChartParser):
             starts, stops = (places[length:-1] for places in chart_spans(length, words.device))
             together = max(1, _SPAN_FEATURES_TOGETHER // (len(words) * size))  # fewer than all only of a long sentence
             scores = []
-            for some_starts, some_stops in zip(starts.split(together), stops.split(together), strict=True):
-                hidden = (boundaries[some_stops] - boundaries[some_starts] + self.bias).relu()
+            for part_starts, part_stops in zip(starts.split(together), stops.split(together), strict=True):
+                hidden = (boundaries[part_stops] - boundaries[part_starts] + self.bias).relu()
                 scores.append(self.score(dropout(hidden, self.dropout, self.training))[..., 0].double())
             yield columns, length, nn.functional.pad(torch.cat(scores), (0, 0, length, int(length > 1)))
 
@@ -160,14 +155,19 @@ class SpanParser(Model, LearnsFromTrees, NeedsTextCounts, ChartParser):
         return torch.cat([torch.cat([none, classes]), torch.cat([classes, none])], -1)
 
     def _shares(self, batch: TokenBatch, columns: slice, length: int) -> Tensor:
-        """Return the share of the parsers whose tree has each inner span: (n(n + 1)/2, b) float64."""
+        """Return the share of a sentence's trees that have each inner span: (n(n + 1)/2, b) float64.
+
+        Every tree has the span of the whole sentence. A parser may have no tree of a sentence.
+        """
         sentences = columns.stop - columns.start
-        shares = torch.zeros(sentences, length + 1, length + 1, dtype=torch.float64, device=batch.tokens.device)
+        counts = torch.zeros(sentences, length + 1, length + 1, dtype=torch.float64, device=batch.tokens.device)
         if batch.spans is not None:
             step, column, words = batch.spans.unbind(1)
             here = (column >= columns.start) & (column < columns.stop)
             end = step[here] - 1  # step 0 reads BOS
             places = column[here] - columns.start, end - words[here], end
-            shares.index_put_(places, shares.new_tensor(1 / self.parsers), accumulate=True)
-        starts, ends = chart_spans(length, shares.device)
-        return shares[:, starts, ends].T
+            counts.index_put_(places, counts.new_ones(()), accumulate=True)
+        trees = counts[:, 0, length].clone()
+        counts[:, 0, length] = 0
+        starts, ends = chart_spans(length, counts.device)
+        return counts[:, starts, ends].T / trees.clamp(min=1)

@@ -34,10 +34,10 @@ class Composition(NamedTuple):
     """A network of two layers that composes two vectors, and the bilinear score of composing them.
 
     Attributes:
-        first: (D, 2D), the first layer, applied to both vectors concatenated.
-        first_bias: (D,), the first layer, applied to both vectors concatenated.
-        second: (D, D), the second layer.
-        second_bias: (D,), the second layer.
+        first: (D, 2D), weight of the first layer, which is applied to both vectors concatenated.
+        first_bias: (D,).
+        second: (D, D), weight of the second layer.
+        second_bias: (D,).
         score: (D, D), S of the score a^T S b.
     """
 

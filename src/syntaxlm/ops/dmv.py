@@ -257,7 +257,7 @@ def _reduced_with_spans(
 
     right = weights.diagonal(1, 1, 2)
     items = torch.where(is_start, (right + stop[:, :, RIGHT, ADJACENT])[..., None], _NO_ITEM)
-    # Indexed by the first or the last word of the span, then by width; see `fast`.
+    # Indexed by the first or the last word of the span, then by width; see `_reduced`.
     right_ready = (right + go[:, :, RIGHT, ADJACENT])[..., None]
     ready_by_end = (items + left_decisions(go, words))[:, :, None]
     given_by_start = given_by_end = given_to_heads(items)[:, :, None]

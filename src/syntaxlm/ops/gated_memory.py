@@ -175,7 +175,7 @@ def attend(keys: Tensor, gates: Tensor, states: Tensor, tape: Tensor, counts: Se
         weights = attention_weights(_band(scores / math.sqrt(keys.shape[-1]), slots), gates[part].transpose(0, 1))
         attended.append(torch.bmm(_unband(weights).to(memory.dtype), memory).transpose(0, 1))
         attentions.append(weights.transpose(0, 1).flip(-1))
-    rows, attention = (torch.cat(found).flatten(0, 1) for found in (attended, attentions))
+    rows, attention = (torch.cat(parts_of_steps).flatten(0, 1) for parts_of_steps in (attended, attentions))
     if index is not None:
         rows, attention = rows[index], attention[index]
     return rows.to(states.dtype), attention.detach()

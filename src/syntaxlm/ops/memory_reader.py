@@ -45,6 +45,8 @@ from syntaxlm.ops.products import RepeatedProduct, product_dtype, weight_gradien
 class ReaderWeights(NamedTuple):
     """One reading layer's recurrent weights, and the dropout masks of a forward pass (None: no dropout).
 
+    Masks are scaled by 1 / (1 - rate).
+
     Attributes:
         key: (H, H), applied to h_{t-1}, None if keys do not read it.
         recurrent: (4H, H), applied to the attended h, rows i, f, g, o.
@@ -53,7 +55,7 @@ class ReaderWeights(NamedTuple):
         gain: (4H,).
         bias: (4H,), bias of both sides of the gates.
         cell_gain: (H,).
-        cell_bias: (H,). Masks are scaled by 1 / (1 - rate).
+        cell_bias: (H,).
         key_input_mask: (n, H), one per row.
         key_output_mask: (n, H), one per row.
         recurrent_mask: (H,), one for the whole batch and chunk.

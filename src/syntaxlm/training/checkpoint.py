@@ -131,20 +131,20 @@ class TrainerState:
         batch: index of the next batch, from 0.
         steps: optimiser steps.
         seconds: training time, including the time before the run was resumed.
-        loss_sum: the loss sum of the training loss since the last validation.
-        loss_count: tokens (or items) since the last validation.
-        first_loss: the first loss of the first step.
+        loss_sum: sum of the training loss over the tokens (or items) since the last validation.
+        loss_count: number of these tokens (or items).
+        first_loss: training loss of the first step, per token (or item).
         best_loss: validation cost of the weights that are kept.
-        best_step: the best step of the weights that are kept.
-        best_epoch: the best epoch of the weights that are kept.
+        best_step: step of the weights that are kept.
+        best_epoch: epoch of the weights that are kept.
         lowest_loss: lowest validation cost.
         without_best: validations since the lowest cost.
-        valid_words: the valid words of the part of the validation data that fits into schedule.minutes; None: all.
+        valid_words: number of words of the validation data whose evaluation fits into schedule.minutes; None: all.
         metrics_bytes: length of this run's metrics.jsonl.
         finished: whether training has ended.
-        plateau: the plateau of the learning rate schedule.
-        averaging: the averaging of weights.
-        round_figures: the round figures of the last round, of a model that counts.
+        plateau: state of the reductions of the learning rate.
+        averaging: state of averaged SGD.
+        round_figures: values that the last round returned, for a model that is trained by counting.
     """
 
     epoch: Number = 0
@@ -258,8 +258,6 @@ def read_checkpoint(
     ranks: int = 1,
 ) -> tuple[State, TrainerState, dict[str, Tensor]]:
     """Restore model, optimisers and random number generators from a checkpoint.
-
-    In that case nothing is changed.
 
     Args:
         rank: number of this process, from 0.

@@ -36,6 +36,7 @@ from syntaxlm.models.abilities import (
     TextCounts,
     TrainsByGradient,
 )
+from syntaxlm.models.layers import AdaptiveEmbedding
 from syntaxlm.models.registry import build_model
 from syntaxlm.models.structures import SpanMarginals
 from syntaxlm.scoring.engine import TOKEN_BUDGET, Scorer, check_labels
@@ -332,7 +333,8 @@ class TextTask(LanguageModelTask):
             )
         self.test = encode(text.test) if text.test else None
         read = partial(read_supervision, normaliser=normaliser, vocabulary=self.vocabulary)
-        self.supervision = [read(path, "none", self.train) for path in text.focus]
+        # The spans of whole sentences count the parsers that have a tree of a sentence.
+        self.supervision = [read(path, "none", self.train, keep_whole=True) for path in text.focus]
         self._learns_whole_trees = self.recipe.model.tree_loss is not None
         if text.trees is not None:
             whole, share = self._learns_whole_trees, text.trees_share
@@ -346,14 +348,16 @@ class TextTask(LanguageModelTask):
                 read_trees = read(trees, text.trees_preprocessing, corpus)
                 _require_all_trees(read_trees)
                 corpus.spans = read_trees.spans
-        valid_trees = [read(path, "none", self.valid).spans for path in text.focus_valid if self.valid is not None]
+        valid_trees = [
+            read(path, "none", self.valid, keep_whole=True).spans for path in text.focus_valid if self.valid is not None
+        ]
         self.valid_spans = union(valid_trees) if valid_trees else None
 
     def _copy_embeddings(self, model: Model) -> None:
         """Copy the embeddings of the words that another model knows, scaled to the size of the new embeddings.
 
         Raises:
-            InputError: if a model has no embeddings of words, and for another size.
+            InputError: if a model has no embeddings of words, for another size, and for embeddings of several sizes.
         """
         path = self.recipe.text.embeddings
         if path is None:
@@ -364,6 +368,12 @@ class TextTask(LanguageModelTask):
             embedding: Any = getattr(candidate, "embedding", None)
             if not hasattr(embedding, "weight"):
                 raise InputError(f"text.embeddings: {name} has no embeddings of words; expected an lstm, for example")
+            if candidate is model and isinstance(embedding, AdaptiveEmbedding):
+                found = ", ".join(map(str, getattr(self.recipe.model, "cutoffs", ())))
+                raise InputError(
+                    f"model.cutoffs: found {found}; expected none with text.embeddings, because the embeddings of rarer"
+                    " words are smaller than those that are copied"
+                )
             weights.append(embedding.weight.detach())
         target, source_weights = weights
         if target.shape[1] != source_weights.shape[1]:
@@ -397,7 +407,6 @@ class TextTask(LanguageModelTask):
             first_words=count(ids[first_places[lengths > 1]]),
             final_words=count(ids[last_places[lengths > 1]]),
             one_word_sentences=count(ids[last_places[lengths == 1]]),
-            parsers=len(self.recipe.text.focus),
         )
 
     def batches(self, rank: int, ranks: int) -> Batches:

@@ -34,8 +34,8 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
 
     Returns:
         An object per line. All but the "round" of a model that is trained by counting have an epoch, a step and the
-        train_loss; a "valid" also the valid_loss, and whether it is the best, so that its weights were saved. Losses
-        are in nats per token.
+        train_loss; a "valid" also the valid_loss, or for a classifier the valid_accuracy, and whether it is the best,
+        so that its weights were saved.
 
     Raises:
         InputError: with file and line, also for numbers that are too large for charts.
@@ -44,7 +44,8 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
     for number, line in enumerate(read_stored_text(path).split("\n")[:-1], 1):
         try:
             data = parse_json(line, "JSON")
-            names = {"round": [], "valid": ["epoch", "step", "train_loss", "valid_loss"]}
+            measured = "valid_accuracy" if "valid_accuracy" in data else "valid_loss"
+            names = {"round": [], "valid": ["epoch", "step", "train_loss", measured]}
             for name in names.get(data["event"], ["epoch", "step", "train_loss"]):
                 if type(data[name]) not in (int, float) or not abs(data[name]) < LARGEST_FIGURE:
                     raise ValueError(f"found {str(data[name])[:40]}; expected a number")
@@ -58,6 +59,14 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
                 f", and for a validation also valid_loss and best ({type(error).__name__}: {error})"
             ) from error
     return metrics
+
+
+def loss_unit(metrics: Sequence[Mapping[str, Any]]) -> str:
+    """Return the unit of the losses of a run, such as "nats per token"."""
+    if any("valid_accuracy" in line for line in metrics):  # the criterion of a classifier is not its loss
+        return "nats per pair"
+    units = [str(line["criterion"]).partition(", ")[2] for line in metrics if "criterion" in line]
+    return units[-1] if units else "nats per token"
 
 
 def thinned(line: Sequence[Point]) -> list[Point]:
@@ -105,9 +114,10 @@ def plot_learning_curves(metrics: Sequence[dict[str, Any]], ax: Axes | None = No
     Raises:
         InputError: for a model that is trained by counting, and if matplotlib is not installed.
     """
+    validations = [line for line in metrics if line["event"] == "valid"]
     curves = {
         "training": thinned([(line["epoch"], line["train_loss"]) for line in metrics if "train_loss" in line]),
-        "validation": thinned([(line["epoch"], line["valid_loss"]) for line in metrics if line["event"] == "valid"]),
+        "validation": thinned([(line["epoch"], line["valid_loss"]) for line in validations if "valid_loss" in line]),
     }
     curves = {name: points for name, points in curves.items() if points}
     if not curves:
@@ -118,8 +128,7 @@ def plot_learning_curves(metrics: Sequence[dict[str, Any]], ax: Axes | None = No
     plot = new_plot("Learning curves", ax, panels, rows=panels, size=(6.4, 3.0 * panels + 0.6))
     panel = plot.axes[0]
     plot.add_legend(draw_lines(panel, curves))
-    units = [str(line["criterion"]).partition(", ")[2] for line in metrics if "criterion" in line]
-    label_axes(panel, "epochs of the training text", f"loss in {units[-1] if units else 'nats per token'}")
+    label_axes(panel, "epochs of the training text", f"loss in {loss_unit(metrics)}")
     if any("valid_perplexity" in line for line in metrics):
         _add_perplexity(panel)
     if scored:

@@ -18,6 +18,7 @@ from syntaxlm.core.progress import progress_bar, status
 from syntaxlm.core.systems import keep_freed_memory, release_freed_memory
 from syntaxlm.models.abilities import ConstrainsWeights, Loss, TrainsByCounting, TrainsByGradient
 from syntaxlm.models.batches import Batch, State
+from syntaxlm.models.layers import AdaptiveEmbedding
 from syntaxlm.training.checkpoint import (
     Plateau,
     read_checkpoint,
@@ -95,9 +96,12 @@ def _build_optimiser(
         return torch.optim.SGD(parameters, lr=rate, weight_decay=decay)
     if settings.kind == "adam":
         return torch.optim.Adam(parameters, lr=rate, betas=betas, eps=settings.epsilon, weight_decay=decay, fused=True)
-    embeddings = {
-        id(weight) for part in model.modules() if isinstance(part, nn.Embedding) for weight in part.parameters()
-    }
+    embeddings: set[int] = set()
+    for part in model.modules():
+        if isinstance(part, nn.Embedding):
+            embeddings.add(id(part.weight))
+        elif isinstance(part, AdaptiveEmbedding):  # its maps are matrices like others
+            embeddings.update(map(id, part.bands))
 
     # Weight decay applies to matrices only, not to embeddings, biases and other vectors.
     decayed: list[nn.Parameter] = []
@@ -237,10 +241,8 @@ class GradientLoop(Loop):
         super().__init__(task, recipe, processes, log)
         self.state: State = None
         self.gradient_norm = torch.zeros(())
-        self._estimated, self._steps_before = (
-            False,
-            0,
-        )  # whether the duration has been estimated; steps of earlier parts
+        self._estimated = False  # whether the duration has been estimated
+        self._steps_before = 0  # steps of earlier parts of the run
         self._items_since_start = 0  # items since the start, of all epochs
         self.optimisers = build_optimisers(task.model, recipe.optimiser)
         self.loss = processes.parallel(LossModule(task.model, processes))
@@ -334,10 +336,8 @@ class GradientLoop(Loop):
         settings = self.settings
         processes = self.processes
 
-        # The learning rate rises linearly during the warm-up; some tasks scale it by the length of the batch.
         self.task.set_epoch(self.epochs)
-        warm_up = min(1.0, (trainer.steps + 1) / max(1, settings.warmup_steps))
-        self._set_rate(self.task.rate_factor(batch) * warm_up)
+        self._set_rate(self.task.rate_factor(batch))
 
         # Forward pass. A stream carries its state from batch to batch.
         self.loss.train()
@@ -348,8 +348,10 @@ class GradientLoop(Loop):
         # Gradients are averaged over processes: dividing by the mean count gives the mean over all.
         mean_count, mean_items, mean_total = processes.mean(count, items, float(total.detach()))
         self._check_loss("the training loss", mean_total / max(1.0, mean_count))
+        # Penalties are means over the tokens of a process, so that they count by its share of all tokens.
         normaliser = mean_items if settings.loss_normalisation == "sentences" else mean_count
-        loss = total / (normaliser or 1) + sum(penalties.values(), torch.zeros((), device=total.device))
+        penalty = sum(penalties.values(), torch.zeros((), device=total.device))
+        loss = total / (normaliser or 1) + penalty * (count / (mean_count or 1))
 
         # A loss may have no gradient: no weight of a grammar has a part in a batch of single words.
         if loss.requires_grad:
@@ -402,7 +404,8 @@ class GradientLoop(Loop):
 
     def _estimate(self) -> None:
         """Report once how many steps, tokens and minutes the run is expected to take."""
-        trainer, self._estimated = self.log.trainer, True
+        trainer = self.log.trainer
+        self._estimated = True
         done = trainer.steps - self._steps_before
         steps = sum(self.batches.count(epoch) for epoch in range(trainer.epoch, self.schedule.epochs)) - trainer.batch
         minutes = steps * (trainer.seconds - self._seconds_before) / done / 60
@@ -433,6 +436,7 @@ class GradientLoop(Loop):
             left = min(1.0, left / (1 - schedule.decay_from))
             # The cosine falls from 1 to 0.1, so the last learning rate is a tenth of the first.
             rate *= left if schedule.decay == "linear" else 0.55 - 0.45 * math.cos(math.pi * left)
+        rate *= min(1.0, (trainer.steps + 1) / max(1, settings.warmup_steps))  # it rises linearly during the warm-up
         for group in self.optimisers[0].param_groups:  # the rate of a parser's weights is constant
             group["lr"] = rate * factor
 

@@ -174,12 +174,14 @@ class PairSettings(DataSettings, section="pairs"):
     maximum_operators: Operators = TRAINED_OPERATORS
 
     def contradictions(self) -> list[str]:
-        if self.task == "logic" and self.normaliser != NormaliserSettings():
-            return [
-                "normaliser: found settings; expected none, or pairs.task: sentences, because formulas have fixed"
-                " tokens"
-            ]
-        return []
+        if self.task != "logic":
+            return []
+        usual = {"normaliser": NormaliserSettings(), "vocabulary": VocabularySettings()}
+        return [
+            f"{name}: found settings; expected none, or pairs.task: sentences, because formulas have fixed tokens"
+            for name, settings in usual.items()
+            if getattr(self, name) != settings
+        ]
 
 
 @dataclass(frozen=True)
@@ -454,7 +456,7 @@ class TextRecipe(Recipe):
         faults += self._tree_faults()
         faults += self._focus_faults()
         batches, name = self.batches, self.model.name
-        if self.text.valid is None and not (MODELS[name].has(TrainsByCounting) and not MODELS[name].has(HasLoss)):
+        if self.text.valid is None and not _is_counted_once(name):
             faults.append(
                 f"text.valid: found null; expected a file, because {name} models are validated during training"
             )
@@ -497,6 +499,11 @@ class TextRecipe(Recipe):
                 faults.append(
                     f"text.trees_interval: found {text.trees_interval}; expected 1, because {name} models learn from"
                     " sentences with trees only"
+                )
+            if self.optimiser.loss_normalisation == "sentences":
+                faults.append(
+                    "optimiser.loss_normalisation: found sentences; expected tokens, because the loss of the decisions"
+                    f" of {name} models is a mean per token"
                 )
             return faults
         if self.model.reads_trees:
@@ -585,6 +592,11 @@ class PairRecipe(Recipe):
     data_section = "pairs"
     unit = "pairs"
 
+    def contradictions(self) -> list[str]:
+        if MODELS[self.model.name].encoder is None or not self.model.supervision:
+            return []
+        return [f"model.supervision: found {self.model.supervision}; expected 0, because pairs have no trees"]
+
 
 RECIPES: tuple[type[Recipe], ...] = (TextRecipe, TreeRecipe, PairRecipe)
 LanguageModelRecipe = TextRecipe | TreeRecipe
@@ -606,6 +618,12 @@ def _model_faults(model: ModelConfig, section: str = "text") -> list[str]:
     else:
         advice = "learns from text; expected a section text in place of trees, or a dependency-tree model"
     return [f"model.name: found {model.name}, which {advice}"]
+
+
+def _is_counted_once(name: str) -> bool:
+    """Return whether models of a type need no validation: they are counted in one round, whose weights are kept."""
+    model = MODELS[name].implementation
+    return issubclass(model, TrainsByCounting) and model.rounds == 1 and not MODELS[name].has(HasLoss)
 
 
 def _both_or_neither(model: ModelConfig, weight: str, setting: str, value: Any, none: Any) -> list[str]:

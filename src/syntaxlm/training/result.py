@@ -94,7 +94,7 @@ class CriterionValue:
 
 @dataclass(frozen=True)
 class TrainingResult:
-    """The result of a training run: its folder, its length, and the scores of the best weights.
+    """The result of a training run: its folder, its length, and the scores of the weights that are kept.
 
     Attributes:
         parameters: number of trainable parameters; None for models that are trained by counting and interrupted runs.
@@ -104,7 +104,7 @@ class TrainingResult:
         run: the head of result.json, see `syntaxlm.core.run_head`; None for interrupted runs.
         criterion: for a model without probabilities, its own criterion on the validation data; None for other models.
         stopped: whether the run was interrupted before its end.
-        averaged: whether the best weights are an average over optimiser steps.
+        averaged: whether these weights are an average over optimiser steps.
         supervised: number of training sentences with a gold tree, and number of all training sentences; None for
             training without gold trees.
         counted: figures of a model that is trained by counting, by name; each is a number or a nested list of numbers.
@@ -172,7 +172,7 @@ class TrainingResult:
         """
         plot = plot_learning_curves(read_metrics(self.folder / METRICS), ax)
         plot.add_note(
-            "Training: mean over the steps since the last validation, with dropout. Validation: whole text, without."
+            "Training: mean over the steps since the last validation, with dropout. Validation: without dropout."
         )
         return plot
 

@@ -61,7 +61,7 @@ class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBe
     Sentence log-probabilities are exact or, for compound grammars, an estimate of the evidence lower bound (ELBO): with
     a sampled sentence vector z in training, and at the mean of q(z|x) in evaluation, which is not a bound.
     The setting `focus` is parse-focusing (Park & Kim 2024): in training, derivations are weighted by how many of the
-    parsers whose trees are in the batch have each span. With k parsers, a span that j of them have costs (1 - j / k)
+    trees of a sentence, one per parser, have each span. With k trees, a span that j of them have costs (1 - j / k)
     `focus` nats. Sentences without such trees are not affected. The setting `marks` makes derivations with spans that
     violate the requirement of `trees.marks` less probable in training.
     """
@@ -102,7 +102,7 @@ class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBe
         # Not stored, so they need values here even if the model is built without values to load its weights.
         self.register_buffer("end_scores", torch.zeros(words, device="cpu"), persistent=False)
         self.register_buffer("start_scores", torch.zeros(words, device="cpu"), persistent=False)
-        self._bias, self.parsers = 1.0, 1
+        self._bias = 1.0
         # Rules and emissions of all words, cached for evaluation, after the weights from which they were computed; by
         # autocast's dtype, in which validation and later use may differ.
         self._caches: dict[torch.dtype | None, tuple[list[Tensor], Rules, Tensor]] = {}
@@ -130,7 +130,6 @@ class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBe
         self.unigrams.copy_((smoothed / smoothed.sum()).log())
         self.end_scores.copy_(edge_scores(words - alone, ends))
         self.start_scores.copy_(edge_scores(words - alone, starts))
-        self.parsers = max(1, counts.parsers)
 
     def step_size(self, tokens: int, longest: int) -> int:
         """As in `TrainsByGradient`: layers read symbols, not tokens, and a batch has charts and tables of rules."""
@@ -185,13 +184,19 @@ class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBe
         return sum(parts[1:], parts[0]) if parts else None
 
     def _focus_penalties(self, spans: Tensor, lengths: Tensor) -> Tensor:
-        """(B, n, n) log-weights of spans by the share of the parsers that have them; 0 for sentences without trees."""
+        """(B, n, n) log-weights of spans by the share of a sentence's trees that have them; 0 without inner spans.
+
+        Every tree has the span of the whole sentence. A parser may have no tree of a sentence, or a flat one.
+        """
         columns, longest = len(lengths), int(lengths.max())
         counts = self.end_scores.new_zeros(columns, longest, longest, dtype=torch.float64)
         end, column, length = spans.unbind(1)
         counts.index_put_((column, end - length - 1, end - 2), counts.new_ones(()), accumulate=True)
-        penalties = self.config.focus * (counts / self.parsers - 1)
-        penalties[torch.arange(columns), 0, lengths - 1] = 0  # the whole sentence is a span of every tree
+        whole = torch.arange(columns), 0, lengths - 1
+        trees = counts[whole].clamp(min=1)
+        counts[whole] = 0
+        penalties = self.config.focus * (counts / trees[:, None, None] - 1)
+        penalties[whole] = 0
         penalties[counts.flatten(1).sum(1) == 0] = 0
         return penalties
 

@@ -96,9 +96,9 @@ def long_chart(root: Tensor, left: Tensor, right: Tensor, words: Tensor) -> Long
                 )
             between = between.permute(2, 3, 0, 1)
         edge = single[:, :-1].transpose(0, 1) if distance == 0 else single[:-1, -1:].transpose(0, 1)
-        found = _filled(distance, number, between, inner, edge, sides, root, wholes)
-        inner = inner or found
-        for side, values in enumerate(found):
+        children = _filled(distance, number, between, inner, edge, sides, root, wholes)
+        inner = inner or children
+        for side, values in enumerate(children):
             square = values.square(number)
             if not float(square.max()) < LARGEST:
                 return None

@@ -134,11 +134,9 @@ class Posteriors(NamedTuple):
 def posteriors(rules: Rules, emissions: Tensor, words: Tensor, layout: Layout, labels: bool = True) -> Posteriors:
     """Return span marginals, d log Z / d log weight of the span, and perhaps the most probable symbol of every span.
 
+    Other arguments: see `log_partition`.
+
     Args:
-        rules: as all but the last argument, see `log_partition`.
-        emissions: of words.
-        words: of all sentences.
-        layout: of the batch.
         labels: whether the most probable symbols are needed.
     """
     if isinstance(rules, TableRules):
@@ -207,12 +205,9 @@ class InsideCharts:
     """The charts of one batch, forward and backward. One row per span, see `layout`.
 
     Sums over splits are computed in C (kernels/inside.c), with products in kernels/tiles.c where it can be used, or in
-    torch.
+    torch. For C, factors and preterminals are padded to a multiple of `SYMBOL_MULTIPLE`.
 
-    See `log_partition` for the other arguments.
-
-    In backward: value_grads (rows, R) and children_grads (rows, 2R), of values and children. For C, factors and
-    preterminals are padded to a multiple of `SYMBOL_MULTIPLE`.
+    Other arguments: see `log_partition`.
 
     Args:
         root: (R,).
@@ -226,6 +221,8 @@ class InsideCharts:
         values: (rows, R) beta / exp(scale).
         children: (rows, 2R) a and b, with the same scale.
         scales: (rows,) float64, natural logarithms.
+        value_grads: (rows, R), gradients of the values, from `outside` on.
+        children_grads: (rows, 2R), gradients of the children, from `outside` on.
     """
 
     def __init__(

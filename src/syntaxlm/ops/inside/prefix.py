@@ -247,7 +247,7 @@ def next_words_after_each(rules: Rules, emissions: Tensor, words: Tensor, length
         same_length = torch.stack([sentences[column] for column in index.tolist()])
         if isinstance(rules, FactoredRules):
             groups = _charts_together(same_length.flatten(), [length] * len(index))
-            charts = [_factor_chart(rules, emissions, some, equal) for _, some, equal in groups]
+            charts = [_factor_chart(rules, emissions, part_words, equal) for _, part_words, equal in groups]
             weights, scales = (torch.cat(parts) for parts in list(zip(*charts, strict=True))[:2])
         else:
             weights, scales = _next_by_tables(TableGroup(rules.of(index), index, same_length), emissions)
@@ -304,13 +304,13 @@ def _factor_chart(rules: FactoredRules, emissions: Tensor, words: Tensor, length
             wholes = layout.squares(of_root, -torch.inf)[:, 0]
     # C(j) = sum over i < j of H(i) * a(i, j - 1);  H(j) = C(j) right Q
     for end in range(1, longest + 1):
-        some = sum(length >= end for length in lengths)
-        sentence, first = torch.arange(some)[:, None], torch.arange(end)[None]
+        reaching = sum(length >= end for length in lengths)  # the first sentences, which are the longest
+        sentence, first = torch.arange(reaching)[:, None], torch.arange(end)[None]
         rows = sentence if layout is None else layout.row(sentence, first, end - first)
-        top, factors = split_factors(scales[:some, :end] + left_scales[rows])
-        sums = torch.einsum("bi,bim,bim->bm", factors, reached[:some, :end], lefts[rows])
-        opened[:some, end], scales[:some, end] = rescaled(sums, top)
-        reached[:some, end] = opened[:some, end] @ right[:, :count] @ closure
+        top, factors = split_factors(scales[:reaching, :end] + left_scales[rows])
+        sums = torch.einsum("bi,bim,bim->bm", factors, reached[:reaching, :end], lefts[rows])
+        opened[:reaching, end], scales[:reaching, end] = rescaled(sums, top)
+        reached[:reaching, end] = opened[:reaching, end] @ right[:, :count] @ closure
     return _FactorChart(reached @ left[:, count:] + opened @ right[:, count:], scales, wholes)
 
 
@@ -335,8 +335,8 @@ def _long_factor_chart(rules: FactoredRules, emissions: Tensor, words: Tensor) -
         return None
     opened, reached = chart.reach(root, closure_of(left[:, :count]), right[:, :count])
     weights = reached @ left[:, count:] + opened @ right[:, count:]
-    found = (weights[:-1] * scaled).sum(1)
-    if not bool(((found > 1 / LARGEST) & (found < LARGEST)).all()):
+    relative_prefixes = (weights[:-1] * scaled).sum(1)
+    if not bool(((relative_prefixes > 1 / LARGEST) & (relative_prefixes < LARGEST)).all()):
         return None
     scales = torch.cat([expected.new_zeros(1), expected.cumsum(0)])
     return _FactorChart(weights[None], scales[None], (chart.wholes[1:].log() + scales[1:])[None])

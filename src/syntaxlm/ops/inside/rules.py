@@ -141,9 +141,9 @@ class Layout:
         if not len(lengths) or min(lengths) < 2:
             raise ValueError(f"found sentences of {sorted(set(lengths))} words; grammars need at least two words")
         self.device = torch.device(device)
-        given = torch.tensor(lengths)
-        self.order = torch.argsort(given, descending=True, stable=True)
-        self.lengths = given[self.order]
+        unsorted = torch.tensor(lengths)
+        self.order = torch.argsort(unsorted, descending=True, stable=True)
+        self.lengths = unsorted[self.order]
         self.begins = self.lengths.cumsum(0) - self.lengths  # index of each sentence's first word among all words
         self.longest = int(self.lengths[0])
 
@@ -160,8 +160,8 @@ class Layout:
         self.rows = self._starts[-1]
 
         # From the words of the sorted sentences to the given words, and from sentences to their spans.
-        sentences = torch.arange(len(given))
-        first = given.cumsum(0) - given
+        sentences = torch.arange(len(unsorted))
+        first = unsorted.cumsum(0) - unsorted
         sentence = sentences.repeat_interleave(self.lengths)
         order = (first[self.order] - self.begins)[sentence] + torch.arange(len(sentence))
         self.words_order = order.to(self.device)
