@@ -96,8 +96,8 @@ def server_load() -> str:
     return (
         f"{report['clients']} clients sent requests to {len(report['models'])} models for {len(minutes)} minutes, each"
         f" as soon as its last request was answered. The server gave {report['answers']:,} correct answers, which is"
-        f" {report['answers'] / (60 * len(minutes)):.0f} a second, and {errors or 'no'} wrong ones. Half of them took at"
-        f" most {report['median']:.1f} seconds, 95% at most {report['p95']:.1f} and 99% at most"
+        f" {report['answers'] / (60 * len(minutes)):.0f} a second, and {errors or 'no'} wrong ones. Half of them took"
+        f" at most {report['median']:.1f} seconds, 95% at most {report['p95']:.1f} and 99% at most"
         f" {report['p99']:.1f}.\nThe memory was {report['memory_before']:,.0f} MiB before the first request and"
         f" {report['memory_warm']:,.0f} MiB after {len(minutes) - report['minutes_after_warm_up']} minutes. In the"
         f" minutes after that, it {'grew' if change > 0 else 'shrank'} by {abs(change):.1f}%."

@@ -44,7 +44,7 @@ def share(batches: list[Integers], rank: int, ranks: int, unit: str) -> list[Int
     if not batches:
         raise InputError(
             f"found too few {unit} for {ranks} processes; expected at least one batch for each process. Use more text,"
-            " smaller batches (batches.size) or fewer processes"
+            " smaller batches (batches.token_budget or batches.batch_size) or fewer processes"
         )
     return batches[rank::ranks]
 
