@@ -119,11 +119,12 @@ def test_an_edited_script_is_kept_and_a_predictor_with_the_name_of_a_column_is_r
 
     # A predictor of the user would be replaced by a column of the model or of the times.
     words = pd.read_csv(study / "words.csv")
-    for name in ("surprisal", "time"):
+    refusals = {"surprisal": "the baseline has a predictor", "time": "the exported table has a column"}
+    for name, refusal in refusals.items():
         words.assign(**{name: np.arange(len(words))}).to_csv(study / "own.csv", index=False)
         own = ["own.csv" if one == "words.csv" else one for one in first]
         assert cli.main([*own, "--key", "story", "--key", "zone", "--predictor", name]) == 2
-        assert f"--predictor {name}: the exported table has a column of this name" in capsys.readouterr().err
+        assert f"--predictor {name}: {refusal} of this name" in capsys.readouterr().err
     assert cli.main([*first[:-1], "rows.parquet"]) == 2
 
 

@@ -12,7 +12,6 @@ from syntaxlm.batches import SentenceBatches
 from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.data.treebanks import read_treebank
 from syntaxlm.evaluation.trees import evaluate_parsing
-from syntaxlm.models.abilities import TextCounts
 from syntaxlm.models.registry import build_model
 from syntaxlm.models.span_parser import SpanParserConfig
 from syntaxlm.parsing.options import ParseOptions
@@ -223,7 +222,6 @@ def test_gradients_reach_the_classes_that_occur_and_hidden_sentences_have_none()
         model = build_model(
             SpanParserConfig(embedding_size=6, hidden_size=8, reads_marks=True, marks_dropout=rate), WORDS
         )
-        model.setup(TextCounts(torch.ones(WORDS, dtype=torch.int64)))
         model.train().loss(batch).total.backward()
         grad = model.mark_embeddings.weight.grad
         return set() if grad is None else {place for place in range(grad.shape[1]) if grad[:, place].any()}

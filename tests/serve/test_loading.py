@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import httpx
@@ -54,7 +55,10 @@ def test_models_that_cannot_be_loaded_end_the_server_and_the_waiting_requests(re
         release.set()
         answer = waiting.result(60)
         assert (answer.status_code, answer.json()["detail"]) == (503, "the server is stopping")
-        assert server.should_exit
+        limit = time.monotonic() + 30
+        while not server.should_exit:  # the request may be answered first
+            assert time.monotonic() < limit
+            time.sleep(0.01)
     assert reported == ["config.json: damaged"]
 
 

@@ -35,6 +35,7 @@ from syntaxlm.ops.inside.rules import FactoredRules, Layout, Rules
 
 _FORWARD_MODE = threading.Lock()  # torch has one level of forward-mode differentiation in a process, not in a thread
 _ROUNDING = 1e-13  # of probabilities of spans
+_CERTAIN = 1e-14  # distance from 0 or 1; it differs between processors
 OUTSIDE_TOGETHER = 1 << 24  # outside probabilities of spans, for some prefixes at a time
 
 
@@ -101,6 +102,8 @@ def belief_updates(spans: Tensor, order: float = 1.0) -> Tensor:
     for word, after in enumerate(spans.unbind(-3)):  # one at a time, or intermediate values would take most memory
         if order == 1:  # what was certain but for rounding cannot become infinitely surprising
             after = after.clamp(_ROUNDING, 1 - _ROUNDING)
+        else:  # what is certain but for rounding is certain: a power of a rounding error may be large
+            after = after.masked_fill(after < _CERTAIN, 0).masked_fill(after > 1 - _CERTAIN, 1)
         divergences = bernoulli_divergence(after, before, order)
         updates.append(torch.where(last_words < word, divergences, 0).sum((-2, -1)))
         before = after
