@@ -504,7 +504,7 @@ def _number_format(cells: Sequence[str], source: str) -> Callable[[str], float |
             " numbers without thousands separators"
         )
 
-    # Every later number must be written in the same way. Where no point was seen, what one means cannot be told.
+    # Every later number must be written in the same way. If the first numbers have no point, a later one is ambiguous.
     has_decimal_comma = any(cell.count(".") > 1 for cell in points) if not with_commas else not all(groups)
     form = _NUMBER
     if has_decimal_comma:
