@@ -156,7 +156,8 @@ def times_of(seconds: Sequence[float]) -> tuple[float | None, float | None, floa
 
 def state_of(process: int) -> tuple[float, int]:
     """Resident memory of a process in MiB, and its number of threads."""
-    lines = dict(line.split(":", 1) for line in Path(f"/proc/{process}/status").read_text().splitlines())
+    status = Path(f"/proc/{process}/status").read_text(encoding="utf-8")
+    lines = dict(line.split(":", 1) for line in status.splitlines())
     return int(lines["VmRSS"].split()[0]) / 1024, int(lines["Threads"])
 
 
