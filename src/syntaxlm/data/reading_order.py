@@ -266,7 +266,7 @@ def check_groups_together(table: InputTable, cells: Sequence[Group], starts: Fla
             raise InputError(
                 f"{table.place(row)}: {', '.join(groups)} {', '.join(cells[row])} continues after other rows (it"
                 f" started at {table.place(first_rows[cells[row]])}); expected the rows in the order in which readers"
-                " saw the words. If a column has their numbers, add {option_name('--order')} with its name"
+                f" saw the words. If a column has their numbers, add {option_name('--order')} with its name"
             )
         first_rows[cells[row]] = row
 
