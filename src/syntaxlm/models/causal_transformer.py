@@ -152,7 +152,13 @@ class Block(nn.Module):
 
     Weights are (outputs, inputs): those of queries, keys and values in one matrix, those of gate and up in another.
     The weights of the two outputs that are added start smaller by sqrt(2 layers), as in GPT-2 (Radford et al. 2019).
+
+    Attributes:
+        keeps_rotated: whether the keys of the text so far are kept after their rotation. The positions of tokens must
+            then not change while a text is read.
     """
+
+    keeps_rotated = False
 
     def __init__(self, config: CausalTransformerConfig) -> None:
         super().__init__()
@@ -200,12 +206,15 @@ class Block(nn.Module):
         steps, columns, size = inputs.shape
         heads = linear(inputs, self.query_key_value).view(steps, columns, 3, self.config.heads, -1)
         queries, keys, values = heads.permute(2, 1, 3, 0, 4)  # each (B, H, T, D)
+        added = None if bias is None else bias(queries)
+        rotation_of_new = tuple(part[-steps:] for part in rotation)
+        queries = rotated(queries, *rotation_of_new)
+        if self.keeps_rotated:
+            keys = rotated(keys, *rotation_of_new)
         if before is not None:
             keys = torch.cat([before[0], keys], 2)
             values = torch.cat([before[1], values], 2)
-        added = None if bias is None else bias(queries)
-        queries = rotated(queries, *(part[-steps:] for part in rotation))
-        turned = rotated(keys, *rotation)
+        turned = keys if self.keeps_rotated else rotated(keys, *rotation)
 
         # On a processor, the fused backward pass is up to four times slower in bfloat16 than in float32.
         precise = inputs.device.type == "cpu" and torch.is_grad_enabled()

@@ -59,8 +59,11 @@ class TreeTransformerConfig(CausalTransformerConfig):
 class StackBlock(Block):
     """A block whose keys have embeddings of the place of their token on the stack of the query.
 
-    The score of a key is (rotated q_t . rotated k_j + q_t . (index embedding + depth embedding)) / sqrt(D).
+    The score of a key is (rotated q_t . rotated k_j + q_t . (index embedding + depth embedding)) / sqrt(D). Positions
+    are counted from the start of the sentence, so keys are rotated once.
     """
+
+    keeps_rotated = True
 
     def __init__(self, config: TreeTransformerConfig) -> None:
         super().__init__(config)
@@ -72,7 +75,7 @@ class StackBlock(Block):
     def read(
         self, hidden: Tensor, index: Tensor, depth: Tensor, before: tuple[Tensor, Tensor] | None = None
     ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        """Return the output, (T, B, E), and the keys and values of the text so far, (B, H, S, D) each.
+        """Return the output, (T, B, E), and the rotated keys and the values of the text so far, (B, H, S, D) each.
 
         Args:
             index: (B, T, S), of the tokens on the stack of each query.

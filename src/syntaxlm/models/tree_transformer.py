@@ -69,7 +69,7 @@ Beam = dict[str, Tensor]
 
 scores: (B, K) float64, ln P(words, decisions); hidden: (B, K, E), from which the next word is predicted; index, depth:
 (B, K, S), the stack; firsts: (B, K, S), the decisions; item_keys: (B, K, S, E), what the pointer compares; keys.L,
-values.L: (B, K, H, S, D), of block L.
+values.L: (B, K, H, S, D), of block L, the keys after rotation.
 """
 Select = Callable[[Tensor], tuple[Tensor, Tensor]]
 """The log-probabilities of continued hypotheses, (B, N) -> those that are kept, (B, K), and their places among N."""
@@ -263,9 +263,15 @@ class TreeTransformer(
         size = index.shape[-1]
         parents = places // size
         firsts = torch.where(kept > -torch.inf, places % size, size - 1)
-        sentences = torch.arange(len(tokens), device=tokens.device)[:, None]
         of_hypotheses = beam | {"index": index, "depth": depth, "item_keys": item_keys, "hidden": hidden}
-        beam = {name: part[sentences, parents] for name, part in of_hypotheses.items()} | {"scores": kept}
+        count = scores.shape[1]
+        if not torch.equal(parents, torch.arange(count, device=parents.device).expand_as(scores)):
+            rows = (torch.arange(len(tokens), device=tokens.device)[:, None] * count + parents).flatten()
+            of_hypotheses = {
+                name: part.flatten(0, 1).index_select(0, rows).unflatten(0, kept.shape)
+                for name, part in of_hypotheses.items()
+            }
+        beam = of_hypotheses | {"scores": kept}
         beam["firsts"] = torch.cat([beam["firsts"], firsts[..., None]], -1)
         beam["index"], beam["depth"] = merged(beam["index"], beam["depth"], firsts)
 
