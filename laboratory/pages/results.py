@@ -58,6 +58,8 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "signal-tenth": partial(signal.by_trees, "tenth"),
     "signal-third": partial(signal.by_trees, "third"),
     "signal-gum-trained": partial(signal.by_trees, "gum"),
+    "signal-while-reading": partial(signal.while_reading, "whole"),
+    "signal-while-reading-tenth": partial(signal.while_reading, "tenth"),
     "signal-outside": signal.outside,
     "signal-pairs": signal.minimal_pairs,
     "belief-updates-garden-paths": belief_updates.garden_paths,

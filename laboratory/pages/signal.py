@@ -8,10 +8,11 @@ from math import sqrt
 from typing import Any
 
 from laboratory.pages.markdown import table
-from laboratory.pages.stored_results import Figure, percent
+from laboratory.pages.stored_results import Figure, parsed, percent, perplexity, trained
 from laboratory.results.store import select, stored_report
 
 EXPERIMENT = "trees-as-signal"
+TREE_TRANSFORMER = "tree-transformer"
 TREES = {
     "none": "none",
     "induced": "induced",
@@ -68,8 +69,30 @@ def _difference(values: Sequence[float], without: Sequence[float]) -> str:
     """Mean of the paired differences and their 95% interval by Student's t."""
     differences = [value - other for value, other in zip(values, without, strict=True)]
     mean, count = statistics.fmean(differences), len(differences)
+    if count == 1:
+        return f"{mean:+.1f} (one pair)"
     reach = _T95[count - 1] * statistics.stdev(differences) / sqrt(count)
     return f"{mean:+.1f} ({mean - reach:+.1f} to {mean + reach:+.1f})"
+
+
+def while_reading(text: str) -> str:
+    """Perplexity and F1 of Transformers that build a tree while they read, and of the plain Transformer.
+
+    text: whole or tenth. Runs with fewer seeds than the plain Transformer are compared with its runs of these seeds.
+    """
+    prefix = "" if text == "whole" else f"{text}-"
+    plain = trained(TREE_TRANSFORMER, f"{prefix}plain")
+    lines = [[TREES["none"], plain.shown_seeds, plain.shown_minutes, perplexity(plain.perplexity("test")), "", "", ""]]
+    for kind in ("induced", "right", "random"):
+        runs = trained(TREE_TRANSFORMER, f"{prefix}{kind}")
+        pairs = [(runs.reports[seed], plain.reports[seed]) for seed in runs.seeds]
+        values, without = zip(*([report["test"]["perplexity"] for report in pair] for pair in pairs), strict=True)
+        scores = [percent(parsed(TREE_TRANSFORMER, part, f"{prefix}{kind}").f1) for part in ("wsj", "wsj-second-half")]
+        shown = perplexity(runs.perplexity("test"))
+        lines.append([TREES[kind], runs.shown_seeds, runs.shown_minutes, shown, _difference(values, without), *scores])
+    heads = ["trees in training", "seeds", "minutes", "test perplexity", "difference to none, 95% interval",
+             "F1, WSJ sample", "F1, its test half"]  # fmt: skip
+    return table(heads, lines)
 
 
 def outside() -> str:

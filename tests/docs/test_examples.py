@@ -39,9 +39,16 @@ def test_examples_are_found_where_they_stand():
     assert len(EXAMPLES) > 60
 
 
-@pytest.mark.parametrize("example", EXAMPLES + EPILOGS, ids=str)
-def test_every_example_is_read_by_the_command_line(example):
-    check(example)
+@pytest.mark.parametrize("place", dict.fromkeys(example.place for example in EXAMPLES + EPILOGS))
+def test_every_example_is_read_by_the_command_line(place):
+    faults = []
+    for example in EXAMPLES + EPILOGS:
+        if example.place == place:
+            try:
+                check(example)
+            except (UsageError, InputError, AssertionError) as error:
+                faults.append(f"{example}: {error}")
+    assert not faults
 
 
 def check(example: Example) -> None:
