@@ -181,6 +181,15 @@ def test_surprisals_add_up_to_the_log_probability_and_this_to_the_perplexity(nam
     assert math.log(score.perplexity) == pytest.approx(-sum(log_probs) / score.tokens, rel=1e-5)
 
 
+def test_ends_of_sentences_count_in_perplexity_as_training_or_the_caller_says():
+    nlp = language_model(fresh("lstm"))
+    words = [row for sentence in nlp.surprisal(TEXTS, context="reset") for row in sentence if row.word]
+    with_ends, without = (nlp.perplexity(TEXTS, context="reset", predict_eos=counts) for counts in (None, False))
+    assert without.tokens == len(words) == with_ends.tokens - with_ends.sentences
+    assert without.nats == pytest.approx(math.log(2) * sum(row.surprisal for row in words), rel=1e-5)
+    assert nlp.perplexity(TEXTS, context="reset", predict_eos=True) == with_ends
+
+
 def test_perplexity_of_sentences_is_that_of_their_file(tmp_path):
     nlp = language_model(fresh("lstm"))
     path = tmp_path / "text.txt"

@@ -433,6 +433,7 @@ class LanguageModel(StoredModel):
         column: str | None = None,
         context: Context | None = None,
         cache: CacheSettings | None = None,
+        predict_eos: bool | None = None,
         punctuation: Punctuation = "keep",
         contractions: Contractions = "keep",
     ) -> LanguageModelScore:
@@ -444,6 +445,7 @@ class LanguageModel(StoredModel):
             column: the column of sentences, if `text` is a data frame or the file of a table.
             context: see `surprisal`.
             cache: settings of a neural cache, see `syntaxlm.tune_cache`.
+            predict_eos: whether ends of sentences count as tokens. Default: as in training.
             punctuation: by default "keep", for text that is tokenised like the training text; "auto": words are split
                 as in `surprisal`; see `parse`.
             contractions: see `punctuation`.
@@ -455,7 +457,9 @@ class LanguageModel(StoredModel):
             >>> round(nlp.perplexity(["the cat sleeps"]).perplexity)
             912
         """
-        reading = PerplexityOptions(context=context, punctuation=punctuation, contractions=contractions)
+        reading = PerplexityOptions(
+            context=context, predict_eos=predict_eos, punctuation=punctuation, contractions=contractions
+        )
         if column is not None:
             return evaluate_text(self, texts_in(text, column, "perplexity"), reading, cache)
         if isinstance(text, str) and any(map(str.isspace, text)) and not Path(text).exists():

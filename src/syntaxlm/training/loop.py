@@ -103,7 +103,7 @@ def _build_optimiser(
         elif isinstance(part, AdaptiveEmbedding):  # its maps are matrices like others
             embeddings.update(map(id, part.bands))
 
-    # Weight decay applies to matrices only, not to embeddings, biases and other vectors.
+    # Weight decay applies to matrices only, not to word embeddings of language models, biases and other vectors.
     decayed: list[nn.Parameter] = []
     undecayed: list[nn.Parameter] = []
     for weight in parameters:

@@ -270,8 +270,8 @@ class OptimiserSettings(Settings, section="optimiser"):
         beta1: decay rate of the running mean of the gradient; adam, adamw
         beta2: decay rate of the running mean of the squared gradient; adam, adamw
         epsilon: number added to the root of the mean squared gradient, to avoid division by 0; adam, adamw
-        weight_decay: weight of the L2 penalty, whose gradient is added; adamw: decoupled, and only for matrices other
-            than embeddings
+        weight_decay: weight of the L2 penalty, whose gradient is added; adamw: decoupled, and only for matrices. The
+            word embeddings of language models are excluded; the embeddings of grammars are not
         loss_normalisation: whether the loss is a mean per token or per sentence
         gradient_clip: largest norm of the gradient; a larger gradient is scaled down to this norm
         parser_learning_rate: palm: constant learning rate of a separate optimiser (Adam, gradient clipped at 1) for the
