@@ -69,7 +69,7 @@ def test_numbers_and_legend_of_a_right_to_left_sentence_can_be_read(beliefs):
     root = read_svg(picture.svg())
     assert [cell.text for cell in of_role(root, "figure") if "→" in (cell.text or "")] == ["60→3"]
     assert [cell.text for cell in of_role(root, "inverse") if "→" in (cell.text or "")] == ["40→96"]
-    legend = of_role(root, "note")[-1]
+    legend = next(note for note in of_role(root, "note") if "Constituents" in drawn(note))
     group = next(element for element in root.iter() if legend in element)
     moved = float(re.findall(r"[\d.]+", group.get("transform", ""))[0])
     assert moved + numbers(legend, "x")[0] == pytest.approx(picture.width - MARGIN, abs=0.1)
