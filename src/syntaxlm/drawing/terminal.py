@@ -87,8 +87,8 @@ def draw_tree(tree: DrawableTree, known: Sequence[bool] = ()) -> str:
             left = lefts[cell.column]
             width = widths[cell.column]
             pillar = [["│"]] * (tall - len(texts[cell])) if cell.children else []
-            for line, text in zip(block, [*texts[cell], *pillar], strict=False):
-                line[left : left + width] = _centred(_isolated(text) if mirrored else text, width)
+            for line, columns in zip(block, [*texts[cell], *pillar], strict=False):
+                line[left : left + width] = _centred(_isolated(columns) if mirrored else columns, width)
         lines += block
         if height:
             for cell in row:  # a horizontal line from the first to the last child
