@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pytest
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.drawing.dependencies import dependency_picture
+from syntaxlm.drawing.dependencies import dependency_picture, write_dependencies
 from syntaxlm.drawing.svg import TEXT_SIZES, Picture, text_width
 from syntaxlm.trees.tree import DependencyTree
 from tests.trees.faults import is_projective, random_heads
@@ -186,3 +186,12 @@ def test_a_tree_without_words_is_an_empty_picture():
     picture = dependency_picture(DependencyTree((), (), (), ()))
     assert used_roles(picture.svg()) == {"paper"}
     assert picture.width > 0
+
+
+def test_a_heading_wider_than_its_right_to_left_tree_is_complete(tmp_path):
+    name = "an-identifier-that-is-longer-than-the-tree"
+    trees = [DependencyTree(("שלום",), ("",), (0,), ("root",), name)] * 2
+    write_dependencies(trees, tmp_path / "trees.svg")
+    root = read_svg((tmp_path / "trees.svg").read_text(encoding="utf-8"))
+    for heading in of_role(root, "heading"):
+        assert numbers(heading, "x")[0] - text_width(name, TEXT_SIZES["heading"]) >= 0

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from syntaxlm.drawing.beliefs import SentenceBeliefs, beliefs_picture
+from syntaxlm.drawing.layout import MARGIN
 from syntaxlm.parsing.analysis import beliefs_of
 from syntaxlm.storage.combination import combine
-from tests.drawing.reading import drawn, of_role, read_svg, styled_roles, tooltip, used_roles
+from tests.drawing.reading import drawn, numbers, of_role, read_svg, styled_roles, tooltip, used_roles
 from tests.grammar_models import grammar
 
 WORDS = ["knew", "the", "answer", "was"]
@@ -56,3 +60,16 @@ def test_the_beliefs_of_a_combination_are_those_of_its_grammar():
     np.testing.assert_allclose(combined.update, alone.update)
     assert alone.model == "Model: mine"
     assert combined.model == "Model: simple-pcfg, member 2 of the combination both"
+
+
+def test_numbers_and_legend_of_a_right_to_left_sentence_can_be_read(beliefs):
+    """Direction marks would swap the numbers around an arrow, so that a rise looks like a fall."""
+    mirrored = replace(beliefs, words=["ידע", "את", "התשובה", "היה"])
+    picture = beliefs_picture(mirrored)
+    root = read_svg(picture.svg())
+    assert [cell.text for cell in of_role(root, "figure") if "→" in (cell.text or "")] == ["60→3"]
+    assert [cell.text for cell in of_role(root, "inverse") if "→" in (cell.text or "")] == ["40→96"]
+    legend = next(note for note in of_role(root, "note") if "Constituents" in drawn(note))
+    group = next(element for element in root.iter() if legend in element)
+    moved = float(re.findall(r"[\d.]+", group.get("transform", ""))[0])
+    assert moved + numbers(legend, "x")[0] == pytest.approx(picture.width - MARGIN, abs=0.1)

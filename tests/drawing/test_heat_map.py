@@ -85,3 +85,10 @@ def test_equal_neighbours_of_a_compact_map_are_one_rectangle_and_zero_has_none()
     assert found == [(2, 1.0), (1, 0.5), (1, 0.5)]
     assert not any(tooltip(one) for one in inside)
     assert sides["height"] == 3 * cell
+
+
+def test_the_colour_scale_is_that_of_the_cells():
+    """Minus infinity has no cell, so the scale does not show negative values for it."""
+    root = read_svg(heat_map([[-np.inf, 0.5], [0.2, 0.1]], ROWS[:2], COLUMNS[:2], "map").svg())
+    assert [drawn(note) for note in of_role(root, "note")][:2] == ["0", "0.50"]
+    assert not of_role(root, "negative")

@@ -48,3 +48,11 @@ def test_dependencies_are_words_in_a_row_and_arcs_from_head_to_dependent():
         r"\depedge{2}{3}{y}",
         r"\end{dependency}",
     ]
+
+
+def test_a_tree_without_an_outermost_constituent_has_one_root():
+    tree = Tree(("keys", "to", "cabinet"), ("",) * 3, (Constituent("NP", 0, 2),))
+    line = format_latex(tree).splitlines()[1]
+    assert line == "[ [{NP} [{keys}, tier=word] [{to}, tier=word]] [{cabinet}, tier=word]]"
+    assert format_latex(Tree(("a", "b"), ("",) * 2, ())).splitlines()[1] == "[ [{a}, tier=word] [{b}, tier=word]]"
+    assert format_latex(Tree(("a",), ("",), ())).splitlines()[1] == "[{a}, tier=word]"

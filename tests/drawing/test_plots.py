@@ -20,6 +20,8 @@ from matplotlib.colors import to_hex  # noqa: E402
 from matplotlib.figure import Figure  # noqa: E402
 
 from syntaxlm.drawing import plots  # noqa: E402
+from syntaxlm.drawing.surprisal_plot import plot_surprisals  # noqa: E402
+from syntaxlm.scoring.surprisal import WordSurprisal  # noqa: E402
 
 LINES = {"a": [(0.0, 5.0), (1.0, math.nan), (2.0, 3.0)], "_b": [(0.0, 4.0), (2.0, 2.0)]}
 
@@ -156,3 +158,14 @@ def test_the_error_without_the_library_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(InputError, match=r"pip install 'syntaxlm\[plot\]'"):
         plots.new_plot("")
+
+
+def test_an_infinite_surprisal_has_a_number_but_no_bar():
+    words = [
+        WordSurprisal(1, 1, "a", 0, 1, "a", True, 3.0, 3.0, 0.0, 1),
+        WordSurprisal(1, 2, "b.", 2, 4, "b .", True, math.inf, math.inf, 1.0, 2),
+    ]
+    (panel,) = plot_surprisals([words]).axes
+    assert [bar.get_height() for bar in panel.patches] == [3, 0]
+    assert [text.get_text() for text in panel.texts] == ["3.0", "inf"]
+    assert panel.get_ylim()[1] < 4

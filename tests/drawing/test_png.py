@@ -6,11 +6,12 @@ import re
 import struct
 import sys
 import warnings
+from pathlib import Path
 
 import pytest
 
 from syntaxlm.core.errors import InputError, InputWarning
-from syntaxlm.drawing.files import _has_fonts, pdf, png
+from syntaxlm.drawing.files import _has_fonts, check_picture, pdf, png
 from syntaxlm.drawing.svg import Picture
 from syntaxlm.drawing.tree import tree_picture
 from syntaxlm.trees.tree import parse_brackets
@@ -77,3 +78,8 @@ class TestWithTheLibrary:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             png(picture)
+
+
+def test_a_picture_without_an_extension_is_refused_in_plain_words():
+    with pytest.raises(InputError, match=r"trees: found no extension; expected one of \.svg, \.pdf, \.png, \.html$"):
+        check_picture(Path("trees"))

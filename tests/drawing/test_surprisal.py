@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import pytest
@@ -139,3 +140,26 @@ def test_the_part_of_marks_has_its_own_colour_and_value_below_that_of_the_word(m
         assert top + height < numbers(value, "y")[0] < numbers(name, "y")[0] - 8
     total = next(note for note in of_role(root, "note") if drawn(note).startswith("surprisal in bits"))
     assert numbers(names[1], "y")[0] < numbers(total, "y")[0] - 10
+
+
+INFINITE = [Row("a", 0, 1, 3.0), Row("b.", 2, 4, math.inf, surprisal_marks=1.0), Row("", 4, 4, 1.0)]
+
+
+def test_an_infinite_surprisal_has_a_number_but_no_bar():
+    pictures = (
+        surprisal_bars(INFINITE, [20, 60], [(0, 1), (2, 3)], 200, False, 20.0),
+        pair_picture(INFINITE, INFINITE, [(0, 0), (1, 1), (2, 2)], decisive=1),
+    )
+    for sentences, picture in enumerate(pictures, 1):
+        assert "nan" not in picture.svg()
+        root = read_svg(picture.svg())
+        assert sorted({tooltip(bar) for bar in of_role(root, "area-1")}) == ["(end): 1.00 bits", "a: 3.00 bits"]
+        heights = [height for bar in of_role(root, "area-1") for height in numbers(bar, "height")]
+        assert max(heights) == pytest.approx(BAR_ZONE * 3 / FULL["words"], abs=0.1)
+        assert [drawn(value) for value in of_role(root, "small")].count("inf") == sentences
+
+
+def test_brackets_in_a_pair_of_right_to_left_sentences_are_mirrored_by_direction_marks():
+    rows = [Row("הילד", 0, 4, 5.0), Row("(", 5, 6, 10.0)]
+    root = read_svg(pair_picture(rows, rows, [(0, 0), (1, 1)], None).svg())
+    assert [word.text for word in of_role(root, "word")][2:] == ["\u200f(\u200f"] * 2

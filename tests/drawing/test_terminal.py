@@ -59,3 +59,14 @@ def test_trees_too_large_for_a_terminal_are_replaced_by_a_note():
 
 def test_pictures_and_trees_agree_on_the_label_of_induced_constituents():
     assert INDUCED_LABEL == trees.INDUCED_LABEL
+
+
+def test_wide_characters_have_two_columns_and_combining_marks_none():
+    drawn = draw_tree(parse_brackets("(S (NP 这只 小猫) (VP cafe\u0301 鱼))")[0]).splitlines()
+    assert drawn == [
+        "               S",
+        "      ┌────────┴────────┐",
+        "      NP                VP",
+        " ┌────┴───┐        ┌────┴───┐",
+        "这只     小猫     cafe\u0301      鱼",
+    ]

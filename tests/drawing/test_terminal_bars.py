@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from syntaxlm.drawing.terminal_bars import NARROWEST, draw_surprisals
@@ -48,3 +50,13 @@ def test_without_room_or_surprisals_there_are_no_bars():
     assert "█" not in "".join(drawn(width=narrow))
     assert "█" in "".join(drawn(width=narrow + 1))
     assert drawn([WORDS[2]]) == ["word   surprisal", "«", "surprisal in bits, 0.0 in total"]
+
+
+def test_an_infinite_surprisal_has_no_bar():
+    lines = drawn([WORDS[0], WordSurprisal(1, 2, "b.", 4, 6, "b .", True, math.inf, math.inf, 1.0, 2)])
+    assert lines == ["word   surprisal", "The         3.26   ███", "b.           inf", lines[3]]
+    assert lines[3] == "surprisal in bits, inf in total, █ is 1 bit"
+
+
+def test_a_scale_of_1_after_rounding_is_one_bit():
+    assert drawn(width=34)[6].endswith(", █ is 1 bit"), "a sign is 12.4 / 12 bits"

@@ -43,7 +43,9 @@ def test_files_of_details_give_the_test_of_their_scores(scored):
     assert found.known is None
     assert "bootstrap over seeds and items" in str(found)
     assert "note" not in str(found)
-    assert "note: with a single seed" in str(compare_details(files[:1], files[2:], samples=20))
+    single = compare_details(files[:1], files[2:], samples=20)
+    assert "note: with a single seed" in str(single)
+    assert [row["std"] for row in single.rows()][:2] == [None, found.second.over_seeds.std]
     assert found.to_dict()["difference"]["seeds"] == [2, 2]
 
 

@@ -142,6 +142,7 @@ def test_a_page_lists_unknown_words(penn):
     assert "Underlined words are not in the model&#39;s vocabulary: $" in page
     assert "(NP (DT The) (NN cat))" in page
     assert "vocabulary" not in Drawing(analyse(penn, "the cat")).page()
+    assert "vocabulary: xyzzy</p>" in Drawing(analyse(penn, "xyzzy xyzzy")).page(), "each word is listed once"
 
 
 def test_a_drawing_stacks_its_maps_under_its_tree(prpn):

@@ -13,6 +13,7 @@ from typing import get_args
 
 import numpy as np
 import pytest
+from markdown_it import MarkdownIt  # of rich, which the program needs
 
 from syntaxlm.core.declarations import ReportFormat
 from syntaxlm.core.errors import InputError
@@ -242,3 +243,21 @@ def test_all_formats_of_a_report_have_its_figures(tmp_path, capsys):
 def test_formats_that_a_report_cannot_be_written_in(format, message):
     with pytest.raises(InputError, match=message):
         Scored().report().write(None, format)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "<unk>", "</s>", "*that*", "a*b*c", "_all_", "p_value", "`x`", "[a](b)", "[a | b]", "a\\*b", "a\\|b",
+        "&lt;", "R&D", "p < 0.05",
+    ],
+)  # fmt: skip
+def test_names_are_the_same_after_markdown_is_rendered(name):
+    rows = [{"f1": 0.5, "size": 5, "trees": name}]
+    table = ReportTable.of(SCORES, rows, {"f1": "F1", "trees": name}, f"of {name}")
+    report = Report(SCORES, rows, {}, {name: ""}, tables=[table], notes=[name], data=[f"{name}.mrg"])
+    read = MarkdownIt("commonmark").enable("table").parse(report.markdown())
+    shown = ["".join(part.content for part in token.children) for token in read if token.type == "inline"]
+    assert shown.count(name) == 3, "in the heading of a column, in a cell, and as a note"
+    assert f"of {name}" in shown
+    assert {part.type for token in read for part in token.children or []} == {"text"}

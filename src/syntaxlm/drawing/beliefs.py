@@ -123,7 +123,8 @@ def beliefs_picture(beliefs: SentenceBeliefs) -> Picture:
                 elements.append(drawn.text(x, foot - 5, f"{values[row]:.2f}", "small"))
 
     foot += 1.5 * ROW_GAP
-    elements += [f'<g transform="translate(0 {svg.number(foot)})">{"".join(legend)}</g>']
+    left = width - legend_width if drawn.mirrored else 0.0
+    elements.append(f'<g transform="translate({svg.number(left)} {svg.number(foot)})">{"".join(legend)}</g>')
     title = f"Beliefs after each word: {' '.join(beliefs.words)}"
     return Picture(width, foot + 54 + MARGIN, tuple(elements), title, _description(beliefs))
 
@@ -201,7 +202,8 @@ class _Drawn:
         tooltip = f"{' '.join(words[belief.first : belief.last + 1])}{' ...' * belief.is_open}: {belief.number}%"
         yield self.bar(left, right, y, belief.role, belief.is_open, belief.probability, tooltip)
         role = "inverse" if belief.probability > DARK else "figure"
-        yield self.text((left + right) / 2, y + BAR - 3, belief.number, role, "middle")
+        # In a text from right to left, the numbers before and after the word would change places around their arrow.
+        yield svg.text(self.across((left + right) / 2), y + BAR - 3, belief.number, role, "middle")
 
     def bar(
         self, left: float, right: float, y: float, role: str, is_pointed: bool, opacity: float, title: str = ""
@@ -234,7 +236,7 @@ def _legend(beliefs: SentenceBeliefs) -> tuple[list[str], float]:
     )
     texts = [name for _, _, name in samples]
     notes = (
-        f"Constituents of a probability from {100 * SHOWN:.0f}%, with their percentage. Measures in bits.",
+        f"Constituents with a probability of at least {100 * SHOWN:.0f}% before or after the word. Measures in bits.",
         f"{beliefs.model}.",
     )
     length = sum(text_width(text, TEXT_SIZES["note"]) + 50 for text in texts)

@@ -9,7 +9,7 @@ import re
 import subprocess
 import sys
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Literal, Protocol
@@ -159,9 +159,13 @@ FORMATS = (*PICTURE_FORMATS, ".tex")
 
 def check_format(path: Path) -> str:
     """Return the extension of a picture's file, in lower case. Raises InputError for an unsupported one."""
-    if path.suffix.lower() not in FORMATS:
+    return _check_extension(path, FORMATS)
+
+
+def _check_extension(path: Path, formats: Sequence[str]) -> str:
+    if path.suffix.lower() not in formats:
         extension = f"the extension {path.suffix!r}" if path.suffix else "no extension"
-        raise InputError(f"{path}: found {extension}; expected one of {', '.join(FORMATS)}")
+        raise InputError(f"{path}: found {extension}; expected one of {', '.join(formats)}")
     return path.suffix.lower()
 
 
@@ -212,7 +216,6 @@ def check_picture(path: Path) -> None:
     Raises:
         InputError: for another extension than .svg, .pdf, .png and .html, and for a folder that does not exist.
     """
-    if path.suffix.lower() not in PICTURE_FORMATS:
-        raise InputError(f"{path}: found the extension {path.suffix!r}; expected one of {', '.join(PICTURE_FORMATS)}")
+    _check_extension(path, PICTURE_FORMATS)
     if not path.parent.is_dir():
         raise InputError(f"{path}: the folder {path.parent} does not exist; make it, or choose another one")

@@ -72,8 +72,9 @@ def heat_map(
     top = MARGIN + TEXT_SIZES["title"] + 10 + above
     axes = " ".join(f"{what}: {name}." for what, name in (("rows", row_axis), ("columns", column_axis)) if name)
     foot = top + len(rows) * cell
-    largest = float(np.abs(values[np.isfinite(values)]).max(initial=0.0))
-    legend, legend_width = _colour_scale(bool((values < 0).any()), largest, axes, foot + 16)
+    finite = values[np.isfinite(values)]
+    largest = float(np.abs(finite).max(initial=0.0))
+    legend, legend_width = _colour_scale(bool((finite < 0).any()), largest, axes, foot + 16)
     grid_width = start + len(columns) * cell + overhang + MARGIN
     width = max(grid_width, text_width(title, TEXT_SIZES["title"]) * 1.1 + 2 * MARGIN, legend_width)
 

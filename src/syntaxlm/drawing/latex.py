@@ -10,6 +10,9 @@ def format_latex(tree: DrawableTree) -> str:
     """Return the tree as a forest environment; words are in a row at the bottom, induced nodes have no label."""
     opened: dict[int, list[str]] = {}
     closed = [0] * (len(tree.words) + 1)
+    if len(tree.words) > 1 and (not tree.constituents or tree.constituents[0][1:] != (0, len(tree.words))):
+        opened[0] = ["["]  # a forest environment has one root
+        closed[-1] = 1
     for label, start, end in tree.constituents:
         opened.setdefault(start, []).append("[" + ("" if label == INDUCED_LABEL else _latex_text(label)))
         closed[end] += 1

@@ -53,8 +53,8 @@ def headed(picture: Picture, heading: str, mirrored: bool) -> Picture:
     height = TEXT_SIZES["heading"] + MARGIN
     width = max(picture.width, text_width(heading, TEXT_SIZES["heading"]) + 2 * MARGIN)
     if mirrored:
-        element = svg.text(picture.width - MARGIN, height, heading, "heading", "end")
+        element = svg.text(width - MARGIN, height, heading, "heading", "end")
     else:
         element = svg.text(MARGIN, height, heading, "heading")
-    stacked = svg.stacked([Picture(width, height, (element,), picture.title), picture], gap=0)
+    stacked = svg.stacked([Picture(width, height, (element,), picture.title), picture], gap=0, align_right=mirrored)
     return replace(stacked, title=picture.title, description=picture.description)

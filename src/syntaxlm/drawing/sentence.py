@@ -176,7 +176,8 @@ class Drawing:
         """Return an HTML page with the pictures, the trees in brackets, and the words that the model lacks."""
         sentence = self.analysis
         unknown = [word for word, is_unknown in zip(sentence.words, sentence.unknown, strict=True) if is_unknown]
-        note = f"Underlined words are not in the model's vocabulary: {', '.join(unknown)}" if unknown else ""
+        listed = ", ".join(dict.fromkeys(unknown))
+        note = f"Underlined words are not in the model's vocabulary: {listed}" if unknown else ""
         trees = [Preformatted("induced, as brackets", str(sentence.tree))]
         if self.gold is not None:
             trees.append(Preformatted("gold, as brackets", str(self.gold)))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -65,7 +66,8 @@ def surprisal_bars(
     A row may have several words ("did" and "n't" in "didn't"): its bar is in the middle of them. If it also has marks,
     such as the stop of "boats.", their part of the bar has another colour, and is written below that of the word. Rows
     that are not in the tree, as the stop in "boats .", belong to the bar of the word beside them. Those of words, such
-    as an emoji, are parts of their own, in the colour of words.
+    as an emoji, are parts of their own, in the colour of words. An infinite surprisal, of a word with probability 0,
+    has a number, but no bar.
 
     Args:
         centres: x of each word.
@@ -98,13 +100,14 @@ def surprisal_bars(
         if marks:
             inside = [*places, *((other.begin, other.end) for other in others)]
             notes.append(f"+{marks:.1f} {_marks(row, inside)}".rstrip())
-        if below and notes:
+        if below and notes and math.isfinite(value):
             note = " ".join(notes)
             elements.append(svg.text(x, MARGIN + BAR_ZONE * value / full + SECOND_LINE, note, "small", "middle"))
             lowest = max(lowest, value)
         if not below:
             elements.append(svg.text(behind, MARGIN - ABOVE_AXIS, END, "note", "middle"))
-    height = MARGIN + max(BAR_ZONE * max(bits) / full + 32, lowest and BAR_ZONE * lowest / full + SECOND_LINE + 18)
+    longest = BAR_ZONE * _largest(bits) / full
+    height = MARGIN + max(longest + 32, lowest and BAR_ZONE * lowest / full + SECOND_LINE + 18)
     anchor: Anchor = "end" if mirrored else "start"
     elements.append(svg.text(widest - MARGIN if mirrored else MARGIN, height, text, "note", anchor))
     values = ", ".join(f"{row.word or END} {value:.1f}" for row, value in zip(rows, bits, strict=True))
@@ -120,7 +123,7 @@ def pair_picture(
         columns: the alignment of the words.
         decisive: index of the column that is marked.
     """
-    most = [max(row.surprisal or 0.0 for row in rows) for rows in (first, second)]
+    most = [_largest(row.surprisal or 0.0 for row in rows) for rows in (first, second)]
     full = _scale(FULL["words"], most)
     aligned = [
         (None if above is None else first[above], None if below is None else second[below]) for above, below in columns
@@ -141,7 +144,7 @@ def pair_picture(
             elements.insert(0, svg.rectangle(x - width / 2, MARGIN, width, foot - MARGIN, "bar", opacity=0.25))
         for row, baseline, y in zip(rows, (axis + 20, axis + 44), (axis, axis + BETWEEN), strict=True):
             if row is not None:
-                elements.append(svg.text(x, baseline, _name(row), _role(row), "middle"))
+                elements.append(svg.text(x, baseline, _name(row), _role(row), "middle", within_right_to_left=mirrored))
             if row is not None and row.surprisal is not None:
                 elements += _bar(row, row.surprisal, x, y, full, rises=y == axis)
         left += width
@@ -152,7 +155,12 @@ def pair_picture(
 
 def _scale(full: float, bits: Sequence[float]) -> float:
     """Return the bits of a bar of full height: `full`, unless a bar would be too high for a picture."""
-    return max([full, *(value / TALLEST for value in bits)])
+    return max(full, _largest(bits) / TALLEST)
+
+
+def _largest(bits: Iterable[float]) -> float:
+    """Return the largest finite surprisal, 0 without one."""
+    return max(filter(math.isfinite, bits), default=0.0)
 
 
 def _places_of(row: DrawableSurprisal, places: Sequence[tuple[int, int]]) -> list[int]:
@@ -241,6 +249,8 @@ def _bar(
         tooltip += f", {marks:.2f} of them for punctuation marks"
     if row.in_vocabulary is False:
         tooltip += f", {UNKNOWN}"
+    if math.isinf(bits):
+        return [svg.text(x, y - 4 if rises else y + 11, f"{bits:.1f}", "small", "middle", title=tooltip)]
     length = max(1.0, BAR_ZONE * bits / full)
     of_marks = min(length, BAR_ZONE * marks / full)
 

@@ -28,8 +28,9 @@ Words = Sequence[DrawableSurprisal]
 def plot_surprisals(sentences: Sequence[Words], ax: Axes | Sequence[Axes] | None = None) -> Plot:
     """Return a bar per word, with unknown words marked. All sentences have the same scale and bars of the same width.
 
-    The part of punctuation marks, such as the stop of "boats.", is hatched, at the top of a bar. A sentence of more
-    than `ROW_WORDS` words has several rows in a new figure.
+    The part of punctuation marks, such as the stop of "boats.", is hatched, at the top of a bar. An infinite surprisal,
+    of a word with probability 0, has a number, but no bar. A sentence of more than `ROW_WORDS` words has several rows
+    in a new figure.
 
     Args:
         sentences: their words.
@@ -48,15 +49,15 @@ def plot_surprisals(sentences: Sequence[Words], ax: Axes | Sequence[Axes] | None
 
     from matplotlib.ticker import MaxNLocator
 
-    highest = max((word.surprisal or 0.0 for row in rows for word in row), default=0.0)
+    highest = max((_height(word) for row in rows for word in row), default=0.0)
     has_marks = any(word.surprisal_marks for row in rows for word in row)
     legend: dict[str, Artist] = {}
     for row, panel in zip(rows, plot.axes, strict=True):
-        bits = [math.nan if word.surprisal is None else word.surprisal for word in row]
+        bits = [math.nan if word.surprisal is None else _height(word) for word in row]
         unknown = [place for place, word in enumerate(row) if word.in_vocabulary is False]
         names, texts = list(map(_name, row)), list(map(_value, row))
         (bars,) = draw_bars(panel, names, {"": bits}, unknown, column if plot.is_own else None, texts).values()
-        if marks := hatch_tops(panel, bars, [word.surprisal_marks or 0.0 for word in row]):
+        if marks := hatch_tops(panel, bars, [min(_height(word), word.surprisal_marks or 0.0) for word in row]):
             known = next((place for place in range(len(row)) if place not in unknown), 0)
             legend = {"word": bars[known], "punctuation marks": marks}
         label_axes(panel, "", "surprisal in bits")
@@ -80,9 +81,16 @@ def _name(word: DrawableSurprisal) -> str:
     return visible(word.word) if word.word else END
 
 
+def _height(word: DrawableSurprisal) -> float:
+    bits = word.surprisal or 0.0
+    return bits if math.isfinite(bits) else 0.0
+
+
 def _value(word: DrawableSurprisal) -> str:
     """Return what is written above a bar: the bits of the word, and above them those of its punctuation marks."""
     if word.surprisal is None:
         return ""
+    if math.isinf(word.surprisal):
+        return f"{word.surprisal:.1f}"
     marks = (word.surprisal_marks or 0.0) * any(map(str.isalnum, word.word))
     return f"+{marks:.1f}\n{word.surprisal - marks:.1f}" if marks else f"{word.surprisal:.1f}"

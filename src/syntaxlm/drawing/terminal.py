@@ -57,7 +57,8 @@ def draw_tree(tree: DrawableTree, known: Sequence[bool] = ()) -> str:
     texts = {}
     for cell in cells:
         text = printable(cell.text)  # words must not control the terminal
-        texts[cell] = (_LINES.sub(r"\1\n", text).strip() if len(text) > _LONGEST_LINE else text).split("\n")
+        broken = _LINES.sub(r"\1\n", text).strip() if len(text) > _LONGEST_LINE else text
+        texts[cell] = list(map(_in_columns, broken.split("\n")))
 
     # The width of each column, its left end, and its middle. In a right-to-left script, the first word is on the right.
     widths = dict.fromkeys(sorted({cell.column for cell in cells}), NARROWEST)
@@ -85,9 +86,9 @@ def draw_tree(tree: DrawableTree, known: Sequence[bool] = ()) -> str:
         for cell in row:
             left = lefts[cell.column]
             width = widths[cell.column]
-            pillar = ["│".center(width)] * (tall - len(texts[cell])) if cell.children else []
-            for line, text in zip(block, [*texts[cell], *pillar], strict=False):
-                line[left : left + width] = _isolated(text, width) if mirrored else text.center(width)
+            pillar = [["│"]] * (tall - len(texts[cell])) if cell.children else []
+            for line, columns in zip(block, [*texts[cell], *pillar], strict=False):
+                line[left : left + width] = _centred(_isolated(columns) if mirrored else columns, width)
         lines += block
         if height:
             for cell in row:  # a horizontal line from the first to the last child
@@ -103,14 +104,38 @@ def draw_tree(tree: DrawableTree, known: Sequence[bool] = ()) -> str:
     return "\n".join("".join(line).rstrip() for line in lines) + note
 
 
-def _isolated(text: str, width: int) -> list[str]:
-    """Return the characters of a centred text, which a terminal must not reorder together with its neighbours."""
-    characters = list(text.center(width))
-    if text.strip() and not text.isascii():
-        places = [place for place, character in enumerate(characters) if not character.isspace()]
-        characters[places[0]] = ISOLATE + characters[places[0]]
-        characters[places[-1]] += END_OF_ISOLATE
-    return characters
+def _in_columns(text: str) -> list[str]:
+    """Return what each column of a terminal shows of a text; the second column of a wide character shows nothing more.
+
+    Characters without width, such as combining marks, are in the column of the character before them.
+    """
+    from rich.cells import cell_len
+
+    columns: list[str] = []
+    for character in text:
+        width = cell_len(character)
+        if width or not columns:
+            columns += [character, *[""] * (width - 1)]
+        else:
+            columns[-1] += character
+    return columns
+
+
+def _centred(columns: Sequence[str], width: int) -> list[str]:
+    """Return columns in the middle of more columns, as `str.center` does."""
+    free = width - len(columns)
+    before = free // 2 + (free & width & 1)
+    return [*[" "] * before, *columns, *[" "] * (free - before)]
+
+
+def _isolated(columns: Sequence[str]) -> list[str]:
+    """Return the columns of a text, which a terminal must not reorder together with its neighbours."""
+    isolated = list(columns)
+    places = [place for place, character in enumerate(columns) if not character.isspace()]
+    if places and not "".join(columns).isascii():
+        isolated[places[0]] = ISOLATE + isolated[places[0]]
+        isolated[places[-1]] += END_OF_ISOLATE
+    return isolated
 
 
 def _cells(tree: DrawableTree, words: Sequence[str]) -> list[_Cell]:

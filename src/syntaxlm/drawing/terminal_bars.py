@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -24,7 +25,8 @@ def draw_surprisals(
     """Return a table with a bar of the surprisal beside each row, the scale of the bars, and the total surprisal.
 
     The part of punctuation marks, such as the stop of "boats.", is drawn with another sign. Unknown words are marked
-    with *. A sentence whose bars are too long for the terminal has a scale of its own.
+    with *. A sentence whose bars are too long for the terminal has a scale of its own. An infinite surprisal, of a word
+    with probability 0, has no bar.
 
     Args:
         words: the words of a sentence, and its end.
@@ -45,8 +47,8 @@ def draw_surprisals(
     bits = [word.surprisal or 0.0 for word in words]
     room = width - BETWEEN - max(map(cell_len, lines))
     notes = [f"{measure} in bits, {sum(bits):.1f} in total"]
-    if room >= NARROWEST and any(bits):
-        per_bit = min(FULL_WIDTH / full, room / max(bits))
+    if room >= NARROWEST and (largest := max(filter(math.isfinite, bits), default=0.0)):
+        per_bit = min(FULL_WIDTH / full, room / largest)
         bars = [_bar(word, per_bit) for word in words]
         columns = {**formats, "": ""}
         lines = (
@@ -54,7 +56,8 @@ def draw_surprisals(
             .text()
             .split("\n")
         )
-        notes[0] += f", {WORD} is {1 / per_bit:.2g} bit{'' if per_bit == 1 else 's'}"
+        scale = f"{1 / per_bit:.2g}"
+        notes[0] += f", {WORD} is {scale} bit{'s' * (scale != '1')}"
         notes += [f"{MARKS} punctuation marks"] if any(MARKS in bar for bar in bars) else []
     notes += [f"{UNKNOWN_MARK} {UNKNOWN}"] if any(is_unknown) else []
     return "\n".join(map(printable, [*lines, *notes]))
@@ -63,5 +66,7 @@ def draw_surprisals(
 def _bar(word: DrawableSurprisal, per_bit: float) -> str:
     """Return a bar of `per_bit` signs per bit."""
     bits = word.surprisal or 0.0
+    if math.isinf(bits):
+        return ""
     of_word = round(per_bit * (bits - (word.surprisal_marks or 0.0)))
     return WORD * of_word + MARKS * (round(per_bit * bits) - of_word)

@@ -137,7 +137,7 @@ COMPARED_MODELS = Columns(
     {
         "row": Column("text", "first, second, difference, or difference_differing_words_known"),
         "score": Column("number", "mean over seeds, 0 to 1; for a difference, first minus second", PERCENT),
-        "std": Column("number", "sample standard deviation over seeds; missing for a difference", PERCENT),
+        "std": Column("number", "sample standard deviation over seeds; missing for one seed and a difference", PERCENT),
         "max": Column("number", "highest score of a seed; missing for a difference", PERCENT),
         "seeds": Column("integer", "number of seeds; missing for a difference"),
         "low": Column("number", "lower end of the 95% interval of the difference"),
@@ -247,7 +247,8 @@ class Significance(HasReport):
         for name, side in sides.items():
             scores = side.over_seeds
             runs = ", ".join(dict.fromkeys(side.names))
-            seeds = {} if side.is_baseline else {"std": scores.std, "max": scores.max, "seeds": scores.count}
+            std = scores.std if scores.count > 1 else None
+            seeds = {} if side.is_baseline else {"std": std, "max": scores.max, "seeds": scores.count}
             rows.append({**empty, "row": name, "score": scores.mean, **seeds, "runs": runs})
         for name, result in differences.items():
             if result is not None:

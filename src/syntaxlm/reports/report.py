@@ -16,6 +16,7 @@ from syntaxlm.core.files import to_json
 from syntaxlm.core.reading import ReadingReport
 from syntaxlm.core.run_head import RunHead
 from syntaxlm.reports.latex import latex_comment
+from syntaxlm.reports.markdown import markdown_text
 from syntaxlm.reports.page import Block, HtmlTable, Notes, Page, Paragraph, Section, table_html
 from syntaxlm.reports.tables import Columns, ReportTable, Row, format_value
 from syntaxlm.reports.writers import dataframe, format_rows, plain, write_lines, write_rows
@@ -208,10 +209,10 @@ class Report:
 
     def markdown(self) -> str:
         """Return the report in Markdown."""
-        parts = [f"# {self.title}", *self._head]
+        parts = [f"# {markdown_text(self.title)}", *map(markdown_text, self._head)]
         for table in self._filled_tables:
-            parts += [f"## {table.title}" if table.title else "", table.markdown()]
-        parts.append("\n".join(f"- {note}" for note in (*self.notes, *self._readings)))
+            parts += [f"## {markdown_text(table.title)}" if table.title else "", table.markdown()]
+        parts.append("\n".join(f"- {markdown_text(note)}" for note in (*self.notes, *self._readings)))
         return "\n\n".join(filter(None, parts))
 
     def latex(self) -> str:

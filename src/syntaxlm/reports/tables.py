@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
 from syntaxlm.reports.latex import latex_text
+from syntaxlm.reports.markdown import markdown_text
 
 ColumnType = Literal[
     "integer", "nullable integer", "unsigned integer", "number", "text", "boolean", "list of integers",
@@ -168,7 +169,7 @@ class ReportTable:
         """Return the table in Markdown, without its title."""
         alignment = ["---:" if is_number else "---" for is_number in self.is_number()]
         lines = [list(self.headings), alignment, *self.cells()]
-        escaped = [[_SPACE.sub(" ", cell.replace("|", "\\|")) for cell in cells] for cells in lines]
+        escaped = [[_SPACE.sub(" ", markdown_text(cell).replace("|", "\\|")) for cell in cells] for cells in lines]
         return "\n".join(f"| {' | '.join(cells)} |" for cells in escaped)
 
     def latex(self) -> str:
