@@ -6,6 +6,8 @@ import dataclasses
 import inspect
 import math
 import pickle
+from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 from typing import get_type_hints
 
@@ -265,3 +267,15 @@ def test_a_warning_names_the_line_that_called_the_package(nlp, call):
     with pytest.warns(InputWarning) as given:
         call(nlp)
     assert {warning.filename for warning in given} == {__file__}
+
+
+def test_options_are_read_from_iterators():
+    names = ["entropy", "rank"]
+    assert ScoreOptions(measures=iter(names)) == ScoreOptions(measures=names)
+    assert ScoreOptions(measures=(name for name in names)).measures == ("entropy", "rank")
+
+
+@pytest.mark.parametrize("value", [Decimal("0.5"), Fraction(1, 2), 1j])
+def test_numbers_of_other_types_are_refused_with_what_is_expected(value):
+    with pytest.raises(InputError, match=r"temperature: found .*; expected a number, 0 or more"):
+        SamplingOptions(temperature=value)

@@ -188,6 +188,7 @@ def test_a_tree_in_brackets_is_drawn_and_written_as_latex(client):
         ("(a b) (c d)", "found 2 trees"),
         ("(a (b", "brackets, line 1"),
         ("((a) " * 101, "brackets"),
+        (f"(S {'(T a) ' * 101})", "brackets: found 101 words; expected at most 100"),
     ):
         refused = client.post("/api/tree", json={"brackets": wrong})
         assert (refused.status_code, message in refused.json()["detail"]) == (422, True), refused.text

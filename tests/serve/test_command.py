@@ -21,7 +21,7 @@ MODELS = ROOT / "tests" / "stored_models" / "models"
 
 def test_a_server_listens_on_this_machine_until_it_is_interrupted():
     models = [str(MODELS / name) for name in ("prpn", "lstm")]
-    command = [sys.executable, "-m", "syntaxlm", "serve", *models, "--port", "0", "--quiet"]
+    command = [sys.executable, "-m", "syntaxlm", "serve", *models, "--port", "0"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     line = process.stdout.readline()
     names, _, rest = line.partition(": ")
@@ -30,6 +30,8 @@ def test_a_server_listens_on_this_machine_until_it_is_interrupted():
     assert address.startswith("http://127.0.0.1:")
     assert [one["name"] for one in httpx.get(f"{address}/api/models", timeout=60).json()["models"]] == ["prpn", "lstm"]
     assert process.stdout.readline() == "The models are ready.\n"
+    unknown = {"sentences": ["zxq zxr zxs zxt"]}  # of which Python would warn; what clients send is not logged
+    assert httpx.post(f"{address}/api/surprisal", json=unknown, timeout=60).status_code == 200
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     assert (process.returncode, errors) == (0, "")

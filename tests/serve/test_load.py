@@ -88,14 +88,14 @@ def test_a_hundred_clients_of_four_models_get_the_answers_that_one_client_gets(m
 
     monkeypatch.setattr(TextReader, "_parts_of_word", slow)
     models = {name: language_model(fresh(name, **normalising)) for name, normalising in MODELS.items()}
-    TextReader.of.cache_clear()
+    TextReader._remembered.cache_clear()
     with short_turns(), running(create_app(models, Limits(max_waiting=2 * CLIENTS))) as address:
         answers = asyncio.run(loaded(address, seconds))
     assert {status for _, status, _ in answers} == {200}
     assert len(answers) >= CLIENTS
 
     monkeypatch.undo()
-    TextReader.of.cache_clear()
+    TextReader._remembered.cache_clear()
     with running(create_app(models)) as address, httpx.Client(base_url=address, timeout=60) as client:
         for request, _, answer in random.Random(0).sample(answers, min(len(answers), 50 * seconds)):
             assert rounded(client.post(request.path, json=request.body).json()) == rounded(answer), request

@@ -12,7 +12,8 @@ import httpx
 import pytest
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.serve.app import create_interface
+from syntaxlm.serve import threads
+from syntaxlm.serve.app import create_app, create_interface
 from syntaxlm.serve.limits import Limits
 from syntaxlm.serve.site import STATIC
 from tests.docs.examples import ROOT
@@ -102,3 +103,16 @@ def test_a_model_that_cannot_be_served_stops_the_command_before_it_is_ready(tmp_
     code, out, error = run("serve", str(model), "--port", "0")
     assert (code, len(out.splitlines())) == (2, 1)
     assert message in error
+
+
+def test_models_are_loaded_in_one_turn_so_that_several_servers_of_a_process_do_not_wait_for_each_other(
+    models, monkeypatch
+):
+    monkeypatch.setattr(threads, "_turns", threads.Turns(1))
+    site = create_app({"lstm": models["lstm"]})
+    site.start()
+    try:
+        assert len(site.loading.result(30)) == 1
+    finally:
+        for thread in site.threads:
+            thread.stop()

@@ -50,6 +50,52 @@ def test_waiting_jobs_with_the_same_key_are_computed_together_in_order(worker, b
     assert batches == [[1, 2, 3], [5]]
 
 
+def test_few_long_texts_and_many_short_ones_are_computed_at_once(worker):
+    sizes = []
+
+    def count(items):
+        sizes.append(len(items))
+        return items
+
+    long, longer = "a " * 100, "a " * 1000
+    texts = [longer, *[long] * 5, *["a"] * 20, (long, long), (long, "a")]
+    assert worker.submit("a", texts, count).result(30) == texts
+    assert sizes == [1, 2, 2, 8, 8, 5, 1, 1]
+
+
+def test_a_job_gets_its_results_before_the_next_one_is_computed(worker, busy):
+    release = threading.Event()
+    computed = []
+
+    def compute(items):
+        computed.extend(items)
+        if 9 in items:
+            release.wait(30)
+            raise InputError("wrong item")
+        return items
+
+    first, second = (worker.submit("a", items, compute) for items in (list(range(8)), [8, 9]))
+    busy.set()
+    assert first.result(30) == list(range(8))
+    assert not second.done()
+    release.set()
+    with pytest.raises(InputError, match="wrong item"):
+        second.result(30)
+    assert computed == [*range(8), 8, 9, 8, 9]  # the first job is not computed again
+
+
+def test_a_job_is_checked_as_a_whole(worker, busy):
+    def check(items):
+        if "wrong" in items:
+            raise InputError(f"item {items.index('wrong')}")
+
+    jobs = [worker.submit("a", items, list, check) for items in (["a"] * 9, ["a"] * 9 + ["wrong"])]
+    busy.set()
+    assert jobs[0].result(30) == ["a"] * 9
+    with pytest.raises(InputError, match="item 9"):
+        jobs[1].result(30)
+
+
 def test_a_wrong_item_fails_only_its_own_job(worker, busy):
     def check(items):
         if "wrong" in items:
@@ -138,7 +184,7 @@ def test_no_more_threads_compute_at_a_time_than_there_are_turns_in_the_order_in_
 
 
 def test_a_long_computation_lets_another_one_go_first_after_its_time(monkeypatch):
-    monkeypatch.setattr(threads, "TURN_SECONDS", 0.05)
+    monkeypatch.setattr(threads, "TURN_SECONDS", 600)
     turns, order, asked = Turns(1), [], threading.Event()
 
     def short():
@@ -155,7 +201,7 @@ def test_a_long_computation_lets_another_one_go_first_after_its_time(monkeypatch
             time.sleep(0.001)
         let_others()
         order.append("too early")
-        time.sleep(0.1)
+        monkeypatch.setattr(threads, "TURN_SECONDS", 0)
         let_others()
         order.append("long")
     other.join(30)

@@ -235,3 +235,27 @@ def test_on_a_phone_the_result_and_the_decisive_word_are_in_view(opened):
     assert page.locator("article").bounding_box()["y"] < PHONE["height"] / 2
     marked = page.locator("figure .slm-bar").bounding_box()
     assert 0 <= marked["x"] <= PHONE["width"] - marked["width"]
+
+
+def test_columns_of_one_name_are_told_apart(opened):
+    first, second = PAIR.values()
+    table = f"sentence\tsentence\n{first}\t{second}\n{second}\t{first}"
+    page = opened(view="pair", models=("lstm",), pairs=table)
+    row = page.get_by_role("table", name="Pairs").locator("tbody tr").first
+    assert row.locator("td").all_text_contents()[1:3] == [first, second]
+
+
+def test_a_file_in_another_encoding_is_refused(opened, tmp_path):
+    file = tmp_path / "latin.csv"
+    file.write_bytes("item,sentence\n1,le café noir\n".encode("latin-1"))
+    page = opened()
+    before = page.locator("#text").input_value()
+    page.locator("#file").set_input_files(file)
+    page.get_by_text("latin.csv is not text in UTF-8. Save it as plain text or CSV in UTF-8").wait_for()
+    assert page.locator("#text").input_value() == before
+
+
+def test_percentages_have_two_digits_whatever_their_size(opened):
+    shares = [1, 0.996, 0.5, 0.04, 0.00012, 1e-9, 0]
+    script = f'async () => {{ const {{ percent }} = await import("/elements.js"); return {shares}.map(percent); }}'
+    assert opened().evaluate(script) == ["100%", "100%", "50%", "4.0%", "0.012%", "1e-7%", "0.0%"]

@@ -20,7 +20,7 @@ import pytest
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.threads import check_wanted
-from syntaxlm.serve import server
+from syntaxlm.serve import app, server
 from syntaxlm.serve.app import create_app
 from syntaxlm.serve.limits import Limits
 from syntaxlm.serve.models import ServedModel
@@ -67,6 +67,11 @@ def detail(answer: httpx.Response, status: int) -> str:
         ("generate", {"model": "lstm", "trees": True}, "lstm"),
         ("generate", {"count": 51}, "count: found 51"),
         ("generate", {"max_words": 101}, "max_words: found 101"),
+        ("generate", {"prompt": "the " * 101}, "prompt: found 101 words; expected at most 100"),
+        ("generate", {"prompt": "cat, " * 60}, "prompt: found 120 words; expected at most 100"),
+        ("parse", {"sentences": ["the cat"] * 9 + ["cat, " * 90]}, "sentence 10: found 180 words"),  # not of its piece
+        ("surprisal", {"sentences": ["a", "a cat"], "given": "the " * 99}, "sentence 2 with given: found 101 words"),
+        ("surprisal", {"sentences": ["a"], "given": "cat, " * 60}, "sentence 1 with given: found 121 words"),
     ],
 )
 def test_a_wrong_request_is_refused_with_the_reason(client, path, request_, message):
@@ -176,6 +181,24 @@ def test_requests_above_the_limit_of_waiting_ones_are_refused_and_slow_ones_end(
     assert all("no answer within 1 seconds" in detail(answer, 504) for answer in slow_ones)
     assert "prpn: 1 requests are waiting" in detail(refused, 503)
     assert refused.headers["retry-after"]
+
+
+@pytest.mark.parametrize(("path", "body"), [("sentences", {"text": "It rained."}), ("tree", {"brackets": "(S (A a))"})])
+def test_requests_without_a_model_end_in_time_and_their_failures_are_reported(models, monkeypatch, path, body):
+    release = threading.Event()
+
+    def fail(texts, **_):
+        if texts != [""]:  # that of the start
+            release.wait(60)
+            raise RuntimeError("secret")
+        return [[]]
+
+    monkeypatch.setattr(app, "_split", fail)
+    monkeypatch.setattr(app, "_drawn", fail)
+    with running(create_app({"lstm": models["lstm"]}, Limits(max_seconds=1))) as address:
+        assert "no answer within 1 seconds" in detail(httpx.post(f"{address}/api/{path}", json=body, timeout=30), 504)
+        release.set()
+        assert "the server failed" in detail(httpx.post(f"{address}/api/{path}", json=body, timeout=30), 500)
 
 
 def test_a_failure_is_reported_and_the_server_goes_on(models, monkeypatch, caplog):

@@ -7,10 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from syntaxlm.core.errors import InputError
+from syntaxlm.parsing.options import ParseOptions
+from syntaxlm.scoring.options import ScoreOptions
 from syntaxlm.text.normaliser import Normaliser
+from syntaxlm.text.options import TextOptions
 from syntaxlm.text.reader import AS_TOKENISED, AUTO_STYLE, TextReader
 from syntaxlm.text.treebank_style import TreebankStyle
 from syntaxlm.text.vocabulary import Vocabulary
+from tests.fresh_models import fresh
 from tests.normalisers import normaliser_with
 
 WORDS = (
@@ -238,6 +242,16 @@ def test_cached_words_are_forgotten_before_they_fill_memory(monkeypatch):
         read = reads.read([f"the word{number} didn't"])
         assert [part.written for part in next(read.aligned())] == ["the", f"word{number}", "did", "n't"]
         assert len(reads._forms) < 30
+
+
+def test_options_that_do_not_concern_words_share_a_reader():
+    model = fresh("prpn")
+    options = [AUTO_STYLE, TextOptions(), ParseOptions(best=3), *(ScoreOptions(given=given) for given in ("a", "the"))]
+    readers = {id(TextReader.of(model.normaliser, model.vocabulary, each)) for each in options}
+    assert len(readers) == 1
+    assert TextReader.of(model.normaliser, model.vocabulary, TextOptions(punctuation="keep")) is not TextReader.of(
+        model.normaliser, model.vocabulary, TextOptions()
+    )
 
 
 def test_a_token_without_tag_is_reported_with_its_sentence():

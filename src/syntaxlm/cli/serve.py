@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import warnings
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from importlib.util import find_spec
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 from syntaxlm.cli.options import Device, by_distinct_names
 from syntaxlm.cli.output import print_note
 from syntaxlm.core.declarations import Argument, Bounds, Count, Name, Needs, Shown
-from syntaxlm.core.errors import InputError, escaped
+from syntaxlm.core.errors import InputError, InputWarning, escaped
 from syntaxlm.core.progress import status
 from syntaxlm.core.threads import core_count
 from syntaxlm.storage.bundled import check_folder, find_model
@@ -93,6 +94,7 @@ def serve(
 
         def on_start() -> None:
             waiting.close()
+            warnings.simplefilter("ignore", InputWarning)  # about the texts of requests, which are not logged
             print("The models are ready.", flush=True)
 
         code = 0

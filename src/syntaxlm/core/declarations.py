@@ -264,9 +264,12 @@ class Option:
         """Return whether a value has the type, and is within the limits or among the choices."""
         from pydantic import ValidationError
 
-        is_of_numpy = isinstance(value, Number) and not isinstance(value, bool | int | float)
+        if isinstance(value, Number) and not isinstance(value, bool | int | float):
+            if not hasattr(value, "item"):  # not of NumPy, such as a Decimal, which pydantic would accept as a float
+                return False
+            value = value.item()
         try:
-            validator_of(self.hint).validate_python(value.item() if is_of_numpy else value)
+            validator_of(self.hint).validate_python(value)
         except ValidationError:
             return False
         return True
@@ -307,10 +310,10 @@ class Options:
             value = getattr(self, name)
             if value is option.default:
                 continue
-            if option.is_list and isinstance(value, str):
-                value = (value,)
+            if option.is_list and isinstance(value, Iterable):  # an iterator could be read only once
+                value = (value,) if isinstance(value, str) else tuple(value)
                 object.__setattr__(self, name, value)
-            values = value if option.is_list and isinstance(value, Iterable) else [value]
+            values = value if option.is_list and isinstance(value, tuple) else [value]
             if wrong := [entry for entry in values if not option.accepts(entry)]:
                 expected = f"a list of: {option.expected}" if option.is_list else option.expected
                 similar = closest_match(wrong[0], option.choices) if option.choices else ""

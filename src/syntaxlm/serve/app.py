@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -22,9 +21,9 @@ from syntaxlm.core.version import VERSION
 from syntaxlm.serve import schemas
 from syntaxlm.serve.guard import RETRY_AFTER, error_answer
 from syntaxlm.serve.limits import Limits
-from syntaxlm.serve.models import ComputationError, ServedModel, described_tree
+from syntaxlm.serve.models import ComputationError, ServedModel, answer_of, described_tree
 from syntaxlm.serve.site import Site
-from syntaxlm.serve.threads import ModelThread, OverloadError
+from syntaxlm.serve.threads import Compute, ModelThread, OverloadError
 
 FEWEST_WORDS = 5_000  # from which abbreviations are learned; three sentences that end in "him." would look like one
 MOST_FAULTS, LONGEST_SHOWN = 5, 80  # errors in a message; characters of a value or a name
@@ -47,7 +46,7 @@ ERRORS: dict[int | str, dict[str, Any]] = {
     status: {"model": schemas.Error, "description": reason} for status, reason in _REASONS.items()
 }
 
-WITHOUT_MODEL = (400, 408, 413, 422, 503)  # errors of requests that no model computes
+WITHOUT_MODEL = (400, 408, 413, 422, 503, 504)  # errors of requests that no model computes
 
 
 @dataclass(frozen=True)
@@ -72,6 +71,10 @@ class Served:
         """Prepare for the first requests."""
         next(iter(self.models.values())).start()  # the others may never be used
         self.splitter.submit(object(), [""], _split)  # imports nltk while the user types
+
+    async def compute(self, text: str, compute: Compute) -> list[Any]:
+        """Return what the splitter computes for a text, as the only item. Raises errors as `answer_of` does."""
+        return await answer_of(self.splitter.submit(object(), [text], compute), self.limits, "sentences")
 
     def model(self, name: str | None) -> ServedModel:
         """Return a model by name. Raises HTTPException for an unknown name."""
@@ -149,7 +152,7 @@ async def pair(request: schemas.PairRequest, served: ServedHere) -> schemas.Pair
     both = request.first, request.second
     served.limits.check(both)
     compute = partial(model.pairs, pictures=request.pictures)
-    (compared,) = await model.compute(("pair", request.pictures), [both], compute)
+    (compared,) = await model.compute(("pair", request.pictures), [both], compute, model.check_pairs)
     return _validated(schemas.PairAnswer, model=model.name, **compared)
 
 
@@ -159,7 +162,7 @@ async def generate(request: schemas.GenerateRequest, served: ServedHere) -> sche
     if request.count > served.limits.max_sentences:
         raise InputError(f"count: found {request.count:,}; expected at most {served.limits.max_sentences:,}")
     if request.prompt is not None:
-        served.limits.check([request.prompt])
+        served.limits.check_text(request.prompt, "prompt")
     sampled = await model.sample(request.model_dump(exclude={"model"}))
     return _validated(schemas.GenerateAnswer, model=model.name, sentences=sampled)
 
@@ -175,7 +178,7 @@ async def card(served: ServedHere, model: schemas.ModelName = None) -> PlainText
 @router.post("/tree", summary="Draw a tree in brackets", responses={key: ERRORS[key] for key in WITHOUT_MODEL})
 async def tree(request: schemas.TreeRequest, served: ServedHere) -> schemas.TreeAnswer:
     compute = partial(_drawn, limits=served.limits)
-    (drawn,) = await asyncio.wrap_future(served.splitter.submit(object(), [request.brackets], compute))
+    (drawn,) = await served.compute(request.brackets, compute)
     return _validated(schemas.TreeAnswer, **drawn)
 
 
@@ -189,7 +192,7 @@ def _drawn(texts: Sequence[str], limits: Limits) -> list[dict[str, Any]]:
     responses={key: ERRORS[key] for key in WITHOUT_MODEL},
 )
 async def sentences(request: schemas.SplitRequest, served: ServedHere) -> schemas.SplitAnswer:
-    (split,) = await asyncio.wrap_future(served.splitter.submit(object(), [request.text], _split))
+    (split,) = await served.compute(request.text, _split)
     return schemas.SplitAnswer(sentences=split)
 
 
@@ -210,10 +213,12 @@ async def _by_sentence(served: Served, request: schemas.SentencesRequest, method
     They may have been computed with sentences of other requests; their numbers are those in this one.
     """
     model = served.model(request.model)
-    served.limits.check(request.sentences)
     options = request.model_dump(exclude={"model", "sentences"})
+    given = options.get("given")
+    served.limits.check(request.sentences, given)
     compute = partial(getattr(model, method), **options)
-    results = await model.compute((method, *options.items()), request.sentences, compute)
+    check = partial(model.check, given=given)
+    results = await model.compute((method, *options.items()), request.sentences, compute, check)
     for number, values in enumerate(results, 1):
         values["number"] = number
         if "parse" in values:

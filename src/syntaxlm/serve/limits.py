@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from syntaxlm.core.errors import InputError
@@ -34,29 +34,47 @@ class Limits(Settings):
         """Most characters of a sentence."""
         return self.max_words * CHARACTERS_PER_WORD
 
-    def check(self, sentences: Sequence[str]) -> None:
-        """Raise InputError for too many sentences, and for one that is too long, before a model reads it."""
+    def check(self, sentences: Sequence[str], given: str | None = None) -> None:
+        """Raise InputError for too many sentences, and for one that is too long, before a model reads it.
+
+        Args:
+            given: what is read before each sentence, and counts as a part of it.
+        """
         if len(sentences) > self.max_sentences:
             raise InputError(
                 f"found {len(sentences):,} sentences; expected at most {self.max_sentences:,} in a request. Send them"
                 " in several requests"
             )
-        for number, sentence in enumerate(sentences, 1):
-            self.check_words(len(sentence.split()), number)
-            if len(sentence) > self.max_characters:
-                raise InputError(
-                    f"sentence {number}: found {len(sentence):,} characters; expected at most"
-                    f" {self.max_characters:,}. Split it"
-                )
+        for text, place in with_places(sentences, given):
+            self.check_text(text, place)
 
-    def check_words(self, words: int, number: int) -> None:
-        """Raise InputError for a sentence with too many words.
+    def check_text(self, text: str, place: str) -> None:
+        """Raise InputError for a text with too many words or characters.
 
         Args:
-            number: the number of the sentence, from 1.
+            place: what the text is, for the message.
+        """
+        self.check_words(len(text.split()), place)
+        if len(text) > self.max_characters:
+            raise InputError(
+                f"{place}: found {len(text):,} characters; expected at most {self.max_characters:,}. Split it"
+            )
+
+    def check_words(self, words: int, place: str) -> None:
+        """Raise InputError for too many words.
+
+        Args:
+            place: what has the words, for the message.
         """
         if words > self.max_words:
             raise InputError(
-                f"sentence {number}: found {words:,} words; expected at most {self.max_words:,}. Split it, or start the"
-                f" server with --max-words {words}"
+                f"{place}: found {words:,} words; expected at most {self.max_words:,}. Split it, or start the server"
+                f" with --max-words {words}"
             )
+
+
+def with_places(sentences: Sequence[str], given: str | None = None) -> Iterator[tuple[str, str]]:
+    """Yield sentences, after what is read before each of them, and their places for messages."""
+    for number, sentence in enumerate(sentences, 1):
+        place = f"sentence {number}"
+        yield (sentence, place) if given is None else (f"{given} {sentence}", f"{place} with given")

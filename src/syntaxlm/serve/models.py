@@ -10,7 +10,6 @@ from collections.abc import Hashable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from difflib import SequenceMatcher
-from functools import partial
 from itertools import zip_longest
 from typing import Any, cast
 
@@ -33,10 +32,10 @@ from syntaxlm.models.abilities import (
 from syntaxlm.models.combination import believing_parser
 from syntaxlm.parsing.result import Alternative, Parse
 from syntaxlm.scoring.surprisal import WordSurprisal
-from syntaxlm.serve.limits import Limits
+from syntaxlm.serve.limits import Limits, with_places
 from syntaxlm.serve.pictures import chart_picture, sentence_picture
 from syntaxlm.serve.schemas import AccuracyInfo, AlignedWord, DrawnTree, ModelInfo
-from syntaxlm.serve.threads import Compute, ModelThread, OverloadError
+from syntaxlm.serve.threads import Check, Compute, ModelThread, OverloadError
 from syntaxlm.storage.bundled import find_model
 from syntaxlm.storage.cards import card_text, read_card
 from syntaxlm.storage.folder import structure_name
@@ -52,6 +51,30 @@ _log = logging.getLogger("uvicorn.error")
 
 class ComputationError(Exception):
     """Raised for an error of the program in a model's thread."""
+
+
+async def answer_of(future: Future[list[Any]], limits: Limits, name: str) -> list[Any]:
+    """Return what a thread computes for a request.
+
+    Args:
+        name: the name of the thread, for the log.
+
+    Raises:
+        OverloadError: if the server stops.
+        TimeoutError: after `max_seconds`.
+        InputError: if the computation does.
+        ComputationError: for its other errors, which are logged.
+    """
+    try:
+        async with asyncio.timeout(limits.max_seconds):
+            return await asyncio.wrap_future(future)
+    except (TimeoutError, InputError, OverloadError):
+        raise
+    except Exception as error:
+        _log.exception("%s: a request failed", name)
+        raise ComputationError("the server failed to compute this request; its log has the reason") from error
+    finally:
+        future.cancel()  # after the time limit, or if the client has gone
 
 
 class ServedModel:
@@ -82,43 +105,36 @@ class ServedModel:
     def start(self) -> None:
         """Compute a sentence, because first calls take longer."""
         with suppress(InputError):  # a tag model cannot read it
-            self.thread.submit(object(), ["a b"], partial(self.analyse, pictures=False)).result()
+            self.analyse(["a b"], pictures=False)
 
-    async def compute(self, key: Hashable, items: Sequence[Any], compute: Compute) -> list[Any]:
+    async def compute(
+        self, key: Hashable, items: Sequence[Any], compute: Compute, check: Check | None = None
+    ) -> list[Any]:
         """Return one result per item, computed by the thread together with waiting requests of the same key.
 
-        Raises:
-            OverloadError: if too many requests wait or the server stops, asyncio.TimeoutError after `max_seconds`.
-            InputError: if `compute` does.
-            ComputationError: for its other errors, which are logged.
+        Raises errors as `answer_of` does.
+
+        Args:
+            key: what the computation depends on besides the items.
+            items: sentences or pairs.
+            compute: maps some items to as many results.
+            check: raises an error for wrong items; it gets all of the request.
         """
-        return await self._result(self.thread.submit(key, list(items), compute))
+        return await answer_of(self.thread.submit(key, list(items), compute, check), self.limits, self.name)
 
     async def sample(self, options: Values) -> list[Values]:
         """Return sampled sentences.
 
-        Raises errors as `compute` does.
+        Raises errors as `answer_of` does.
 
         Args:
             options: the options of `generate`.
         """
-        (sampled,) = await self._result(self.sampler.submit(object(), [options], self._generated))
+        (sampled,) = await answer_of(self.sampler.submit(object(), [options], self._generated), self.limits, self.name)
         return cast(list[Values], sampled)
 
     def _generated(self, requests: list[Values]) -> list[list[Values]]:
         return [self.generate(**options) for options in requests]
-
-    async def _result(self, future: Future[list[Any]]) -> list[Any]:
-        try:
-            async with asyncio.timeout(self.limits.max_seconds):
-                return await asyncio.wrap_future(future)
-        except (TimeoutError, InputError, OverloadError):
-            raise
-        except Exception as error:
-            _log.exception("%s: a request failed", self.name)
-            raise ComputationError("the server failed to compute this request; its log has the reason") from error
-        finally:
-            future.cancel()  # after the time limit, or if the client has gone
 
     def info(self) -> ModelInfo:
         model, card = self.model.model, self._card
@@ -148,7 +164,6 @@ class ServedModel:
         Args:
             **options: of `LanguageModel.parse`.
         """
-        self._check(sentences)
         parses = self.model.parse(sentences, **options)
         return [parse.to_dict() | {"brackets": _brackets(parse.tree)} for parse in parses]
 
@@ -158,7 +173,6 @@ class ServedModel:
         Args:
             **options: of `LanguageModel.surprisal`.
         """
-        self._check(sentences)
         return [_surprisal_values(scored) for scored in self.model.surprisal(sentences, **options)]
 
     def analyse(
@@ -171,7 +185,6 @@ class ServedModel:
         pictures: bool = True,
     ) -> list[Values]:
         """Return trees and surprisals, as far as the model gives them, with pictures."""
-        self._check(sentences)
         model = self.model.model
         nothing = [None] * len(sentences)
         parses: Sequence[Parse | None] = nothing
@@ -214,7 +227,6 @@ class ServedModel:
     def pairs(self, pairs: list[tuple[str, str]], pictures: bool = True) -> list[Values]:
         """Return which sentence of each pair is likelier, and where."""
         sentences = [sentence for pair in pairs for sentence in pair]
-        self._check(sentences)
         scored: Sequence[SentenceSurprisal | None] = [None] * len(sentences)
         if isinstance(self.model.model, ScoresTokens):
             scored = self.model.surprisal(sentences, context="reset")
@@ -239,6 +251,8 @@ class ServedModel:
         max_words = options.pop("max_words") or longest
         if max_words > longest:
             raise InputError(f"max_words: found {max_words:,}; expected at most {longest:,}")
+        if options["prompt"] is not None:
+            self._check_text(options["prompt"], "prompt")
         sampled = []
         for sentence in self.model.generate(count, max_words=max_words, **options):
             values = sentence.to_dict()
@@ -249,17 +263,29 @@ class ServedModel:
             sampled.append(values)
         return sampled
 
-    def _check(self, sentences: Sequence[str]) -> None:
-        """Raise InputError for a sentence of too many words as the model splits them, and for an untagged word."""
+    def check(self, sentences: Sequence[str], given: str | None = None) -> None:
+        """Raise InputError for a sentence of too many words as the model splits them, and for an untagged word.
+
+        Args:
+            given: what is read before each sentence.
+        """
+        for text, place in with_places(sentences, given):
+            self._check_text(text, place)
+
+    def check_pairs(self, pairs: Sequence[tuple[str, str]]) -> None:
+        """Check the sentences of a pair as `check` does; a request has one pair."""
+        for pair in pairs:
+            self.check(pair)
+
+    def _check_text(self, text: str, place: str) -> None:
         if self.model.normaliser.units == "characters":  # already limited
             return
         reader = TextReader.of(self.model.normaliser, self.model.vocabulary, AUTO_STYLE)
-        for number, sentence in enumerate(sentences, 1):
-            try:
-                words = len(reader.tokens(sentence))
-            except UntaggedTokenError as error:
-                raise error.at(f"sentence {number}") from None
-            self.limits.check_words(words, number)
+        try:
+            words = len(reader.tokens(text))
+        except UntaggedTokenError as error:
+            raise error.at(place) from None
+        self.limits.check_words(words, place)
 
 
 def _stated(result: Result) -> AccuracyInfo:
@@ -276,7 +302,7 @@ def described_tree(brackets: str, limits: Limits) -> Values:
     if len(trees) != 1:
         raise InputError(f"brackets: found {len(trees)} trees; expected one")
     (tree,) = trees
-    limits.check_words(len(tree), 1)
+    limits.check_words(len(tree), "brackets")
 
     # A constituent in a group of its own can be marked by the page.
     labels = {(part.start, part.end): part.label for part in tree.constituents if part.end - part.start > 1}

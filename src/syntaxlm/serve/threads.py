@@ -9,7 +9,6 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from concurrent.futures import Future, InvalidStateError, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import Any
 
 from syntaxlm.core.errors import InputError
@@ -17,11 +16,13 @@ from syntaxlm.core.systems import release_freed_memory
 from syntaxlm.core.threads import abandonable, check_wanted, core_count
 
 ITEMS_PER_CALL = 32  # most texts of several requests that are computed together
-PIECE = 8  # texts that are computed at once; between them, a computation that is no longer wanted ends
+PIECE = 8  # most texts that are computed at once; after each piece, others may go first, or the computation may end
+PIECE_COST = 20_000  # most squared words of a piece of several texts, which take up to half a second: two of 100 words
 TURN_SECONDS = 0.5  # after which a long computation lets those of other models go first
 RELEASE_SECONDS = 5.0  # between two releases of freed memory, each of which takes a few milliseconds
 
 Compute = Callable[[list[Any]], Sequence[Any]]
+Check = Callable[[list[Any]], None]
 
 
 class OverloadError(Exception):
@@ -33,12 +34,14 @@ class _Job:
     """A call that a thread makes.
 
     Attributes:
-        compute: maps all items to as many results. Jobs with the same key differ only in their items.
+        compute: maps some items to as many results. Jobs with the same key differ only in their items.
+        check: raises an error for wrong items. It gets all items of the job, so that it can number them.
     """
 
     key: Hashable
     items: list[Any]
     compute: Compute
+    check: Check | None
     result: Future[list[Any]] = field(default_factory=Future)
 
 
@@ -109,9 +112,11 @@ class ModelThread:
         self._lock = threading.Lock()
         self._executor = ThreadPoolExecutor(1, f"model {name}")
 
-    def submit(self, key: Hashable, items: list[Any], compute: Compute) -> Future[list[Any]]:
-        """Return a future of one result per item. Raises OverloadError if too many jobs wait."""
-        job = _Job(key, items, compute)
+    def submit(
+        self, key: Hashable, items: list[Any], compute: Compute, check: Check | None = None
+    ) -> Future[list[Any]]:
+        """Return a future of one result per item, see `_Job`. Raises OverloadError if too many jobs wait."""
+        job = _Job(key, items, compute, check)
         with self._lock:
             self._jobs = deque(job for job in self._jobs if not job.result.done())
             if len(self._jobs) >= self._max_waiting:
@@ -175,24 +180,43 @@ def _release_memory() -> None:
 
 
 def _compute(jobs: list[_Job]) -> None:
-    items = [item for job in jobs for item in job.items]
+    """Compute jobs together. Each job gets its results as soon as they are computed."""
+    waiting = deque(jobs)
     results: list[Any] = []
     try:
-        for start in range(0, len(items), PIECE):
-            check_wanted()
-            results += jobs[0].compute(items[start : start + PIECE])
-    except BaseException as error:  # the request reports it, and the thread computes the next job
         for job in jobs:
+            if job.check is not None:
+                job.check(job.items)
+        for piece in _pieces([item for job in jobs for item in job.items]):
+            check_wanted()
+            results += jobs[0].compute(piece)
+            while waiting and len(results) >= len(waiting[0].items):
+                job = waiting.popleft()
+                job_results, results = results[: len(job.items)], results[len(job.items) :]
+                with suppress(InvalidStateError):  # it was abandoned
+                    job.result.set_result(job_results)
+    except BaseException as error:  # the request reports it, and the thread computes the next job
+        for job in waiting:
             if isinstance(error, InputError) and len(jobs) > 1:  # only one of them may be wrong
                 _compute([job])
             else:
                 abandon(job.result, error)
-    else:
-        rest = iter(results)
-        for job in jobs:
-            job_results = list(islice(rest, len(job.items)))
-            with suppress(InvalidStateError):  # it was abandoned
-                job.result.set_result(job_results)
+
+
+def _pieces(items: Sequence[Any]) -> Iterator[list[Any]]:
+    """Yield the items in lists, so that few long texts are computed at once."""
+    piece: list[Any] = []
+    cost = 0
+    for item in items:
+        texts = item if isinstance(item, tuple) else (item,)  # a pair, or a text or another request
+        item_cost = sum(len(text.split()) ** 2 for text in texts if isinstance(text, str))
+        if piece and (len(piece) == PIECE or cost + item_cost > PIECE_COST):
+            yield piece
+            piece, cost = [], 0
+        piece.append(item)
+        cost += item_cost
+    if piece:
+        yield piece
 
 
 def abandon(result: Future[Any], error: BaseException) -> None:

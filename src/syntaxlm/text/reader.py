@@ -129,7 +129,6 @@ class TextReader:
             self._has_numbers_as_n = self._known_ids("N") is not None and not any(map(str.isdecimal, tokens))
 
     @classmethod
-    @lru_cache(maxsize=REMEMBERED_READERS)  # a scan of the vocabulary takes longer than reading a sentence
     def of(cls, normaliser: Normaliser, vocabulary: Vocabulary, options: TextOptions = AS_TOKENISED) -> TextReader:
         """Return the reader of a model.
 
@@ -148,15 +147,20 @@ class TextReader:
         vocabularies, `auto` means `keep`.
         Raises InputError for a tag model with a style that splits or drops.
         """
-        chosen = {options.punctuation, options.contractions}
+        return cls._remembered(normaliser, vocabulary, TreebankStyle(options.punctuation, options.contractions))
+
+    @classmethod
+    @lru_cache(maxsize=REMEMBERED_READERS)  # a scan of the vocabulary takes longer than reading a sentence
+    def _remembered(cls, normaliser: Normaliser, vocabulary: Vocabulary, asked: TreebankStyle) -> TextReader:
+        """Return the reader of a style, see `of`. Options that do not concern words share it."""
+        chosen = {asked.punctuation, asked.contractions}
         if normaliser.units == "tags" and {"split", "drop"} & chosen:
-            style = TreebankStyle(options.punctuation, options.contractions)
-            raise InputError(f"{style}: the model reads tagged text, whose words are not split; expected keep or auto")
+            raise InputError(f"{asked}: the model reads tagged text, whose words are not split; expected keep or auto")
         adapts = "auto" in chosen and normaliser.units == "words" and not vocabulary.is_open
         automatic = _style_of(cls(normaliser, vocabulary)) if adapts else AS_TOKENISED
         style = TreebankStyle(
-            automatic.punctuation if options.punctuation == "auto" else options.punctuation,
-            automatic.contractions if options.contractions == "auto" else options.contractions,
+            automatic.punctuation if asked.punctuation == "auto" else asked.punctuation,
+            automatic.contractions if asked.contractions == "auto" else asked.contractions,
         )
         return cls(normaliser, vocabulary, style, adapts)
 

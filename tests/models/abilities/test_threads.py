@@ -87,9 +87,9 @@ def test_a_model_of_text_gives_every_thread_the_values_that_one_thread_gets(name
         for seed in seeds
         for call in methods.values()
     ]
-    TextReader.of.cache_clear()  # the threads start without remembered words
+    TextReader._remembered.cache_clear()  # the threads start without remembered words
     found = in_threads(calls)
-    TextReader.of.cache_clear()
+    TextReader._remembered.cache_clear()
     assert found == [call() for call in calls]
 
 
@@ -121,9 +121,9 @@ def test_two_models_of_one_vocabulary_do_not_mix_their_words():
         partial(lambda model, seed: model.surprisal(sentences(seed)).to_dict(), models[seed % 2], seed)
         for seed in range(120)
     ]
-    TextReader.of.cache_clear()
+    TextReader._remembered.cache_clear()
     found = in_threads(calls)
-    TextReader.of.cache_clear()
+    TextReader._remembered.cache_clear()
     assert found == [call() for call in calls]
 
 

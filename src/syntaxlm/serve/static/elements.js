@@ -26,6 +26,12 @@ export const number = (value, digits = 2) => (value === null || value === undefi
 // A probability with at least two significant digits: 0.68, 0.012, 3.1e-5.
 export const probability = (value) => (value >= 0.1 || value === 0 ? value.toFixed(2) : value < 1e-3 ? value.toExponential(1) : value.toPrecision(2));
 
+// A share as a percentage with two significant digits: 3.1%, 0.012%, 100%.
+export const percent = (share) => {
+  const text = (100 * share).toPrecision(2);
+  return `${text.includes("e") ? Number(text) : text}%`;
+};
+
 export const counted = (count, noun) => `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;
 
 // A text with its own direction, among others.

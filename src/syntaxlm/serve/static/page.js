@@ -298,7 +298,11 @@ async function readFile(file, field) {
   if (file.size > server.limits.max_body) {
     return status(`${file.name} has ${file.size.toLocaleString("en")} bytes; the page reads at most ${server.limits.max_body.toLocaleString("en")}. For whole files, use the commands of syntaxlm.`, true);
   }
-  field.value = await textOf(file);
+  try {
+    field.value = await textOf(file);
+  } catch {
+    return status(`${file.name} is not text in UTF-8. Save it as plain text or CSV in UTF-8, and open it again.`, true);
+  }
   columns();
   submit();
 }

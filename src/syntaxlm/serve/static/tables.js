@@ -36,7 +36,9 @@ function startsWithNames(rows, columns) {
     columns.every((column) => words(first[column]) <= 1 && others.some((row) => words(row[column]) > 1));
 }
 
-const headsOf = (rows, hasNames) => rows[0].map((cell, place) => (hasNames && cell) || `column ${place + 1}`);
+// The names of the columns. A later column with the name of an earlier one is numbered, so that each can be chosen.
+const headsOf = (rows, hasNames) => rows[0].map((cell, place, all) =>
+  (hasNames && all.indexOf(cell) === place && cell) || `column ${place + 1}`);
 
 // Offers the columns of a table in selects, the likely ones first; hides them without a table. Returns what was chosen:
 // { texts, others } for each row, with texts in the order of the selects, and others by their heads; null without a table.
@@ -60,9 +62,9 @@ export function chosenColumns(text, ids) {
   }));
 }
 
-// A file as text for the page; fields of a CSV file become separated by tabs.
+// A file as text for the page; fields of a CSV file become separated by tabs. Throws TypeError for what is not UTF-8.
 export async function textOf(file) {
-  const text = (await file.text()).replace(/^\ufeff/, "");
+  const text = new TextDecoder("utf-8", { fatal: true }).decode(await file.arrayBuffer()); // without byte order mark
   if (!/\.csv$/i.test(file.name)) return text;
   const [head] = text.split("\n", 1);
   const separator = head.split(";").length > head.split(",").length ? ";" : ",";

@@ -1,6 +1,6 @@
 // The words of a sentence as rows: their surprisals, and further measures that are computed on request.
 
-import { button, element, number, right, table } from "./elements.js";
+import { button, element, number, percent, right, table } from "./elements.js";
 import { ask } from "./requests.js";
 
 const NEXT_WORDS = 5;
@@ -39,7 +39,7 @@ function chips(predicted) {
   const found = [...predicted.matchAll(/(\S+) ([\d.e-]+)(?:; |$)/g)];
   return element("span", { class: "next" }, ...found.map(([, token, value]) => element(
     "span", {}, element("bdi", {}, SIGNS[token] ?? token.replace(/^<unk:(.+)>$/, "unknown word in $1")),
-    ` ${(100 * Number(value)).toPrecision(2).replace(/e.*$/, "")}%`,
+    ` ${percent(Number(value))}`,
   )));
 }
 
