@@ -111,6 +111,12 @@ def test_a_damaged_body_is_refused(client, body, status, message):
     assert message in detail(answer, status)
 
 
+def test_half_of_a_surrogate_pair_is_refused_before_the_sentences(client):
+    body = b'{"sentences": ["a"], "given": "\\ud800"}'
+    answer = client.post("/api/surprisal", content=body, headers={"Content-Type": "application/json"})
+    assert "given: the text: found" in detail(answer, 422)
+
+
 def test_only_json_is_read_so_that_no_other_site_can_post_without_permission(client):
     """A browser sends a form of another site without asking this server, but not JSON."""
     answer = client.post("/api/parse", content='{"sentences": ["a"]}', headers={"Content-Type": "text/plain"})

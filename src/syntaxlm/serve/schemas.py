@@ -21,17 +21,24 @@ from syntaxlm.scoring.surprisal import MEASURES, SURPRISALS, WordSurprisal
 SCHEMA_VERSION = 1
 
 
-def _check_text(text: str) -> str:
-    """Raise InputError for half of a surrogate pair, which JSON can escape."""
-    check_encodable(text, "the text")
-    return text
+def _check_text(value: Any) -> Any:
+    """Return a value. Raises InputError for a text with half of a surrogate pair, which JSON can escape."""
+    if isinstance(value, str):
+        check_encodable(value, "the text")
+    return value
 
 
 def _fields_of(declared: type, *names: str) -> dict[str, Any]:
     """Return fields of a dataclass of options, with its types, limits, defaults and help."""
     hints = typing.get_type_hints(declared, include_extras=True)
     options = options_of(declared)
-    return {name: (hints[name], Field(options[name].default, description=options[name].help)) for name in names}
+    return {
+        name: (
+            Annotated[hints[name], AfterValidator(_check_text)],
+            Field(options[name].default, description=options[name].help),
+        )
+        for name in names
+    }
 
 
 def _fields_of_row(row: type, meanings: Mapping[str, str | None]) -> dict[str, Any]:
