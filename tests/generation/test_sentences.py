@@ -40,6 +40,15 @@ def test_the_surprisals_are_those_of_reading_the_sentence_at_once(name, mode, pr
         assert sentence.surprisals == pytest.approx(expected, abs=1e-9)
 
 
+def test_unknown_words_of_a_prompt_are_named(recwarn):
+    list(generate(fresh("lstm"), 1, "the xyzzy cat", SamplingOptions(max_words=5)))
+    (warning,) = recwarn
+    assert str(warning.message) == "prompt: not in the vocabulary of lstm, and read as unknown: xyzzy"
+    recwarn.clear()
+    list(generate(fresh("lstm"), 1, "the cat", SamplingOptions(max_words=5)))
+    assert not recwarn
+
+
 @every_model
 def test_at_temperature_0_each_token_is_the_most_probable(name):
     stored = fresh(name)

@@ -118,5 +118,5 @@ def test_a_count_of_0_raises_an_error_before_sampling():
 
 
 def test_a_limit_below_all_sampled_sentences_raises_an_error():
-    with pytest.raises(InputError, match="none of 1,000 sampled sentences has at most 1 words"):
+    with pytest.raises(InputError, match="none of 1,000 sampled sentences has at most 1 word"):
         list(sample_with_trees(grammar("simple-pcfg", 0.0), options=SamplingOptions(max_words=1)))

@@ -8,13 +8,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from typing import Any
 
 import numpy as np
 import torch
 
 from syntaxlm.core.arrays import Flags, Integers, Numbers
-from syntaxlm.core.errors import InputError
+from syntaxlm.core.errors import InputError, listed, warn_caller
 from syntaxlm.core.threads import check_wanted
 from syntaxlm.generation.options import SamplingOptions
 from syntaxlm.models.abilities import LabelsSpans, PredictsNextToken, SamplesSentences
@@ -200,6 +201,7 @@ def generate(
     """Sample sentences independently from BOS. Every sentence has at least one word.
 
     Models that predict the next token are sampled word by word, other models that sample whole sentences top-down.
+    Gives an InputWarning for unknown words of the prompt.
 
     Args:
         prompt: raw text with which each sentence starts, or None.
@@ -224,6 +226,10 @@ def generate(
         if not words:
             raise InputError(f"prompt: found {prompt!r}, which has no words that the model reads; expected one or more")
     ids = bundle.vocabulary.encode(words)
+    is_unknown = bundle.vocabulary.is_unknown(np.array(ids, int))
+    if is_unknown.any():
+        unknown = listed(dict.fromkeys(compress(words, is_unknown)))
+        warn_caller(f"prompt: not in the vocabulary of {bundle.name}, and read as unknown: {unknown}")
     chunks = (numbers[start : start + SAMPLED_TOGETHER] for start in range(0, count, SAMPLED_TOGETHER))
     return (sentence for chunk in chunks for sentence in _together(bundle, chunk, ids, options))
 

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from syntaxlm.core.errors import InputError
+from syntaxlm.core.errors import InputError, amount
 from syntaxlm.models.abilities import FindsBestTrees, LabelledSpans, SampledSentence, ScoresTrees
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.structures import SpanMarginals
@@ -104,4 +104,5 @@ def draw_short(draw: Callable[[], SampledSentence | None], longest: int) -> Samp
         sample = draw()
         if sample is not None:
             return sample
-    raise InputError(f"none of {_MOST_DRAWS:,} sampled sentences has at most {longest} words; allow longer sentences")
+    most = amount(longest, "word")
+    raise InputError(f"none of {_MOST_DRAWS:,} sampled sentences has at most {most}; allow longer sentences")

@@ -89,5 +89,5 @@ def test_the_same_generator_samples_the_same_sentences():
 def test_a_limit_below_all_sentences_raises_an_error():
     model = small_model("simple")
     model.one_word_share.fill_(0)
-    with pytest.raises(InputError, match="none of 1,000 sampled sentences has at most 1 words; allow longer sentences"):
+    with pytest.raises(InputError, match="none of 1,000 sampled sentences has at most 1 word; allow longer sentences"):
         model.sample(1, 1, np.random.default_rng(0))
