@@ -29,7 +29,7 @@ What = Literal[
     "missed-constituents", "stops", "perplexity", "unknown-words", "pairs", "suites", "completion", "reading-times",
     "significance", "sentence-splitting", "speed", "training-speed", "command-speed", "growth", "job", "cache",
     "dependency-range", "parameters", "belief-updates", "released-speed", "collapse",
-    "server-load",
+    "server-load", "beam",
 ]  # fmt: skip
 """What a report measures. "untrained": trees of models with random weights."""
 
@@ -206,6 +206,7 @@ _MEASURES: Mapping[str, What] = {
     "-m laboratory.measurements.tree_rnn_parameters": "parameters",
     "-m laboratory.measurements.belief_updates": "belief-updates",
     "-m laboratory.measurements.collapse": "collapse",
+    "-m laboratory.measurements.tree_beam": "beam",
     "-m laboratory.benchmarks.released": "released-speed",
     "-m laboratory.benchmarks.scale": "growth",
     "-m laboratory.benchmarks.endurance": "server-load",
