@@ -84,6 +84,8 @@ def while_reading(text: str) -> str:
     plain = trained(TREE_TRANSFORMER, f"{prefix}plain")
     lines = [[TREES["none"], plain.shown_seeds, plain.shown_minutes, perplexity(plain.perplexity("test")), "", "", ""]]
     for kind in ("induced", "right", "random"):
+        if not select(TREE_TRANSFORMER, what="training", run=f"{prefix}{kind}"):
+            continue
         runs = trained(TREE_TRANSFORMER, f"{prefix}{kind}")
         pairs = [(runs.reports[seed], plain.reports[seed]) for seed in runs.seeds]
         values, without = zip(*([report["test"]["perplexity"] for report in pair] for pair in pairs), strict=True)
