@@ -92,9 +92,25 @@ def while_reading(text: str) -> str:
         scores = [percent(parsed(TREE_TRANSFORMER, part, f"{prefix}{kind}").f1) for part in ("wsj", "wsj-second-half")]
         shown = perplexity(runs.perplexity("test"))
         lines.append([TREES[kind], runs.shown_seeds, runs.shown_minutes, shown, _difference(values, without), *scores])
+    teachers = {"whole": ["teacher"], "tenth": ["teacher", "tenth-teacher"]}[text]
+    for name in teachers:
+        title = "two SN-PCFGs averaged, " + ("the teachers" if name == "teacher" else "trained on the tenth alone")
+        lines.append([title, "", "", "", "", percent(parsed(TREE_TRANSFORMER, "wsj", name).f1), ""])
     heads = ["trees in training", "seeds", "minutes", "test perplexity", "difference to none, 95% interval",
              "F1, WSJ sample", "F1, its test half"]  # fmt: skip
     return table(heads, lines)
+
+
+def beams() -> str:
+    """Perplexity of the first test sentences by the number of hypotheses, and that of the plain Transformer."""
+    systems = {kind: stored_report(TREE_TRANSFORMER, run=f"beam-{kind}") for kind in ("induced", "right", "plain")}
+    lines = []
+    for name in systems["induced"]:
+        if name.startswith("perplexity"):
+            values = (systems[kind][name] for kind in ("induced", "right"))
+            lines.append([name.rpartition(" ")[2], *(f"{value:.1f}" for value in values)])
+    lines.append(["plain Transformer", *[f"{systems['plain']['perplexity']:.1f}"] * 2])
+    return table(["hypotheses", "induced trees", "right-branching trees"], lines)
 
 
 def outside() -> str:

@@ -23,6 +23,7 @@ _WIDE = """() => [...document.querySelectorAll("article table, article pre > cod
 }).map((one) => one.textContent.trim().slice(0, 60))"""
 
 
+@pytest.mark.long
 def test_the_site(tmp_path):
     """One test, because the site is built once: in half a minute."""
     pytest.importorskip("mkdocs", reason="needs the extra docs")

@@ -109,6 +109,8 @@ def _in_columns(text: str) -> list[str]:
 
     Characters without width, such as combining marks, are in the column of the character before them.
     """
+    if text.isascii() and text.isprintable():  # each character has a column; rich takes time to import
+        return list(text)
     from rich.cells import cell_len
 
     columns: list[str] = []
