@@ -60,7 +60,6 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "signal-gum-trained": partial(signal.by_trees, "gum"),
     "signal-while-reading": partial(signal.while_reading, "whole"),
     "signal-while-reading-tenth": partial(signal.while_reading, "tenth"),
-    "signal-while-reading-beams": signal.beams,
     "signal-outside": signal.outside,
     "signal-pairs": signal.minimal_pairs,
     "belief-updates-garden-paths": belief_updates.garden_paths,

@@ -101,18 +101,6 @@ def while_reading(text: str) -> str:
     return table(heads, lines)
 
 
-def beams() -> str:
-    """Perplexity of the first test sentences by the number of hypotheses, and that of the plain Transformer."""
-    systems = {kind: stored_report(TREE_TRANSFORMER, run=f"beam-{kind}") for kind in ("induced", "right", "plain")}
-    lines = []
-    for name in systems["induced"]:
-        if name.startswith("perplexity"):
-            values = (systems[kind][name] for kind in ("induced", "right"))
-            lines.append([name.rpartition(" ")[2], *(f"{value:.1f}" for value in values)])
-    lines.append(["plain Transformer", *[f"{systems['plain']['perplexity']:.1f}"] * 2])
-    return table(["hypotheses", "induced trees", "right-branching trees"], lines)
-
-
 def outside() -> str:
     """The Transformers of parts of the text on GUM, and on items and reading times, where these were scored."""
     lines = []
