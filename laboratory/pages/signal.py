@@ -8,7 +8,7 @@ from math import sqrt
 from typing import Any
 
 from laboratory.pages.markdown import table
-from laboratory.pages.stored_results import Figure, parsed, percent, perplexity, trained
+from laboratory.pages.stored_results import Figure, all_parsed, all_runs, percent, perplexity, trained
 from laboratory.results.store import select, stored_report
 
 EXPERIMENT = "trees-as-signal"
@@ -76,29 +76,43 @@ def _difference(values: Sequence[float], without: Sequence[float]) -> str:
 
 
 def while_reading(text: str) -> str:
-    """Perplexity and F1 of Transformers that build a tree while they read, and of the plain Transformer.
+    """Perplexity and F1 of Transformers that build a tree while they read, beside the plain one and the teachers.
 
-    text: whole or tenth. Runs with fewer seeds than the plain Transformer are compared with its runs of these seeds.
+    Runs with fewer seeds than the plain Transformer are compared with its runs of these seeds.
+
+    Args:
+        text: whole or tenth.
     """
     prefix = "" if text == "whole" else f"{text}-"
     plain = trained(TREE_TRANSFORMER, f"{prefix}plain")
     lines = [[TREES["none"], plain.shown_seeds, plain.shown_minutes, perplexity(plain.perplexity("test")), "", "", ""]]
+
+    # The kinds of trees of which models were trained on this text.
     for kind in ("induced", "right", "random"):
-        if not select(TREE_TRANSFORMER, what="training", run=f"{prefix}{kind}"):
-            continue
-        runs = trained(TREE_TRANSFORMER, f"{prefix}{kind}")
-        pairs = [(runs.reports[seed], plain.reports[seed]) for seed in runs.seeds]
-        values, without = zip(*([report["test"]["perplexity"] for report in pair] for pair in pairs), strict=True)
-        scores = [percent(parsed(TREE_TRANSFORMER, part, f"{prefix}{kind}").f1) for part in ("wsj", "wsj-second-half")]
-        shown = perplexity(runs.perplexity("test"))
-        lines.append([TREES[kind], runs.shown_seeds, runs.shown_minutes, shown, _difference(values, without), *scores])
-    teachers = {"whole": ["teacher"], "tenth": ["teacher", "tenth-teacher"]}[text]
-    for name in teachers:
-        title = "two SN-PCFGs averaged, " + ("the teachers" if name == "teacher" else "trained on the tenth alone")
-        lines.append([title, "", "", "", "", percent(parsed(TREE_TRANSFORMER, "wsj", name).f1), ""])
+        name = f"{prefix}{kind}"
+        for runs in all_runs(TREE_TRANSFORMER, what="training", run=name):
+            values = runs.perplexity("test")
+            without = [plain.reports[seed]["test"]["perplexity"] for seed in runs.seeds]
+            sizes = [runs.shown_seeds, runs.shown_minutes, perplexity(values)]
+            lines.append([TREES[kind], *sizes, _difference(values.values, without), *_f1_cells(name)])
+
+    # The parsers that predicted the induced trees, and on the tenth also parsers that read nothing else.
+    teachers = {"teacher": "two SN-PCFGs averaged, the teachers"}
+    if text == "tenth":
+        teachers["tenth-teacher"] = "two SN-PCFGs averaged, trained on the tenth alone"
+    lines += [[title, "", "", "", "", *_f1_cells(name)] for name, title in teachers.items()]
     heads = ["trees in training", "seeds", "minutes", "test perplexity", "difference to none, 95% interval",
              "F1, WSJ sample", "F1, its test half"]  # fmt: skip
     return table(heads, lines)
+
+
+def _f1_cells(name: str) -> list[str]:
+    """F1 of a run on the WSJ sample and on its test half, where they were measured."""
+    cells = []
+    for part in ("wsj", "wsj-second-half"):
+        runs = all_parsed(TREE_TRANSFORMER, part, run=name)
+        cells.append(percent(runs[0].f1) if runs else "")
+    return cells
 
 
 def outside() -> str:

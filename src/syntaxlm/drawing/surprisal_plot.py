@@ -82,6 +82,7 @@ def _name(word: DrawableSurprisal) -> str:
 
 
 def _height(word: DrawableSurprisal) -> float:
+    """Return the height of a bar in bits, 0 for an infinite surprisal."""
     bits = word.surprisal or 0.0
     return bits if math.isfinite(bits) else 0.0
 

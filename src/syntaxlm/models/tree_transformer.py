@@ -265,6 +265,8 @@ class TreeTransformer(
         firsts = torch.where(kept > -torch.inf, places % size, size - 1)
         of_hypotheses = beam | {"index": index, "depth": depth, "item_keys": item_keys, "hidden": hidden}
         count = scores.shape[1]
+
+        # Hypotheses that stay in their places, as with a beam of one, are not copied.
         if not torch.equal(parents, torch.arange(count, device=parents.device).expand_as(scores)):
             rows = (torch.arange(len(tokens), device=tokens.device)[:, None] * count + parents).flatten()
             of_hypotheses = {

@@ -6,7 +6,17 @@ import re
 
 # Signs are only escaped where Markdown reads them, so that names such as p_value stay as they are. HTML entities stand
 # for signs that not all programs let a backslash escape.
-_SPECIAL = re.compile(r"[*`]|\\(?=[^\w\s])|(?<![^\W_])_|_(?![^\W_])|\[(?=[^\]]*\]\()|<(?=[A-Za-z/!?])|&(?=#?\w+;)")
+_SPECIAL = re.compile(
+    r"""
+    [*`]                             # emphasis and code
+    | \\(?=[^\w\s])                  # a backslash before another sign
+    | (?<![^\W_])_ | _(?![^\W_])     # underscores at the beginning or the end of a word
+    | \[(?=[^\]]*\]\()               # links
+    | <(?=[A-Za-z/!?])               # HTML
+    | &(?=\#?\w+;)                   # HTML entities
+    """,
+    re.VERBOSE,
+)
 _ENTITIES = {"<": "&lt;", "&": "&amp;"}
 
 
