@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import re
@@ -70,14 +71,30 @@ def text_of(element: ElementTree.Element) -> str:
     return "".join(element.itertext())
 
 
-@pytest.fixture
-def parsing(prpn, toy):
-    return evaluate_parsing(prpn, toy / "test.mrg")
+@pytest.fixture(scope="module")
+def parsing(trained, toy):
+    return evaluate_parsing(read_model(trained.prpn), toy / "test.mrg")
 
 
-@pytest.fixture
-def page(prpn, parsing, trained):
-    return page_of(prpn, read_run(trained.prpn), parsing)
+@pytest.fixture(scope="module")
+def page(parsing, trained):
+    return page_of(read_model(trained.prpn), read_run(trained.prpn), parsing)
+
+
+@pytest.fixture(scope="module")
+def html_of(page):
+    """The page by its theme."""
+    return functools.cache(page.html)
+
+
+@pytest.fixture(scope="module")
+def html(html_of):
+    return html_of("auto")
+
+
+@pytest.fixture(scope="module")
+def read(html):
+    return Read(html)
 
 
 @pytest.fixture
@@ -90,8 +107,8 @@ def percents(*values: float) -> list[str]:
     return [f"{100 * value:.1f}" for value in values]
 
 
-def test_the_page_has_all_sections_in_order_and_nothing_missing(page):
-    assert Read(page.html()).parts == PARTS
+def test_the_page_has_all_sections_in_order_and_nothing_missing(page, read):
+    assert read.parts == PARTS
     assert page.left_out == {}
 
 
@@ -103,8 +120,8 @@ def test_without_matplotlib_the_page_has_tables_and_says_what_to_install(trained
 
 
 @pytest.mark.parametrize("theme", ["auto", "light", "dark"])
-def test_the_page_is_self_contained_without_scripts(page, theme):
-    html = page.html(theme)
+def test_the_page_is_self_contained_without_scripts(html_of, theme):
+    html = html_of(theme)
     links = [
         value for _, element in Read(html).elements for name, value in element.attrib.items()
         if name.rpartition("}")[2] in ("src", "href", "srcset", "action")
@@ -114,17 +131,16 @@ def test_the_page_is_self_contained_without_scripts(page, theme):
     assert set(re.findall(r"https?://[^\"' <]*", html)) == {"http://www.w3.org/2000/svg"}
 
 
-def test_the_theme_fixes_the_colours_of_page_and_pictures(page):
-    auto, light, dark = page.html("auto"), page.html("light"), page.html("dark")
+def test_the_theme_fixes_the_colours_of_page_and_pictures(html_of):
+    auto, light, dark = map(html_of, ("auto", "light", "dark"))
     assert "color-scheme:light dark" in auto
     assert auto.count("prefers-color-scheme:dark") == 1 + auto.count("<svg")
     assert "prefers-color-scheme" not in light + dark
     assert light != dark
 
 
-def test_the_page_is_accessible_to_screen_readers(page):
+def test_the_page_is_accessible_to_screen_readers(read):
     """Headings without gaps, names of pictures, tables and parts, heads of rows and columns, targets of links."""
-    read = Read(page.html())
     assert read.all("html")[0]["lang"] == "en"
     levels = [int(tag[1]) for tag, _ in read.headings]
     assert levels[0] == 1
@@ -146,8 +162,8 @@ def test_the_page_is_accessible_to_screen_readers(page):
     assert len(read.all("figure")) == len(read.all("figcaption"))
 
 
-def test_the_table_of_f1_has_both_decoders_baselines_and_bounds(page, parsing):
-    rows = {row[0]: row[1:] for row in Read(page.html()).tables["Unlabelled F1, percent"][1:]}
+def test_the_table_of_f1_has_both_decoders_baselines_and_bounds(html, read, parsing):
+    rows = {row[0]: row[1:] for row in read.tables["Unlabelled F1, percent"][1:]}
     base = parsing.baselines
     expected = {
         "biased (chosen)": parsing.scores["biased"],
@@ -166,22 +182,23 @@ def test_the_table_of_f1_has_both_decoders_baselines_and_bounds(page, parsing):
         for name, one in {**base.random_rows(), **untrained}.items()
     }
     for decoder, result in parsing.right_by_decoder.items():
-        assert f"{decoder} compared with right branching: {result}" in page.html()
+        assert f"{decoder} compared with right branching: {result}" in html
 
 
-def test_a_model_of_several_layers_has_a_table_of_their_f1(page, toy, tmp_path):
+def test_a_model_of_several_layers_has_a_table_of_their_f1(read, toy, tmp_path):
     stored = layered()
     parsing = evaluate_parsing(stored, toy / "test.mrg", layer=3)
     built = page_of(stored, read_run(tmp_path), parsing)
-    heads, *rows = Read(built.html()).tables["F1 by layer, percent"]
+    html = built.html()
+    heads, *rows = Read(html).tables["F1 by layer, percent"]
     assert heads == ["distances", "biased", "unbiased"]
     names = ["layer 1", "layer 2", "layer 3 (chosen)"]
     expected = [percents(values["biased"], values["unbiased"]) for values in parsing.f1_by_layer.values()]
     assert rows == [[name, *values] for name, values in zip(names, expected, strict=True)]
     assert built.key_figures[0].source.endswith("layer 3")
-    assert built.html().count("distances of layer 3, decoded by") == 4
-    assert built.html().count("distances of each layer, decoded by") == 1
-    assert "F1 by layer, percent" not in Read(page.html()).tables
+    assert html.count("distances of layer 3, decoded by") == 4
+    assert html.count("distances of each layer, decoded by") == 1
+    assert "F1 by layer, percent" not in read.tables
     # The bars of a drawn sentence are the distances of that layer.
     (best, *_), *_ = best_and_worst(parsing, parsing.details())
     words = parsing.details()[best].words
@@ -190,8 +207,8 @@ def test_a_model_of_several_layers_has_a_table_of_their_f1(page, toy, tmp_path):
     assert drawn.picture.svg() == own.tree_picture().svg()
 
 
-def test_f1_by_length_recall_by_label_and_shapes_are_those_of_the_scores(page, parsing):
-    tables = Read(page.html()).tables
+def test_f1_by_length_recall_by_label_and_shapes_are_those_of_the_scores(read, parsing):
+    tables = read.tables
     biased, unbiased = parsing.scores["biased"], parsing.scores["unbiased"]
     head, *by_length = tables["F1 by length: F1, percent"]
     for row in by_length:
@@ -212,8 +229,7 @@ def test_f1_by_length_recall_by_label_and_shapes_are_those_of_the_scores(page, p
     assert shapes["right branching"][1:] == ["0.0", "100.0"]
 
 
-def test_every_figure_of_the_trees_has_its_data_and_protocol(page, parsing):
-    html = page.html()
+def test_every_figure_of_the_trees_has_its_data_and_protocol(html, parsing):
     sources = re.findall(r'<(?:figcaption|p class="source")>(.*?)</', html)
     of_trees = [source for source in sources if "protocol wsj-test" in source]
     assert len(of_trees) == 4 + 6  # four measures, six sentences
@@ -234,8 +250,8 @@ def test_protocol_decoder_and_limit_are_used(trained, toy, tmp_path):
     assert re.search(r"sentences of \d to 9 words", text)
 
 
-def test_the_settings_are_those_of_the_recipe(page, trained):
-    tables = Read(page.html()).tables
+def test_the_settings_are_those_of_the_recipe(read, trained):
+    tables = read.tables
     recipe = read_run(trained.prpn).recipe
     assert ["hidden_size", str(recipe.model.hidden_size)] in tables["model"]
     assert ["train", recipe.text.train] in tables["text"]
@@ -255,7 +271,7 @@ def test_the_settings_of_each_parser_of_a_combination_are_a_table():
     ]
 
 
-def test_the_curves_are_those_of_the_metrics(page, trained):
+def test_the_curves_are_those_of_the_metrics(html, read, trained):
     lines = [json.loads(line) for line in (trained.prpn / "metrics.jsonl").read_text().splitlines()]
     metrics = read_metrics(trained.prpn / "metrics.jsonl")
     assert metrics == lines
@@ -267,10 +283,10 @@ def test_the_curves_are_those_of_the_metrics(page, trained):
     (perplexities,) = panel.child_axes
     for place, name in zip(perplexities.get_yticks(), perplexities.get_yticklabels(), strict=True):
         assert math.exp(place) == pytest.approx(float(name.get_text().replace(",", "")))
-    rows = Read(page.html()).tables["All validations"][1:]
+    rows = read.tables["All validations"][1:]
     assert [row[3] for row in rows] == [f"{line['valid_loss']:.4f}" for line in valid]
     assert rows[-1][4] == "saved"
-    assert f"{min(line['valid_loss'] for line in valid):.4f} nats per token" in page.html()
+    assert f"{min(line['valid_loss'] for line in valid):.4f} nats per token" in html
 
 
 def test_the_weights_of_the_last_validation_are_named_where_the_recipe_keeps_them(trained):
@@ -286,9 +302,8 @@ def test_the_weights_of_the_last_validation_are_named_where_the_recipe_keeps_the
     assert [row[-1] for row in section.blocks[1].table.table.rows] == [""] * (len(metrics) - 1) + ["saved"]
 
 
-def test_perplexity_is_that_of_the_result_beside_a_known_floor(page, prpn, trained):
+def test_perplexity_is_that_of_the_result_beside_a_known_floor(page, read, prpn, trained):
     result = json.loads((trained.prpn / "result.json").read_text())
-    read = Read(page.html())
     rows = read.tables["Scores of the saved weights"][1:]
     for row, part in zip(rows, ("valid", "test"), strict=True):
         assert row[0] == f"{part} ({result[part]['source']})"
@@ -324,12 +339,11 @@ def test_no_sentence_is_both_best_and_worst(prpn, tmp_path):
     assert "Best sentences" not in page.left_out
 
 
-def test_the_sentences_are_drawn_as_they_were_scored(page, prpn, parsing):
+def test_the_sentences_are_drawn_as_they_were_scored(page, html, prpn, parsing):
     sentences = parsing.details()
     best, worst, _ = best_and_worst(parsing, sentences)
     blocks = [block for section in page.sections[-3:-1] for block in section.blocks if block.kind == "figure"]
     rows = parsing.scores["biased"].by_sentence
-    html = page.html()
     for place, block in zip([*best, *worst], blocks, strict=True):
         one = sentences[place]
         assert block.heading == " ".join(one.words)
@@ -346,7 +360,7 @@ def test_the_sentences_are_drawn_as_they_were_scored(page, prpn, parsing):
 def test_sections_without_source_files_are_reported_as_missing(run_folder, toy, tmp_path):
     for name, heading in (("recipe.yaml", "Settings"), ("metrics.jsonl", "Training"), ("result.json", "Perplexity")):
         (run_folder / name).unlink()
-        written = write_report(run_folder, tmp_path / "out", toy / "test.mrg")
+        written = write_report(run_folder, tmp_path / "out", toy / "test.mrg" if name == "result.json" else None)
         assert name in written.left_out[heading]
     assert written.left_out.keys() == {"Settings", "Training", "Perplexity"}
     read = Read(written.path.read_text(encoding="utf-8"))
@@ -483,7 +497,8 @@ def test_odd_names_and_words_are_text_and_not_markup(trained, tmp_path):
 
 def test_rare_labels_are_counted_but_not_shown_and_a_treebank_may_have_none(trained, tmp_path):
     bank = tmp_path / "many.mrg"
-    bank.write_text("".join(f"(S (L{number} (A the) (B cat)) (C sleeps))\n" * (40 - number) for number in range(33)))
+    labels = [f"(L{number} (A the) (B cat))" for number in range(33)]
+    bank.write_text("".join(f"(S {' '.join(labels[:count])} (C sleeps))\n" for count in range(1, 34)))
     html = write_report(trained.prpn, tmp_path / "out", bank, preprocessing="none").path.read_text(encoding="utf-8")
     rows = Read(html).tables["Recall by label: recall, percent"][1:]
     assert [row[0] for row in rows] == [f"L{number}" for number in range(30)]

@@ -320,6 +320,7 @@ def test_data_text8_splits_the_file(run, text, tmp_path, monkeypatch):
     assert "valid.txt: 1 word" in run("data", "text8", path, "-o", tmp_path / "other")[1]
 
 
+@pytest.mark.long
 def test_compare_trains_prints_the_table_and_resumes(run, refused, toy, tmp_path):
     for name in ("prpn", "lstm"):
         (tmp_path / f"tiny-{name}.yaml").write_text(yaml_text(toy.recipe_data(name)))
@@ -404,6 +405,7 @@ def test_a_treebank_of_other_tags_is_written_as_words_and_scored(run, refused, t
         assert "Did you mean drop_tags?" in refused(*arguments, "--preprocessing", bad)
 
 
+@pytest.mark.long
 def test_the_quickstart_trains_measures_and_draws(run, refused, toy, tmp_path, monkeypatch):
     recipes = tmp_path / "recipes"
     recipes.mkdir()

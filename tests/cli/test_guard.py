@@ -63,8 +63,25 @@ def refused(words: list[str], folder: Path, capsys: pytest.CaptureFixture[str]) 
 
 
 @pytest.mark.parametrize(("name", "output"), FILE_OUTPUTS, ids=names)
-@pytest.mark.parametrize("link", [None, os.symlink, os.link], ids=["same", "symbolic", "hard"])
+@pytest.mark.parametrize(
+    "link",
+    [
+        pytest.param(None, id="same"),
+        pytest.param(os.symlink, id="symbolic", marks=pytest.mark.long),
+        pytest.param(os.link, id="hard", marks=pytest.mark.long),
+    ],
+)
 def test_an_output_that_is_an_input_is_refused_and_the_file_unchanged(name, output, link, model, tmp_path, capsys):
+    check_that_an_input_is_refused(name, output, link, model, tmp_path, capsys)
+
+
+@pytest.mark.parametrize("link", [os.symlink, os.link], ids=["symbolic", "hard"])
+def test_an_output_that_is_a_link_to_an_input_is_refused(link, model, tmp_path, capsys):
+    (output,) = (output for name, output in FILE_OUTPUTS if name == "score")
+    check_that_an_input_is_refused("score", output, link, model, tmp_path, capsys)
+
+
+def check_that_an_input_is_refused(name, output, link, model, tmp_path, capsys) -> None:
     text = tmp_path / "input.txt"
     text.write_text("a b\n")
     written = text

@@ -52,16 +52,62 @@ def test_help_and_completion_load_no_heavy_library(arguments):
     assert HEAVY & modules == set()
 
 
+# Each command runs in a fork of one process, which has imported what all of them need.
+FORKS = """
+import os, sys
+import torch
+from syntaxlm.cli import main
+for number, line in enumerate(sys.stdin):
+    if not os.fork():
+        sys.stdout = open(os.path.join(sys.argv[1], f"{number}.out"), "w")
+        sys.stderr = open(os.path.join(sys.argv[1], f"{number}.err"), "w")
+        try:
+            main(line.split("\\t")[1:-1])
+        finally:
+            sys.stdout.close()
+            with open(os.path.join(sys.argv[1], f"{number}.modules"), "w") as file:
+                print(*sys.modules, file=file)
+            os._exit(0)
+    os.wait()
+"""
+PARSE = ["parse", "en-fast", "The old man the boats.", "--quiet"]
+
+
+@pytest.fixture(scope="module")
+def with_torch(tmp_path_factory):
+    """The standard output and the modules of commands that need torch, by their names."""
+    folder = tmp_path_factory.mktemp("startup")
+    (folder / "empty").mkdir()
+    (folder / "text.txt").write_text("a b c\n" * 5)
+    text = folder / "text.txt"
+    (folder / "recipe.yaml").write_text(f"{{model: {{name: ngram}}, text: {{train: {text}, valid: {text}}}}}")
+    commands = {
+        "models": ["models", "list", "recipes", "--quiet"],
+        "parse": PARSE,
+        "parse to brackets": [*PARSE, "--format", "brackets"],
+        "serve": ["serve", str(folder / "empty"), "--port", "0"],
+        "train": ["train", str(folder / "recipe.yaml"), "--output", str(folder / "run")],
+    }
+    lines = "".join("\t".join(["", *words, "\n"]) for words in commands.values())
+    subprocess.run([sys.executable, "-c", FORKS, str(folder)], input=lines, text=True, check=True)
+    assert (folder / "run" / "result.json").exists()
+    return {
+        name: ((folder / f"{number}.out").read_text(), set((folder / f"{number}.modules").read_text().split()))
+        for number, name in enumerate(commands)
+    }
+
+
 @pytest.mark.parametrize(
-    ("arguments", "further"),
+    ("command", "further"),
     [
-        (["models", "list", "recipes"], {"nltk"}),
-        (["parse", "en-fast", "The old man the boats."], {"nltk", "numpy.ma", "rich", "syntaxlm.core.display"}),
-        (["parse", "en-fast", "The old man the boats.", "--format", "brackets"], {"nltk", "numpy.ma", "rich"}),
+        ("models", {"nltk"}),
+        ("parse", {"nltk", "numpy.ma", "rich", "syntaxlm.core.display"}),
+        ("parse to brackets", {"nltk", "numpy.ma", "rich"}),
+        ("train", {"torch._dynamo"}),
     ],
 )
-def test_commands_that_do_not_train_load_only_what_they_need(arguments, further):
-    out, modules = imported_by([*arguments, "--quiet"])
+def test_commands_with_models_load_only_what_they_need(with_torch, command, further):
+    out, modules = with_torch[command]
     assert out
     assert (NOT_NEEDED | further) & modules == set()
 
@@ -72,19 +118,10 @@ def test_the_page_is_served_and_a_model_missed_without_torch():
     assert {"torch", "fastapi", "nltk"} & modules == set()
 
 
-def test_models_are_served_without_the_library_that_splits_text_into_sentences(tmp_path):
-    _, modules = imported_by(["serve", str(tmp_path), "--port", "0"])
+def test_models_are_served_without_the_library_that_splits_text_into_sentences(with_torch):
+    _, modules = with_torch["serve"]
     assert "syntaxlm.serve.app" in modules
     assert {"nltk", "syntaxlm.data.running_text"} & modules == set()
-
-
-def test_training_loads_no_library_of_optional_parts(tmp_path):
-    text, recipe = tmp_path / "text.txt", tmp_path / "recipe.yaml"
-    text.write_text("a b c\n" * 5)
-    recipe.write_text(f"{{model: {{name: ngram}}, text: {{train: {text}, valid: {text}}}}}")
-    _, modules = imported_by(["train", str(recipe), "--output", str(tmp_path / "run")])
-    assert (tmp_path / "run" / "result.json").exists()
-    assert (NOT_NEEDED | {"torch._dynamo"}) & modules == set()
 
 
 def test_a_command_ends_without_a_last_search_for_cycles():

@@ -114,7 +114,7 @@ def nested(depth: int) -> str:
     return "(X (N a) " * depth + "(N b)" + ")" * depth
 
 
-@pytest.mark.parametrize("depth", [20_000, 200_000])
+@pytest.mark.parametrize("depth", [20_000, pytest.param(200_000, marks=pytest.mark.long)])
 def test_deeply_nested_trees_are_read_preprocessed_and_written(depth):
     (tree,) = trees = parse_brackets(nested(depth))
     assert len(tree.constituents) == depth

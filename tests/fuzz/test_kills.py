@@ -39,6 +39,8 @@ pytestmark = [
 
 LONG = pytest.mark.long
 KILLS_OF_A_RUN = 3  # then it ends
+DMV = {"name": "dmv", "smoothing": 0.01}
+FEW = KILLS_OF_A_RUN  # in `make test`: one run
 MOST_LIVES = 20
 TIMES = ("seconds", "minutes", "tokens_per_second", "folder", "metrics_bytes", "run")
 
@@ -156,18 +158,20 @@ def written(path: Path, data: dict) -> Path:
 
 
 @pytest.mark.parametrize("seed", [1])
-@pytest.mark.parametrize("kind", [pytest.param("gradient", marks=LONG), "em", pytest.param("pcfg", marks=LONG)])
-def test_training_with_kills_ends_as_without(toy, few, tmp_path, kind, seed):
+@pytest.mark.parametrize(
+    ("kind", "kills"), [("em", FEW), *(pytest.param(kind, 9, marks=LONG) for kind in ("gradient", "em", "pcfg"))]
+)
+def test_training_with_kills_ends_as_without(toy, few, tmp_path, kind, kills, seed):
     often = {"checkpoint_seconds": 0.0, "log_steps": 1}
     data = {
         "gradient": toy.recipe_data("prpn", run=often, batches={"context": "carry"}, schedule={"epochs": 6}),
-        "em": toy.recipe_data("lstm", schedule={"epochs": 12}) | {"model": {"name": "dmv", "smoothing": 0.01}},
+        "em": toy.recipe_data("lstm", schedule={"epochs": 12 if kills > FEW else 5}) | {"model": DMV},
         "pcfg": few.recipe_data("lstm", run=often, schedule={"epochs": 4}) | {"model": PCFG},
     }[kind]
     if kind == "em":
         data["batches"] = {"token_budget": 32768, "maximum_words": 10}
     recipe = written(tmp_path / "recipe.yaml", data)
-    until_killed_often(resumed(recipe), tmp_path / "whole", tmp_path / "broken", same_run, 9, seed)
+    until_killed_often(resumed(recipe), tmp_path / "whole", tmp_path / "broken", same_run, kills, seed)
 
 
 @LONG
@@ -220,8 +224,9 @@ def test_a_comparison_with_kills_is_the_one_without(few, tmp_path, seed):
 
 
 @pytest.mark.parametrize("seed", [4])
+@pytest.mark.parametrize("kills", [FEW, pytest.param(6, marks=LONG)])
 def test_trees_with_kills_are_those_without_and_an_earlier_file_is_replaced_only_as_a_whole(
-    trained, toy, tmp_path, seed
+    trained, toy, tmp_path, kills, seed
 ):
     text = tmp_path / "text.txt"
     text.write_text((toy / "train.txt").read_text() * 60)
@@ -239,7 +244,7 @@ def test_trees_with_kills_are_those_without_and_an_earlier_file_is_replaced_only
         if (found := (folder / "trees.txt").read_bytes()) != b"earlier":
             assert found == (tmp_path / "whole" / "trees.txt").read_bytes()
 
-    until_killed_often(command, tmp_path / "whole", tmp_path / "broken", same, 6, seed, intact)
+    until_killed_often(command, tmp_path / "whole", tmp_path / "broken", same, kills, seed, intact)
 
 
 @LONG

@@ -60,6 +60,7 @@ for data in json.loads(sys.stdin.read()):
 """
 
 
+@pytest.mark.long
 def test_estimates_are_within_a_factor_of_two_of_the_peak(toy, tmp_path):
     text = tmp_path / "text.txt"  # sentences of one length, so that all batches are as large as the largest
     words = (toy / "train.txt").read_text().split()
