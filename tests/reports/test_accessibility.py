@@ -49,6 +49,7 @@ def pages(run, trained, toy, tmp_path) -> dict[str, Path]:
     return written
 
 
+@pytest.mark.long
 def test_pages_are_accessible_and_fit_phones(pages, browser):
     page = browser.new_page(viewport={"width": 390, "height": 800})
     for number, (name, path) in enumerate(pages.items()):

@@ -23,7 +23,6 @@ from tests.fresh_models import fresh
 
 SENTENCE = "the old cat sees a dog"
 PAIR = {"first": "the cat sees a dog", "second": "the cat dog a sees"}
-PHONE = {"width": 390, "height": 844}
 NO_BROWSER = browsers.missing()
 
 

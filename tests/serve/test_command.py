@@ -40,7 +40,7 @@ def test_a_server_listens_on_this_machine_until_it_is_interrupted():
 LARGE = {"count": 50, "prompt": "the old cat " * 33, "max_words": 100}  # minutes
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGHUP, marks=pytest.mark.long)])
 def test_a_server_ends_soon_while_large_requests_are_computed_which_are_told(number):
     if signal.getsignal(number) == signal.SIG_IGN:  # under nohup
         pytest.skip("the tests were started with this signal ignored")

@@ -73,7 +73,10 @@ def test_a_request_does_not_wait_for_models_beyond_the_time_limit(release):
     assert reported == []
 
 
-@pytest.mark.parametrize(("number", "errors"), [(signal.SIGTERM, ""), (signal.SIGINT, "syntaxlm: interrupted\n")])
+@pytest.mark.parametrize(
+    ("number", "errors"),
+    [pytest.param(signal.SIGTERM, "", marks=pytest.mark.long), (signal.SIGINT, "syntaxlm: interrupted\n")],
+)
 def test_the_address_is_printed_before_models_are_loaded_and_a_signal_ends_the_command(number, errors):
     if signal.getsignal(number) == signal.SIG_IGN:  # in a background process of a shell
         pytest.skip("the tests were started with this signal ignored")

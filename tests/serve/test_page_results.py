@@ -9,10 +9,13 @@ import pytest
 
 from syntaxlm.serve.app import create_interface
 from syntaxlm.serve.limits import Limits
-from tests.accessibility import findings
-from tests.serve.conftest import NO_BROWSER, PAIR, PHONE, SENTENCE, starting
+from tests.accessibility import PHONE, check_no_barriers
+from tests.serve.conftest import NO_BROWSER, PAIR, SENTENCE, starting
 
-pytestmark = pytest.mark.skipif(NO_BROWSER is not None, reason=f"page not tested: {NO_BROWSER}")
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.skipif(NO_BROWSER is not None, reason=f"page not tested: {NO_BROWSER}"),
+]
 PAGES = re.compile(rb"/Type\s*/Page[^s]")
 TABLE = f"item\tsentence\tcondition\n1\t{SENTENCE}\tgood\n2\tthe cat {'old ' * 120}\tbad\n3\ta dog sees, the cat\tgood"
 
@@ -27,7 +30,6 @@ def saved(page, name: str) -> tuple[str, str]:
 @pytest.mark.parametrize(
     "state",
     [
-        {"view": "sentences", "models": ("simple-pcfg", "prpn"), "text": f"{SENTENCE} zebra."},
         {"view": "sentences", "models": ("simple-pcfg", "palm"), "text": "((the (old cat)) (sees (a dog)))"},
         {"view": "sentences", "models": ("simple-pcfg",), "text": TABLE},
         {"view": "pair", "models": ("lstm", "simple-pcfg"), **PAIR},
@@ -37,16 +39,7 @@ def saved(page, name: str) -> tuple[str, str]:
     ],
 )
 def test_no_view_has_barriers_in_light_or_dark_or_on_a_phone(opened, state):
-    page = opened(**state)
-    for fold in page.locator("details:not([open]) > summary").all():
-        if fold.is_visible():
-            fold.click()
-    for scheme in ("light", "dark"):
-        page.emulate_media(color_scheme=scheme, reduced_motion="reduce")  # no colour on its way to another
-        assert findings(page) == []
-    page.set_viewport_size(PHONE)
-    assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
-    assert findings(page) == []
+    check_no_barriers(opened(**state))
 
 
 def test_a_first_visit_shows_a_sentence_with_its_tree(opened):
@@ -54,30 +47,6 @@ def test_a_first_visit_shows_a_sentence_with_its_tree(opened):
     assert page.locator("figure [data-start]").count() > 3
     assert page.get_by_role("status").text_content() == "An example. Type a sentence of your own, and press Parse."
     assert page.url.endswith("/")
-
-
-def test_a_table_of_sentences_becomes_a_table_of_results_and_a_refused_sentence_leaves_the_others(opened, models):
-    page = opened(view="sentences", models=("simple-pcfg",), text=TABLE)
-    assert page.locator("#column").input_value() == "sentence"
-    rows = page.get_by_role("table", name="Sentences").locator("tbody tr")
-    bits = [models["simple-pcfg"].surprisal(text).bits for text in (SENTENCE, "a dog sees, the cat")]
-    expected = [
-        ["1", "1", "good", SENTENCE, f"{bits[0]:.1f}"],
-        ["3", "3", "good", "a dog sees, the cat", f"{bits[1]:.1f}"],
-    ]
-    assert [rows.nth(place).locator("td").all_text_contents() for place in (0, 2)] == expected
-    assert rows.nth(1).locator("td").last.text_content() == "refused"
-    refused = page.locator("article").nth(1).locator(".wrong").text_content()
-    assert refused.startswith("This sentence is refused: found 122 words; expected at most 100.")
-    name, content = saved(page, "CSV of words")
-    words = list(csv.DictReader(content.splitlines()))
-    assert name == "the-old-cat-sees-a-dog-and-2-more-simple-pcfg.csv"
-    assert {(row["sentence"], row["condition"]) for row in words} == {("1", "good"), ("3", "good")}
-    summary = list(csv.DictReader(saved(page, "CSV of sentences")[1].splitlines()))
-    assert [row["item"] for row in summary] == ["1", "2", "3"]
-    assert summary[1]["simple-pcfg_bits"] == ""
-    page.get_by_role("button", name="a dog sees, the cat").click()
-    assert page.evaluate("document.activeElement.textContent") == "a dog sees, the cat"
 
 
 @pytest.mark.parametrize(

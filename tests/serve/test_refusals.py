@@ -364,7 +364,9 @@ def test_requests_of_clients_that_have_gone_do_not_wait_or_hold_the_model(models
         assert time.monotonic() - start < 20
 
 
-@pytest.mark.parametrize("steps", range(30))
+@pytest.mark.parametrize(
+    "steps", [pytest.param(steps, marks=pytest.mark.long if steps % 5 else ()) for steps in range(30)]
+)
 def test_a_request_ends_when_its_client_goes_after_any_number_of_steps(models, monkeypatch, steps):
     def parse(self, sentences, **options):
         while True:
@@ -455,8 +457,17 @@ def test_requests_whose_end_or_version_is_doubtful_are_refused_and_end_the_conne
     assert answer.split()[1] == status
 
 
-@pytest.mark.parametrize("wait", [0.0, 0.3])
-@pytest.mark.parametrize("part", [b"", b"POST /api/parse HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{"])
+HALF = b"POST /api/parse HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{"
+
+
+@pytest.mark.parametrize(
+    ("wait", "part"),
+    [
+        (0.0, HALF), pytest.param(0.0, b"", marks=pytest.mark.long), pytest.param(0.3, HALF, marks=pytest.mark.long),
+        pytest.param(0.3, b"", marks=pytest.mark.long),
+    ],
+    ids=["at once, in a request", "at once", "later, in a request", "later"],
+)  # fmt: skip
 def test_a_second_ctrl_c_ends_the_server_without_a_traceback(trained, part, wait):
     command = [sys.executable, "-m", "syntaxlm", "serve", str(trained.lstm), "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
