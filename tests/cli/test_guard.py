@@ -77,8 +77,8 @@ def test_an_output_that_is_an_input_is_refused_and_the_file_unchanged(name, outp
 
 @pytest.mark.parametrize("link", [os.symlink, os.link], ids=["symbolic", "hard"])
 def test_an_output_that_is_a_link_to_an_input_is_refused(link, model, tmp_path, capsys):
-    (output,) = (output for name, output in FILE_OUTPUTS if name == "score")
-    check_that_an_input_is_refused("score", output, link, model, tmp_path, capsys)
+    (output,) = (output for name, output in FILE_OUTPUTS if name == "parse")
+    check_that_an_input_is_refused("parse", output, link, model, tmp_path, capsys)
 
 
 def check_that_an_input_is_refused(name, output, link, model, tmp_path, capsys) -> None:
