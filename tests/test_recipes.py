@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -78,7 +79,16 @@ def test_every_recipe_says_what_it_is_for(path):
     assert 0 < len(about["purpose"]) <= 66
 
 
-@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+MODEL_TYPE = re.compile(r"^model:.*?\bname: *([\w-]+)", re.MULTILINE | re.DOTALL)
+TOY_LAST = sorted(RECIPES, key=lambda path: path.stem.endswith("-toy"))
+SHORT = {MODEL_TYPE.search(path.read_text(encoding="utf-8"))[1]: path for path in TOY_LAST}
+"""A recipe of each model type, which is trained among the short tests."""
+
+
+@pytest.mark.parametrize(
+    "path",
+    [pytest.param(path, id=path.stem, marks=() if path in SHORT.values() else pytest.mark.long) for path in RECIPES],
+)
 def test_every_recipe_trains_with_small_sizes(path, toy, few, tmp_path, runs):
     whole = read_recipe(path)
     key = structure(whole)

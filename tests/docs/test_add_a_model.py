@@ -92,6 +92,7 @@ def test_the_page_shows_the_files_that_are_tried_here():
         assert f"`{module}.py`:" in PAGE
 
 
+@pytest.mark.long
 def test_the_models_train_parse_and_score_and_are_refused_where_they_lack_an_ability(package, toy, tmp_path):
     run(package, "-c", USE, str(toy.folder), str(tmp_path), place=package)
 
@@ -104,6 +105,6 @@ def test_the_command_line_finds_model_types_of_entry_points(package, few, tmp_pa
 
 @pytest.mark.long
 def test_the_added_models_keep_the_contract(package):
-    chosen = "tests/models/abilities", "-k", "gru or mutual or table"
+    chosen = "tests/models/abilities", "-k", "gru or mutual or table", "-m", "long or not long"
     output = run(package, "-m", "pytest", "-q", "-p", "no:cacheprovider", *chosen)
     assert re.search(r"[1-9]\d* passed", output)

@@ -30,6 +30,7 @@ def test_trees_show_what_the_models_compute(name):
     assert is_same(words_of(PICTURES[name]().svg()), words_of(stored(name)))
 
 
+@pytest.mark.long
 def test_noun_phrases_and_one_other_group_are_replaced_at_little_cost():
     plot = substitution()
     assert is_same(words_of(plot.svg()), words_of(stored("induction-substitution.svg")))

@@ -123,7 +123,7 @@ def test_the_stored_outputs_are_small_and_hold_what_the_notebook_states(name):
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.long] * (name == "train")) for name in NOTEBOOKS]
+    "name", [pytest.param(name, marks=[pytest.mark.long] * (name != "parse")) for name in NOTEBOOKS]
 )
 def test_a_notebook_gives_its_stored_outputs(name, monkeypatch):
     for package in {"first-hour": ["matplotlib"], "surprisals": ["pandas", "statsmodels"]}.get(name, ()):

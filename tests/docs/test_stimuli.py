@@ -28,6 +28,7 @@ PAGES = [
     "docs/commands/items.md", "docs/commands/score.md", "docs/tutorials/first-ten-minutes.md",
     "docs/tutorials/attraction.md",
 ]  # fmt: skip
+SHORT = ("docs/tutorials/first-ten-minutes.md", "docs/commands/items.md", "docs/commands/score.md")
 _BLOCK = re.compile(r"^```(?P<language>\w+)\n(?P<body>.*?)^```$", re.M | re.S)
 RSCRIPT = shutil.which("Rscript")
 
@@ -77,7 +78,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize(
+    "page", [pytest.param(page, marks=() if page in SHORT else pytest.mark.long) for page in PAGES]
+)
 def test_commands_and_python_code_print_what_the_page_shows(page, folder, capsys):
     for name, text in files_of(page).items():
         (folder / name).write_text(text, encoding="utf-8")

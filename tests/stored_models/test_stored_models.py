@@ -45,12 +45,11 @@ TOLERANCE = {
 OTHER = (1e-6, 2e-5)
 """Log-probabilities and surprisals: other kernels move them by up to 8e-6."""
 
-SLOW = ("evaluate_text", "evaluate_text_with_cache", "tune_cache", "generate")
 SIMILAR = (
     *("prpn-stream", "prpn-paper", "prpn-no-parsing", "prpn-chars", "prpn-chars-no-space"),
     *("on-lstm-plain-cell", "palm-rb", "palm-s"),
 )
-"""Slow sections of models whose code other models share are marked `long`."""
+"""Models whose code other models share: their sections are marked `long`."""
 
 OPEN_GENERATION = ("lstm-open", "generate")  # compared by a test of its own
 
@@ -64,9 +63,10 @@ def recorded(name: str) -> dict[str, Any]:
 def sections() -> list[Any]:
     """Every section of every model."""
     names = [(name, section) for name in NAMES for section in recorded(name)]
-    long = {pair for pair in names if pair[0] in SIMILAR and pair[1] in SLOW}
     return [
-        pytest.param(*pair, marks=pytest.mark.long if pair in long else ()) for pair in names if pair != OPEN_GENERATION
+        pytest.param(name, section, marks=pytest.mark.long if name in SIMILAR else ())
+        for name, section in names
+        if (name, section) != OPEN_GENERATION
     ]
 
 

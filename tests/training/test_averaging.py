@@ -120,6 +120,7 @@ def watched(recipe, folder: Path) -> tuple[Run, list[dict[str, torch.Tensor]], l
     return run, weights, scores
 
 
+@pytest.mark.long
 def test_averaged_weights_are_better_than_those_they_are_the_mean_of_and_are_kept(larger_toy, tmp_path):
     """SGD with a high rate: averaging starts during training, and the average has a lower loss at every validation."""
     schedule = {"epochs": 6, "validations_per_epoch": 3, "plateau_factor": 1.0}

@@ -107,6 +107,7 @@ def test_texts_and_treebanks_without_marks_are_reported(text, tmp_path):
     assert list(evaluate_parsing(model, gold).scores) == ["mbr"]
 
 
+@pytest.mark.long
 def test_marks_of_the_built_in_corpus_are_evidence_in_training_and_in_parsing(tmp_path):
     write_corpus(tmp_path, 200, seed=3, punctuated=True)
     recipe = recipe_of(tmp_path / "train.txt", marks=2.0, marks_side="both")

@@ -66,7 +66,7 @@ def test_a_learning_rate_far_too_high_stops_training_and_names_the_setting(logic
     assert not (tmp_path / "run" / WEIGHTS).exists()
 
 
-@pytest.mark.parametrize("cell", ["on-lstm", "lstm"])
+@pytest.mark.parametrize("cell", ["on-lstm", pytest.param("lstm", marks=pytest.mark.long)])
 def test_accuracy_rises_above_the_majority_class_and_the_folder_has_the_best_weights(logic, tmp_path, cell):
     events = []
     result = train(small(logic, cell), tmp_path / "run", events.append)
@@ -216,7 +216,9 @@ run: {{accelerator: cpu}}
 """
 
 
-@pytest.mark.parametrize("name", ["gumbel-tree-lstm", "rl-spinn", "prpn"])
+@pytest.mark.parametrize(
+    "name", ["gumbel-tree-lstm", *(pytest.param(name, marks=pytest.mark.long) for name in ("rl-spinn", "prpn"))]
+)
 def test_a_classifier_of_sentence_pairs_is_trained_evaluated_and_parses(capsys, tmp_path, monkeypatch, name):
     monkeypatch.chdir(tmp_path)
     pairs = [f"The {one} dog\ta {one} cat sleeps\t{'yes' if one == 'old' else 'no'}" for one in ("old", "new") * 5]

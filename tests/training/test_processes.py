@@ -44,7 +44,7 @@ def test_two_processes_stay_equal_and_their_loss_falls_and_they_resume_each_with
     assert json.loads((run / "result.json").read_text())["stopped"] is False
 
 
-@pytest.mark.parametrize("nodes", [1, 2])
+@pytest.mark.parametrize("nodes", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_two_processes_give_the_gradient_of_one_and_resume_with_their_own_columns(toy, tmp_path, nodes):
     """LSTM without dropout, stream mode, 5 columns: a process has 2 or 3 of them."""
     model, batches = {"dropout": 0.0, "layer_dropout": 0.0}, {"context": "carry", "batch_size": 5}
@@ -73,6 +73,7 @@ def test_two_processes_give_the_gradient_of_one_and_resume_with_their_own_column
     assert result["valid"]["nats"] == pytest.approx(single.valid.nats, rel=1e-3)
 
 
+@pytest.mark.long
 @pytest.mark.skipif(torch.cuda.is_available(), reason="forks cannot use a GPU")
 def test_penalties_of_two_processes_are_the_mean_over_the_tokens_of_both(toy, tmp_path):
     """ON-LSTM with AR and without dropout; of 5 columns, a process has 2 or 3."""
@@ -95,10 +96,9 @@ def test_penalties_of_two_processes_are_the_mean_over_the_tokens_of_both(toy, tm
             torch.testing.assert_close(gradient, gradients[0][name], rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.long
 @pytest.mark.skipif(torch.cuda.is_available(), reason="forks cannot use a GPU")
-@pytest.mark.parametrize(
-    "lost", [pytest.param(signal.SIGKILL, id="dies"), pytest.param(signal.SIGSTOP, id="hangs", marks=pytest.mark.long)]
-)
+@pytest.mark.parametrize("lost", [signal.SIGKILL, signal.SIGSTOP], ids=["dies", "hangs"])
 def test_if_one_node_is_lost_the_other_ends_with_a_message_and_both_resume(toy, tmp_path, capfd, monkeypatch, lost):
     monkeypatch.setenv(LOST, str(int(lost)))
     data = toy.recipe_data("lstm", batches={"context": "carry", "batch_size": 4}, schedule={"epochs": 1})

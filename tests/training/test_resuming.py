@@ -28,10 +28,10 @@ SETTINGS = [
     pytest.param("prpn", "carry", "bf16-mixed", id="prpn-stream-bf16", marks=pytest.mark.long),
     pytest.param("prpn", "carry", "32", id="prpn-stream-32", marks=pytest.mark.long),
     pytest.param("prpn", "reset", "bf16-mixed", id="prpn-sentences-bf16", marks=pytest.mark.long),
-    pytest.param("lstm", "reset", "bf16-mixed", id="lstm-sentences-bf16"),
-    pytest.param("lstm", "carry", "32", id="lstm-stream-32"),
+    pytest.param("lstm", "reset", "bf16-mixed", id="lstm-sentences-bf16", marks=pytest.mark.long),
+    pytest.param("lstm", "carry", "32", id="lstm-stream-32", marks=pytest.mark.long),
     pytest.param("lstm", "carry", "bf16-mixed", id="lstm-stream-bf16"),
-    pytest.param("lstm", "reset", "32", id="lstm-sentences-32"),
+    pytest.param("lstm", "reset", "32", id="lstm-sentences-32", marks=pytest.mark.long),
 ]
 
 
@@ -47,11 +47,10 @@ def test_a_run_interrupted_twice_ends_bit_for_bit_as_one_that_was_not(toy, tmp_p
 @pytest.mark.parametrize(
     ("model", "context", "precision"),
     [
-        ({"cell": "highway"}, "carry", "bf16-mixed"),
-        ({"cell": "nas", "mixture": 2}, "reset", "bf16-mixed"),
-        ({"cell": "lstm", "skip": True, "mixture": 3}, "carry", "32"),
+        pytest.param({"cell": "highway"}, "carry", "bf16-mixed", id="highway", marks=pytest.mark.long),
+        pytest.param({"cell": "nas", "mixture": 2}, "reset", "bf16-mixed", id="nas", marks=pytest.mark.long),
+        pytest.param({"cell": "lstm", "skip": True, "mixture": 3}, "carry", "32", id="skip"),
     ],
-    ids=["highway", "nas", "skip"],
 )
 def test_other_cells_skip_connections_and_mixtures_resume_bit_for_bit(toy, tmp_path, model, context, precision):
     run, schedule = {"precision": precision}, {"epochs": 1, "validations_per_epoch": 2}
@@ -81,7 +80,13 @@ def falling_until(monkeypatch: pytest.MonkeyPatch, turn: int) -> Callable[[Event
     return watch
 
 
-@pytest.mark.parametrize(("batches", "optimiser"), [(STREAM, RISEN), ({}, FROM_EPOCH)], ids=["risen loss", "epoch"])
+@pytest.mark.parametrize(
+    ("batches", "optimiser"),
+    [
+        pytest.param(STREAM, RISEN, id="risen loss", marks=pytest.mark.long),
+        pytest.param({}, FROM_EPOCH, id="epoch"),
+    ],
+)
 def test_averaging_and_fine_tuning_resume_bit_for_bit_before_at_and_after_their_start(
     toy, tmp_path, monkeypatch, batches, optimiser
 ):

@@ -320,7 +320,12 @@ ONE_WORD = ["the dog"] * 3 + ["dog"] * 9
 """Sentences as in dialogue: with six tokens to a batch, most batches have only sentences of one word."""
 
 
-@pytest.mark.parametrize("name", SENTENCE_VARIANTS)
+IN_SHORT = ("simple-pcfg", "span-parser", "tree-transformer", "dmv")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in IN_SHORT else pytest.mark.long) for name in SENTENCE_VARIANTS]
+)
 def test_batches_of_one_word_sentences_are_trained_on_and_resumed(few, tmp_path, name):
     text, trees = tmp_path / "train.txt", tmp_path / "train.mrg"
     text.write_text("".join(f"{line}\n" for line in ONE_WORD))

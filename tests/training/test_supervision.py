@@ -220,7 +220,13 @@ def learner(name: str, toy, **overrides) -> Recipe:
     return read_recipe(f"{name}-toy", LEARNERS[name] | text | weights | overrides)
 
 
-@pytest.mark.parametrize(("name", "stream"), [*((name, False) for name in LEARNERS), ("lstm", True)])
+LEARNED = [(name, False) for name in LEARNERS] + [("lstm", True)]
+SHORT = [("lstm", False), ("on-lstm", False)]  # by states and by distances
+
+
+@pytest.mark.parametrize(
+    ("name", "stream"), [pytest.param(*one, marks=() if one in SHORT else pytest.mark.long) for one in LEARNED]
+)
 def test_models_that_learn_from_trees_parse_like_them(name, stream, larger_toy, tmp_path):
     """Their decoder is the first; without trees it would be another one or none."""
     recipe = learner(name, larger_toy, **{"schedule.epochs": 12, "schedule.plateau_factor": 1.0})

@@ -24,6 +24,7 @@ from tests.training.runs import assert_resumes, content, metrics, stop_at
 
 PCFG = {"name": "simple-pcfg", "nonterminals": 4, "preterminals": 8, "embedding_size": 8}
 PARSERS = ("prpn", "pcfg", "counted")
+SLOW = pytest.param("pcfg", marks=pytest.mark.long)
 MODEL_SETTINGS = {
     "prpn": MODELS["prpn"],
     "pcfg": PCFG,
@@ -61,7 +62,7 @@ def test_f1_is_that_of_the_present_weights_beside_branching_trees(toy, tmp_path,
     assert "treebank F1 {} (right branching {}, left branching {})".format(*percent) in validation_line(event)
 
 
-@pytest.mark.parametrize("model", PARSERS)
+@pytest.mark.parametrize("model", ["prpn", SLOW, "counted"])
 def test_a_treebank_changes_neither_weights_nor_their_choice_nor_other_numbers(toy, tmp_path, model):
     schedule = {"epochs": 2, "validations_per_epoch": 2, "stop_patience": 1}
     optimiser = {"average_from_epoch": 1} if model == "prpn" else {}
@@ -96,7 +97,7 @@ def test_the_time_of_the_measurement_is_no_time_of_training(toy, tmp_path, monke
     assert now == [20_000]
 
 
-@pytest.mark.parametrize("model", ["prpn", "pcfg"])
+@pytest.mark.parametrize("model", ["prpn", SLOW])
 def test_a_resumed_run_has_the_same_numbers(toy, tmp_path, model):
     chosen = recipe(toy, model, schedule={"validations_per_epoch": 2})
     finished = train(chosen, tmp_path / "whole")
