@@ -11,7 +11,7 @@ unexport PYTHONDONTWRITEBYTECODE
 help:
 	@echo "make quickstart   install, parse with the bundled model, train on the built-in corpus (MODEL=holographic-pcfg)"
 	@echo "make test         install, then run the tests"
-	@echo "make test-all     the long tests, too"
+	@echo "make test-all     the long tests, too: before a release"
 	@echo "make test-lowest  the tests with the lowest versions of all dependencies"
 	@echo "make lint         ruff, mypy, imports between packages, wording"
 	@echo "make benchmark    speed of the operations, beside their references"

@@ -11,6 +11,7 @@ import os
 import shutil
 import signal
 import sys
+from collections import Counter
 from collections.abc import Callable, Generator
 from pathlib import Path
 from types import SimpleNamespace
@@ -72,10 +73,39 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     import torch
 
     # Property tests draw fewer examples unless the long tests run, too (make test-all).
-    hypothesis.settings.register_profile("short", max_examples=30, deadline=None)
+    hypothesis.settings.register_profile("short", max_examples=15, deadline=None)
     hypothesis.settings.register_profile("long", max_examples=200, deadline=None)
     hypothesis.settings.load_profile("long" if os.environ.get("SYNTAXLM_LONG_TESTS") else "short")
     torch.set_num_threads(1)  # tiny products: more threads only wait for each other
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark most combinations of parameters as long where several `parametrize` multiply them.
+
+    The short tests have each value of each parameter, and every fourth of the other combinations.
+    """
+    seen: set[tuple[str, tuple[str, ...], tuple[int, ...]]] = set()
+    repeated: Counter[str] = Counter()
+    for item in items:
+        if not hasattr(item, "callspec") or item.get_closest_marker("long"):
+            continue
+        test, parameters = item.nodeid.partition("[")[0], item.callspec.params
+        together = [argument_names(mark) for mark in item.iter_markers("parametrize")]
+        named = {name for names in together for name in names}
+        together += [(name,) for name in parameters if name not in named]  # of fixtures
+        rows = {(test, names, tuple(id(parameters[name]) for name in names)) for names in together}
+        if rows <= seen:
+            repeated[test] += 1
+            if repeated[test] % 4:
+                item.add_marker("long")
+        seen |= rows
+
+
+def argument_names(mark: pytest.Mark) -> tuple[str, ...]:
+    """The parameters that one `parametrize` gives."""
+    names = mark.args[0] if mark.args else mark.kwargs["argnames"]
+    return tuple(name.strip() for name in names.split(",")) if isinstance(names, str) else tuple(names)
 
 
 @pytest.hookimpl(wrapper=True)

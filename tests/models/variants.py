@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import cache
 from itertools import product
 from typing import Any
@@ -109,6 +110,14 @@ COMBINED = {
 }
 """Variants whose parts other variants have, too: their tests are marked `long`."""
 
+SIMILAR = {
+    *ablations_of_prpn(),
+    *OTHERS,
+    *(name for name in SENTENCE_VARIANTS if name not in MODELS),
+    *(TREE_PREFIX + name for name in ("lstm", "labelled", "tanh, one softmax", "nce", "left dependents, labelled")),
+}
+"""Variants of a model type of which another variant has short tests: most of their own tests are marked `long`."""
+
 
 def config_of(name: str, **settings: object) -> ModelConfig:
     """The settings of a small model. settings: applied if the model type has them."""
@@ -124,11 +133,19 @@ def built(name: str, **settings: object) -> Any:
     """A small model in float64 and evaluation mode, with weights so large that every part has an effect.
 
     Models trained by counting have counted a text of all words; models that need text counts have those of such a text.
+    Each call returns another copy, and sets the random numbers to those after the model was built.
     """
     if name in TREE_VARIANTS:
         return tree_variants.built(name.removeprefix(TREE_PREFIX), **settings)
+    model, random_state = _built_once(name, tuple(settings.items()))
+    torch.set_rng_state(random_state)
+    return copy.deepcopy(model)
+
+
+@cache
+def _built_once(name: str, settings: tuple[tuple[str, object], ...]) -> tuple[Model, Tensor]:
     torch.manual_seed(3)
-    model = build_model(config_of(name, **settings), WORDS).double()
+    model = build_model(config_of(name, **dict(settings)), WORDS).double()
     if isinstance(model, TrainsByCounting):
         model.accumulate(read(400, 5, seed=9))
         model.maximise()
@@ -141,7 +158,7 @@ def built(name: str, **settings: object) -> Any:
         for parameter in model.parameters():
             if parameter.dim() > 1 and name not in SENTENCE_VARIANTS:  # small grammars already differ enough
                 parameter.mul_(2)
-    return model.eval()
+    return model.eval(), torch.get_rng_state()
 
 
 def read(steps: int, columns: int, seed: int = 1) -> TokenBatch:
@@ -203,16 +220,22 @@ def names_with(*abilities: type, among: list[str] | None = None) -> list[str]:
     return [name for name in among or EVERY if all(isinstance(_example(name), ability) for ability in abilities)]
 
 
-def every(*abilities: type, text: bool = False, among: list[str] | None = None) -> Callable[[Any], Any]:
+def every(
+    *abilities: type, text: bool = False, among: list[str] | None = None, with_similar: bool = False
+) -> Callable[[Any], Any]:
     """Parametrises a test by the `name` of all variants with some abilities.
 
     text: only of those that read any text.  among: the variants to choose from; None for all.
+    with_similar: whether the test of a variant that is `SIMILAR` to another one is short, too.
     """
     chosen = list(VARIANTS) if text else among
-    names = names_with(*abilities, among=chosen)
-    return pytest.mark.parametrize(
-        "name", [pytest.param(name, marks=pytest.mark.long) if name in COMBINED else name for name in names]
-    )
+    long = COMBINED if with_similar else COMBINED | SIMILAR
+    return pytest.mark.parametrize("name", [marked(name, long) for name in names_with(*abilities, among=chosen)])
+
+
+def marked(name: str, long: Collection[str] = SIMILAR, *values: object) -> Any:
+    """The parameters of a test of a variant, `long` for some variants."""
+    return pytest.param(name, *values, marks=pytest.mark.long if name in long else ())
 
 
 def log_probs(model: Any, batch: TokenBatch | TreeBatch, state: State = None) -> Tensor:

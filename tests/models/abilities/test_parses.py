@@ -23,6 +23,7 @@ from tests.models.variants import (
     built,
     closed_sentences,
     every,
+    marked,
     names_with,
     ragged,
     read,
@@ -34,7 +35,7 @@ BRACKETS = {"brackets": True, "brackets without labels": False}  # test models t
 NAMES = [*names_with(ParsesSentences), *BRACKETS]
 OF_MARGINALS = [name for name in NAMES if name in BRACKETS or built(name).structure_type is SpanMarginals]
 OF_HEADS = [name for name in names_with(ParsesDependencies) if built(name).structure_type is Heads]
-every_model = pytest.mark.parametrize("name", NAMES)
+every_model = pytest.mark.parametrize("name", list(map(marked, NAMES)))
 every_dependency_model = every(ParsesDependencies)
 every_left_to_right_model = every(NeuralModel, ParsesSentences)
 SENTENCES = [KNOWN["words"].split()[:length] for length in (1, 2, 3, 4, 6, 10)] + [["old"] * 7]
@@ -53,7 +54,7 @@ def real_values(structure, batch):
     return structure.values[:, mask] if isinstance(structure, Distances) else structure.values[mask]
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name not in (*OF_MARGINALS, *OF_HEADS)])
+@pytest.mark.parametrize("name", [marked(name) for name in NAMES if name not in (*OF_MARGINALS, *OF_HEADS)])
 @pytest.mark.parametrize(("steps", "columns"), [(1, 1), (7, 3), (20, 2)])
 def test_structure_has_the_type_and_shape_that_the_model_declares(name, steps, columns):
     model = built(name)
@@ -158,7 +159,7 @@ def test_structure_equals_that_of_a_full_forward_pass(name):
 EVERY_LENGTHS = pytest.mark.parametrize("lengths", [(5, 3, 2, 1), (4,), (1, 1), (2, 0)], ids=str)
 
 
-@pytest.mark.parametrize("name", OF_MARGINALS)
+@pytest.mark.parametrize("name", list(map(marked, OF_MARGINALS)))
 @EVERY_LENGTHS
 def test_marginals_are_probabilities_of_spans_that_add_up_to_those_of_a_binary_tree(name, lengths):
     lengths = [max(length, int(name in BRACKETS)) for length in lengths]  # test models need words

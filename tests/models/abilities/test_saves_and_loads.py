@@ -21,6 +21,7 @@ from tests.models.variants import (
     closed_sentences,
     config_of,
     log_probs,
+    marked,
 )
 
 VOCABULARY = Vocabulary(["<unk>", "<s>", "</s>", *(f"w{number}" for number in range(WORDS - 3))])
@@ -73,7 +74,7 @@ def test_a_written_model_is_read_back_with_the_same_probabilities_and_structure(
 
 
 @pytest.mark.parametrize(
-    "name", [name for name in VARIANTS if "tied" in vars(config_of(name)) and "adaptive" not in name]
+    "name", [marked(name) for name in VARIANTS if "tied" in vars(config_of(name)) and "adaptive" not in name]
 )
 def test_untied_weights_are_stored_separately_and_tied_ones_once(name, tmp_path):
     for tied in (True, False):

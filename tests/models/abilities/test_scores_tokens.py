@@ -11,6 +11,7 @@ from syntaxlm.models.abilities import HasHiddenStates, ScoresTokens, TrainsByGra
 from syntaxlm.models.batches import TokenBatch
 from tests.models.variants import (
     SENTENCE_VARIANTS,
+    SIMILAR,
     VARIANTS,
     WORDS,
     batch_for,
@@ -18,6 +19,7 @@ from tests.models.variants import (
     config_of,
     every,
     log_probs,
+    marked,
     names_with,
     ragged,
     read,
@@ -45,7 +47,7 @@ def test_batches_of_any_shape_are_read(name, steps, columns):
 
 
 TIED = [
-    (name, tied)
+    marked(name, SIMILAR, tied)
     for name in names_with(ScoresTokens)
     for tied in (True, False)
     if tied or "tied" in vars(config_of(name))
@@ -76,7 +78,7 @@ def test_padding_and_other_sentences_never_change_a_real_token(name):
         assert not together[length:, column].any(), "padding has a log-probability other than 0"
 
 
-@every_sequence_model
+@every(ScoresTokens, among=[*VARIANTS, *SENTENCE_VARIANTS], with_similar=True)
 def test_later_tokens_never_change_an_earlier_one(name):
     model, batch = built(name), read_for(name, 10, 2)
     tokens = batch.tokens.clone()

@@ -26,6 +26,7 @@ from tests.turns import THREADS, in_threads
 pytestmark = pytest.mark.filterwarnings("ignore::syntaxlm.core.errors.InputWarning")  # most words are unknown
 
 CALLS = 2  # of each method in each thread
+IN_SHORT = ("lstm", "palm", "simple-pcfg", "dmv")  # a model of each structure; the others are long
 OF_TEXT = [name for name, kind in MODELS.items() if kind.reads != "trees"]
 OF_TREES = [name for name, kind in MODELS.items() if kind.reads == "trees"]
 
@@ -75,7 +76,9 @@ def supported(model: LanguageModel) -> dict[str, Call]:
     return found
 
 
-@pytest.mark.parametrize("name", OF_TEXT)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in IN_SHORT else pytest.mark.long) for name in OF_TEXT]
+)
 def test_a_model_of_text_gives_every_thread_the_values_that_one_thread_gets(name):
     model = language_model(fresh(name))
     methods = supported(model)

@@ -84,7 +84,7 @@ def test_gradients_reach_every_parameter(name, tied):
         torch.testing.assert_close(gradient, torch.zeros_like(gradient), rtol=0, atol=1e-12)
 
 
-@every_model
+@every(TrainsByGradient, with_similar=True)
 def test_the_gradient_in_evaluation_agrees_with_finite_differences(name):
     model = built(name)
     batch = ragged(7, (7, 5, 3, 1)) if name in VARIANTS else batch_for(name)
