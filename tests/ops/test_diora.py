@@ -62,7 +62,7 @@ def test_outside_vectors_and_every_gradient_equal_those_of_the_recursion(form, l
     else:
         form = replace(form, gradient=5 * form.gradient)
     kernel = "diora" if form.dtype == torch.float32 else None
-    check(outside, outside_reference, tensors(length, size, shared), form, kernel)
+    check(outside, outside_reference, tensors(length, size, shared), form, kernel, ("outside", length, size, shared))
 
 
 @every_length

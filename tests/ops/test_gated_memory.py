@@ -25,7 +25,10 @@ RAGGED_COUNTS = [1], [3, 3, 3, 2, 2, 1, 1], [2] * 30 + [1] * 33, [3, 1, 1, 1, 1]
 RAGGED = [(*size, counts) for size, counts in zip(SIZES, RAGGED_COUNTS, strict=True)]
 WIDE = (9, 4, 70, 6, [4, 4, 4, 3, 3, 2, 1, 1, 1])  # wider than SIMD vectors, and not a multiple of their size
 NO_STEP = (2, 3, 6, 2, [2, 1])  # a column without a step
-FULL = [(*size, [size[1]] * size[0]) for size in SIZES]
+FULL = [
+    pytest.param(*size, [size[1]] * size[0], marks=pytest.mark.long if size[0] == 63 else ())  # as ragged ones
+    for size in SIZES
+]
 
 
 def read_with(op, masks, counts, given):
@@ -64,8 +67,8 @@ def test_every_form_of_the_reader_equals_the_reference_in_value_state_and_every_
     shapes = [(rows, hidden), (rows, hidden), (hidden,)] if dropout else []
     masks = [(random(*shape, seed=50 + n) > 0).double() * 2 for n, shape in enumerate(shapes)] or [None] * 3
     kernel = None if hidden < 2 else "gated_memory"
-    check(partial(read_with, read, masks, counts), partial(read_with, read_reference, masks, counts), tensors, form,
-          kernel)  # fmt: skip
+    ops = partial(read_with, read, masks, counts), partial(read_with, read_reference, masks, counts)
+    check(*ops, tensors, form, kernel, ("reader", steps, batch, hidden, slots, *counts, dropout, keyed))
 
 
 @every_form
@@ -84,7 +87,8 @@ def test_every_form_of_attending_to_all_steps_at_once_equals_the_reference(steps
         states, attention = op(**given | {"gates": torch.sigmoid(given["gates"])}, counts=counts)
         return states, attention.detach()
 
-    check(partial(attended, attend), partial(attended, attend_reference), tensors, form, "gated_memory")
+    case = ("attend", steps, batch, hidden, slots, *counts)
+    check(partial(attended, attend), partial(attended, attend_reference), tensors, form, "gated_memory", case)
 
 
 @pytest.mark.parametrize("count_self", [True, False])

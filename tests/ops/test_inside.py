@@ -137,7 +137,7 @@ def span_gradients(rules, log_probs, add):
     return total.detach(), torch.autograd.grad(total, weights)[0]
 
 
-def check_partition(rules, words, lengths, weights, form, kernel=None):
+def check_partition(rules, words, lengths, weights, form, kernel=None, case=None):
     def fast(given):
         log_probs, parts = given["log_probs"], [given[name] for name in tensors_of(rules)]
         return inside.log_partition(type(rules)(*parts), log_probs, words, Layout(lengths), weights)
@@ -147,7 +147,7 @@ def check_partition(rules, words, lengths, weights, form, kernel=None):
         return expected_log_partition(type(rules)(*parts), log_probs, words, lengths, weights)
 
     log_probs = word_log_probs(int(words.max()) + 1, rules.preterminals)
-    check(fast, expected, tensors_of(rules) | {"log_probs": log_probs}, form, kernel)
+    check(fast, expected, tensors_of(rules) | {"log_probs": log_probs}, form, kernel, case)
 
 
 PARTITION_FORMS = (*FORMS[:4], Form("bfloat16", "compiled", low=True), Form("torch, bfloat16", "torch", low=True))
@@ -161,7 +161,8 @@ def test_factored_rules_equal_the_reference_in_value_and_every_gradient(sizes, f
     if form.low:
         form = replace(form, value=3e-2, gradient=2e-2)
     rules = factored(*FACTORED[sizes])
-    check_partition(rules, text(lengths), lengths, span_weights(lengths) if weighted else None, form, "inside")
+    weights = span_weights(lengths) if weighted else None
+    check_partition(rules, text(lengths), lengths, weights, form, "inside", ("factored", sizes, *lengths, weighted))
 
 
 @pytest.mark.parametrize("lengths", LENGTHS, ids=str)

@@ -58,7 +58,8 @@ def run(op, case, given):
 @every_form
 @pytest.mark.parametrize("case", CASES)
 def test_every_form_equals_the_reference_in_value_state_and_every_gradient(case, form):
-    check(partial(run, recurrence, case), partial(run, recurrence_reference, case), tensors_of(case), form, "on_lstm")
+    ops = partial(run, recurrence, case), partial(run, recurrence_reference, case)
+    check(*ops, tensors_of(case), form, "on_lstm", ("on_lstm", case))
 
 
 @pytest.mark.parametrize("chunk", [2, 6, None])

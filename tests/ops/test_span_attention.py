@@ -118,11 +118,11 @@ def test_equals_the_released_program_in_scores_attention_and_context(path, op):
 @every_form
 @pytest.mark.parametrize("case", CASES)
 def test_every_form_equals_the_reference_in_value_and_every_gradient(case, form):
-    case = CASES[case]
+    name, case = case, CASES[case]
     if form.low:  # given scores are the same in any form
         form = replace(form, value=0.1, gradient=0.1)
     ops = partial(run, span_attention, case), partial(run, span_attention_reference, case)
-    check(*ops, case.tensors(), form, "span_attention")
+    check(*ops, case.tensors(), form, "span_attention", ("span_attention", name))
 
 
 @pytest.mark.parametrize("case", ["63 steps, ragged", "wide", "given scores of every step"])
