@@ -263,3 +263,25 @@ def test_wordfreq_has_the_values_of_the_package():
     assert [hindi.zipf(word) for word in ("की", "के", "को", "का")] == [7.39, 7.58, 7.27, 7.25]
     with pytest.raises(InputError, match="found the language 'xx'; expected one of"):
         Frequencies.read("wordfreq:xx")
+
+
+def test_logarithms_in_a_mapping_are_refused():
+    with pytest.raises(
+        InputError, match=r"the mapping of frequencies: found fractions from 4.1 to 7.2: these look like"
+    ):
+        Frequencies.read({"the": 7.2, "cat": 4.1})
+    assert Frequencies.read({"the": 25_000.5, "cat": 4.1}).has("cat")
+
+
+@pytest.mark.parametrize(
+    ("header", "column", "message"),
+    [
+        ("word\tcount\tcount", None, "found several columns of numbers: count, count; expected one"),
+        ("word\tcount\tcount", "count", "found several columns 'count'; expected one"),
+        ("word\tWord\tcount", None, "found several columns of text: word, Word; expected one"),
+    ],
+)
+def test_columns_of_one_name_are_not_chosen_from(read, header, column, message):
+    second = "{w}" if "Word" in header else "{r}0"
+    with pytest.raises(InputError, match=message):
+        read(rows("{w}\t" + second + "\t{c}", header), column=column)

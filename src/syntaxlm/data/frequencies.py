@@ -38,7 +38,7 @@ _MIN_REGULAR_SHARE = (
 )
 _MAX_LIST_LIKE_SHARE = 0.2  # share of the lines of a text that may look like entries of a list
 _MIN_TABLE_LINES = 10  # of a table separated by spaces: a few lines of a text may have equally many words by chance
-_SMALLEST_MAXIMUM = 10  # a list with fractions whose largest value is smaller has logarithms
+_SMALLEST_MAXIMUM = 10  # a list or mapping with fractions whose largest value is smaller has logarithms
 _SMALLEST_RATIO = 10  # so has one whose largest value is less than this times its smallest value
 
 _SEPARATORS = {"\t": "tabs", ";": "semicolons", ",": "commas", " ": "spaces"}
@@ -170,11 +170,14 @@ class Frequencies:
                 " counts, such as dict(zip(frame['word'], frame['count']))"
             )
         counts: dict[str, float] = {}
+        source, largest = "the mapping of frequencies", 0.0
         for word, count in mapping.items():
             if not isinstance(word, str) or not _is_count(count):
                 raise InputError(f"frequencies: found {word!r}: {count!r}; expected a word and a count of 0 or more")
             counts[bare_word(word)] = counts.get(bare_word(word), 0.0) + float(count)
-        return _frequencies(counts, "the mapping of frequencies")
+            largest = max(largest, float(count))
+        _refuse_logarithms(counts, len(mapping), largest, source)
+        return _frequencies(counts, source)
 
     def count(self, word: str) -> float:
         """Return the count of a word; of words joined by a dash or separated by a space, that of the rarest."""
@@ -255,6 +258,24 @@ def _frequencies(counts: dict[str, float], source: str) -> Frequencies:
     has_fractions = any(not float(count).is_integer() for count in counts.values())
     unit = min(count for count in counts.values() if count) if has_fractions else 1.0
     return Frequencies(counts, total, source, unit)
+
+
+def _refuse_logarithms(counts: Mapping[str, float], rows: int, largest: float, source: str) -> None:
+    """Raise InputError for numbers that are probably logarithms.
+
+    Args:
+        counts: the numbers of words, those of several rows added up.
+        rows: number of rows.
+        largest: the largest number of a row.
+        source: name of the list, for the message.
+    """
+    has_fractions = any(not count.is_integer() for count in counts.values())
+    smallest = min((count for count in counts.values() if count), default=1.0)
+    if has_fractions and rows > 1 and (largest < _SMALLEST_MAXIMUM or largest < _SMALLEST_RATIO * smallest):
+        raise InputError(
+            f"{source}: found fractions from {smallest:g} to {largest:g}: these look like logarithms or ratings;"
+            " expected counts, or frequencies per million"
+        )
 
 
 def _no_word(source: str) -> InputError:
@@ -409,10 +430,9 @@ def _word_column(places: Sequence[int], header: Sequence[str], body: Sequence[Se
     """Return the place of the words: the only column of text, or the one with a usual name."""
     if len(places) == 1:
         return places[0]
-    for usual in _WORD_NAMES:
-        for place in places:
-            if header and _plain(header[place]) == usual:
-                return place
+    named = ([place for place in places if header and _plain(header[place]) == usual] for usual in _WORD_NAMES)
+    if len(chosen := next(filter(None, named), [])) == 1:
+        return chosen[0]
     found = listed(header[place] if header else repr(body[0][place]) for place in places)
     raise InputError(
         f"{source}: found several columns of text: {found}; expected one, or one that is called word in the header"
@@ -428,6 +448,8 @@ def _count_column(
     if column not in header:
         found = listed(header) if header else "a list without a header"
         raise InputError(f"{source}: no column {column!r}; found {found}. {closest_match(column, header)}".strip())
+    if header.count(column) > 1:
+        raise InputError(f"{source}: found several columns {column!r}; expected one. Rename the others")
     if header.index(column) not in places:
         raise InputError(f"{source}: the column {column!r} has text; expected counts")
     if _LOGARITHM.search(_plain(column)):
@@ -445,7 +467,8 @@ def _usual_count_column(
 
     counts = [place for place in places if not _is_rank([cells[place] for cells in body])]
     counts = [place for place in counts if not (_LOGARITHM.search(name(place)) or _NO_COUNT.search(name(place)))]
-    chosen = [place for usual in _COUNT_NAMES for place in counts if name(place) == usual][:1] or counts
+    named = ([place for place in counts if name(place) == usual] for usual in _COUNT_NAMES)
+    chosen = next(filter(None, named), counts)
     if len(chosen) == 1:
         if header and not _LIKELY_COUNT.search(name(chosen[0])):
             warn_caller(
@@ -551,13 +574,7 @@ def _read_list(lines: Iterable[tuple[int, str]], layout: _Layout, source: str) -
             remarks.add("rows of several words, which no displayed word matches", number, word)
         bare = bare_word(word)
         counts[bare] = counts.get(bare, 0.0) + count
-    has_fractions = any(not count.is_integer() for count in counts.values())
-    smallest = min((count for count in counts.values() if count), default=1.0)
-    if has_fractions and rows > 1 and (largest < _SMALLEST_MAXIMUM or largest < _SMALLEST_RATIO * smallest):
-        raise InputError(
-            f"{source}: found fractions from {smallest:g} to {largest:g}: these look like logarithms or ratings;"
-            " expected counts, or frequencies per million"
-        )
+    _refuse_logarithms(counts, rows, largest, source)
     frequencies = _frequencies(counts, source)
     form = f"frequency list, separated by {_SEPARATORS[layout.separator]}"
     if layout.header:
