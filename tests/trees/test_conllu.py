@@ -3,7 +3,7 @@ import re
 
 import pytest
 
-from syntaxlm.core.errors import InputError
+from syntaxlm.core.errors import InputError, InputWarning
 from syntaxlm.core.reading import collected
 from syntaxlm.data.treebanks import read_treebank
 from syntaxlm.trees import conllu
@@ -275,3 +275,20 @@ def test_formats_that_share_a_suffix_are_recognised(tmp_path, text, words, form)
         (tree,) = iterate_dependencies(file)
     assert tree.words == words
     assert re.fullmatch(f"dependency trees, {form}", reports[0].form)
+
+
+def test_a_treebank_without_its_words_is_warned_of(tmp_path, recwarn):
+    words = ["_", "_", "_"]
+    for expected in (True, False):
+        rows = [
+            row(str(n), word, "_", "NOUN", "_", "_", str(n - 1), "dep", "_", "_") for n, word in enumerate(words, 1)
+        ]
+        (tmp_path / "file.conllu").write_text("\n".join([*rows, "", ""]))
+        read_conllu(tmp_path / "file.conllu")
+        found = [str(warning.message) for warning in recwarn.list if warning.category is InputWarning]
+        assert (
+            any("3 of 3 words are '_', as in treebanks that are published without" in each for each in found)
+            is expected
+        )
+        recwarn.clear()
+        words = ["a", "_", "b"]
