@@ -226,3 +226,11 @@ def test_every_word_has_a_group_and_a_sentence(write, rows, options, column):
 def test_spaces_around_a_group_start_no_other_one(write):
     table = InputTable.read(write("story,word\nA,The\nA,cat\nA ,sleeps.\n"))
     assert displayed_words(table, group="story").groups.tolist() == [0, 0, 0]
+
+
+def test_empty_cells_identify_no_word_and_spaces_do_not_matter(write):
+    words = displayed_words(InputTable.read(write("id,word\n1,The\n,cat\n2,sleeps.\n")))
+    times = InputTable.read(write("id,time\n1,300\n,400\n2 ,500\n", "times.csv"))
+    joined = join_times(words, times, "time", ["id"], allow_unmatched=True)
+    assert joined.values.tolist() == pytest.approx([300, float("nan"), 500], nan_ok=True)
+    assert joined.unmatched == 1

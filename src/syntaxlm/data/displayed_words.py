@@ -460,7 +460,7 @@ def _matched_rows(
         )
 
     def cells_of(table: InputTable) -> list[tuple[str, ...]]:
-        return list(zip(*(table.column(name, "--key") for name in key), strict=True))
+        return list(zip(*(_names(table, name, "--key") for name in key), strict=True))
 
     def examples(cells: Iterable[tuple[str, ...]]) -> str:
         return ", ".join(repr(" ".join(key)) for key in islice(cells, _SHOWN)) + ", ..."
@@ -474,6 +474,7 @@ def _matched_rows(
                 f" ({option_name('--key')})"
             )
         rows[cells] = row
+    rows.pop(("",) * len(key), None)  # empty cells identify no word
     times_cells = cells_of(times)
     matched = np.array([rows.get(cells, -1) for cells in times_cells], np.int64)
     if (matched < 0).any():
