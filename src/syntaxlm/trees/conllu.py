@@ -12,7 +12,7 @@ from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
-from syntaxlm.core.errors import InputError, warn_caller
+from syntaxlm.core.errors import InputError, amount, warn_caller
 from syntaxlm.core.files import write_text
 from syntaxlm.core.foreign_files import foreign_treebank
 from syntaxlm.core.reading import ReadingReport, Remarks, announce
@@ -182,7 +182,7 @@ def _read(
 ) -> Iterator[ConlluSentence]:
     """Yield the sentences of a file that have words. Raises InputError for a file without any."""
     counts = {"sentences": 0, "words": 0}
-    withheld = 0
+    withheld = 0  # sentences
     remarks = Remarks()
     sample: list[str] = []
     evidence = f"suffix {content_suffix(path)}" if content_suffix(path) in DEPENDENCY_FORMATS else "number of columns"
@@ -194,17 +194,17 @@ def _read(
             sentence.tree = tree
             counts["sentences"] += 1
             counts["words"] += len(tree)
-            withheld += tree.words.count(_WITHHELD)
+            withheld += len(tree) > 1 and tree.words[0] == _WITHHELD and set(tree.words) == {_WITHHELD}
             if len(sample) < SAMPLE:
                 sample.append(" ".join(tree.words))
             yield sentence
     if not counts["sentences"]:
         raise no_sentence(path, file_format.expected)
-    if 2 * withheld > counts["words"] > 1:
+    if withheld:
         warn_caller(
-            f"{source_name(path)}: {withheld:,} of {counts['words']:,} words are {_WITHHELD!r}, as in treebanks that"
-            " are published without their words. Only tags and dependencies can be used; add the words first, by the"
-            " instructions of the treebank"
+            f"{source_name(path)}: found {_WITHHELD!r} for every word in {withheld:,} of"
+            f" {amount(counts['sentences'], 'sentence')}, as in treebanks that are published without their text;"
+            " expected words. Add them as the treebank describes"
         )
     form = f"dependency trees, {file_format.name}"
     report(ReadingReport(source_name(path), form, counts, evidence, remarks.all(), tuple(sample)))
