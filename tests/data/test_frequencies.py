@@ -220,6 +220,10 @@ def test_only_case_and_punctuation_at_the_ends_are_ignored(written, word):
     assert bare_word(written) == word
 
 
+def test_invisible_characters_are_no_part_of_a_word():
+    assert Frequencies.read({"cooperate": 5}).count("co\u00adoper\u2060ate\ufeff") == 5
+
+
 def test_words_in_other_normal_forms_match(read):
     decomposed = read("l'e\u0301te\u0301 est de\u0301ja\u0300 la\u0300\n" * 3, "text.txt")
     assert [decomposed.count(word) for word in ("l'été", "déjà", "là", "l’été")] == [3, 3, 3, 3]

@@ -27,6 +27,7 @@ from syntaxlm.data.corpora import NO_TEXT_SUFFIXES
 from syntaxlm.data.table_form import MISSING
 from syntaxlm.data.tables import split_cells
 from syntaxlm.storage.bundled import bundled_folder, bundled_names
+from syntaxlm.text.normaliser import INVISIBLE
 
 BUNDLED = "frequencies.tsv.xz"  # in the folder of a bundled model: the counts of the words of its training text
 WORDFREQ = "wordfreq:"  # before the code of a language, instead of a file of frequencies
@@ -76,9 +77,10 @@ _STRIPPED = ("P", "S", "Z", "C")  # Unicode categories: punctuation, symbols, se
 def bare_word(word: str) -> str:
     """Return a word in lower case and normal form C, with straight apostrophes and no punctuation at its ends.
 
-    Combining marks, such as the vowel signs of Hindi, belong to the word. Returns "" for punctuation.
+    Soft hyphens and other characters that the normaliser removes are no part of a word; combining marks, such as the
+    vowel signs of Hindi, are. Returns "" for punctuation.
     """
-    bare = unicodedata.normalize("NFC", word.translate(_APOSTROPHES))
+    bare = unicodedata.normalize("NFC", INVISIBLE.sub("", word).translate(_APOSTROPHES))
     start, end = 0, len(bare)
     while start < end and unicodedata.category(bare[start])[0] in _STRIPPED:
         start += 1
