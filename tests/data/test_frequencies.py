@@ -224,6 +224,10 @@ def test_invisible_characters_are_no_part_of_a_word():
     assert Frequencies.read({"cooperate": 5}).count("co\u00adoper\u2060ate\ufeff") == 5
 
 
+def test_zero_width_spaces_separate_words_of_a_text_as_they_do_for_a_model(read):
+    assert read("ខ្ញុំ\u200bទៅ\u200bផ្ទះ\n" * 3, "text.txt").count("ទៅ") == 3
+
+
 def test_words_in_other_normal_forms_match(read):
     decomposed = read("l'e\u0301te\u0301 est de\u0301ja\u0300 la\u0300\n" * 3, "text.txt")
     assert [decomposed.count(word) for word in ("l'été", "déjà", "là", "l’été")] == [3, 3, 3, 3]

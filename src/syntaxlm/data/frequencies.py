@@ -27,7 +27,7 @@ from syntaxlm.data.corpora import NO_TEXT_SUFFIXES
 from syntaxlm.data.table_form import MISSING
 from syntaxlm.data.tables import split_cells
 from syntaxlm.storage.bundled import bundled_folder, bundled_names
-from syntaxlm.text.normaliser import INVISIBLE
+from syntaxlm.text.normaliser import INVISIBLE, split_words
 
 BUNDLED = "frequencies.tsv.xz"  # in the folder of a bundled model: the counts of the words of its training text
 WORDFREQ = "wordfreq:"  # before the code of a language, instead of a file of frequencies
@@ -195,7 +195,7 @@ class Frequencies:
         One occurrence is added to every count, including that of words that do not occur. For a cell of several words,
         returns the mean of their values; for words joined by a dash, the value of the rarest. van Heuven et al. 2014.
         """
-        words = [part for part in word.split() if bare_word(part)] or [word]
+        words = [part for part in split_words(word) if bare_word(part)] or [word]
         return sum(map(self._zipf, words)) / len(words)
 
     def _zipf(self, word: str) -> float:
@@ -241,7 +241,7 @@ class WordfreqFrequencies(Frequencies):
 
 def _parts(word: str) -> Iterator[str]:
     """Yield the words of a displayed cell, which are separated by spaces or dashes."""
-    return filter(None, map(bare_word, _DASH.sub(" ", word).split()))
+    return filter(None, map(bare_word, split_words(_DASH.sub(" ", word))))
 
 
 def _is_count(value: Any) -> bool:
@@ -308,7 +308,7 @@ def _count_text(lines: Iterable[tuple[int, str]], source: str) -> Frequencies:
         if _ENTRY.fullmatch(line):
             entries += 1
             first_entry = first_entry or number
-        words.update(_DASH.sub(" ", _ENDING.sub(r"\1", line)).split())
+        words.update(split_words(_DASH.sub(" ", _ENDING.sub(r"\1", line))))
     if entries > _MAX_LIST_LIKE_SHARE * total:
         raise InputError(
             f"{source}, line {first_entry}: found a word and a number, as in {entries:,} of {total:,} lines; expected a"
