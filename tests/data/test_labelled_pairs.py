@@ -54,6 +54,10 @@ def test_pairs_are_read_with_and_without_a_header(tmp_path, text):
         ("a\tb\tmaybe\n", "line 1: found the label 'maybe'; expected a label of the training file: no, yes"),
         ("a\tb\t\n", "line 1: found an empty label"),
         ("sentence1\tsentence2\tlabel\n", "found no pair"),
+        (
+            "a\tb\tyes\n\ufeffsentence1\tsentence2\tlabel\nc\td\tno\n",
+            "line 2: found a header; expected it in the first",
+        ),
         ("gold_label\tsentence1\tsentence2\nyes\ta\tb\n", "line 1: found the header gold_label, sentence1, sentence2"),
         ("Sentence1\tSentence2\tLabel\na\tb\tyes\n", "line 1: found the header Sentence1, Sentence2, Label"),
         ("premise\thypothesis\tlabel\na\tb\tyes\n", "line 1: found the header premise, hypothesis, label"),
