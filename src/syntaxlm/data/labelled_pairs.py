@@ -90,7 +90,7 @@ def read_labelled_pairs(
             raise InputError(
                 f"{place}: found the header {', '.join(cells)}; expected the columns {', '.join(PAIR_COLUMNS)} in it"
             )
-        if set(PAIR_COLUMNS) <= {cell.removeprefix("\ufeff") for cell in cells}:
+        if set(PAIR_COLUMNS) <= set(cells):
             raise InputError(
                 f"{place}: found a header; expected it in the first line only. Are these two tables in one file? Delete"
                 " the line if the other lines belong together"

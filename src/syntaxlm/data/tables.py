@@ -110,12 +110,9 @@ def open_table(path: str | Path) -> OpenTable:
 
 
 def _table_lines(path: str | Path) -> Iterator[tuple[int, str]]:
-    """Yield the lines of a table with their numbers, without the byte order marks of files that were joined.
-
-    Raises InputError as `read_lines` does, with advice on UTF-8.
-    """
+    """Yield the lines of a table with their numbers. Raises InputError as `read_lines` does, with advice on UTF-8."""
     try:
-        yield from ((number, line.removeprefix("\ufeff")) for number, line in read_lines(path))
+        yield from read_lines(path)
     except InputError as error:
         if "expected UTF-8 text" in str(error):
             raise InputError(f"{error}. {_ADVICE_UTF8}") from error
