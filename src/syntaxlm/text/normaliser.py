@@ -27,7 +27,7 @@ LONG_LINE = 2**20  # characters; longer lines are read in pieces of about this s
 # The zero-width space marks a word boundary (Unicode, chapter 23.2), but Python's split() ignores it.
 ZERO_WIDTH_SPACE = "\u200b"
 # Soft hyphen, word joiner, byte order mark: invisible and not part of a word. Joiners (U+200C, U+200D) are spelling.
-_INVISIBLE = re.compile("[\u00ad\u2060\ufeff]")
+INVISIBLE = re.compile("[\u00ad\u2060\ufeff]")
 _WHITE_SPACE = re.compile(r"\s+")
 _PIECE = re.compile(r"\S+")
 _WHOLE_NUMBER = re.compile(r"[-+−.,:/\\%]*\d[-.,:/\\%\d]*|%")
@@ -342,7 +342,7 @@ class Normaliser:
         numbers = self.settings.numbers
         if numbers != "keep" and written == NUMBER and not is_segment:
             return written
-        token = self._form(_INVISIBLE.sub("", written))
+        token = self._form(INVISIBLE.sub("", written))
         if self.settings.lower_case:
             token = self._form(token.lower())
         if not token.isprintable() or " " in token:
