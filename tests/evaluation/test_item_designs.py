@@ -18,6 +18,7 @@ from syntaxlm.evaluation.items import evaluate_items
 from syntaxlm.scoring.options import ScoreOptions
 from syntaxlm.scoring.regions import combined
 from syntaxlm.scoring.surprisal import surprisals
+from syntaxlm.scoring.word_table import WordScores
 from tests.fresh_models import OPEN, SENTENCES, fresh
 
 FACTORS = ["head", "attractor"]
@@ -292,6 +293,10 @@ def test_words_that_a_parser_does_not_read_do_not_count_in_a_region():
     assert combined("distance", [2, missing], known) == 2
     assert combined("entropy", [missing, 2], known) == 2
     assert math.isnan(combined("distance", [missing, 2], known))
+    values, count = np.ones(3), np.ones(3, int)
+    scores = WordScores(values, values, values, count > 0, ("rock", "&", "3 ."), count, carries=False)
+    assert scores.read_for("distance").tolist() == [True, False, True]
+    assert scores.read_for("entropy_reduction").all()
 
 
 def test_means_do_not_include_infinite_values(write):

@@ -178,12 +178,13 @@ class ItemsReport(HasReport):
         for model, scores in self.scores.items():
             shifted = with_previous({"surprisal": scores.surprisal, **properties}, words, self.spillover)
             previous = {name: column for name, column in shifted.items() if name not in ("surprisal", *properties)}
+            is_read = {name: scores.read_for(name) for name in scores.measures}
             for regions in self.stimuli.regions:
                 for number, region in enumerate(regions, 1):
                     row = {"model": model, "region": number, **_region_values(region, scores, properties)}
                     place = slice(region.first, region.end)
                     row |= {
-                        name: _number(combined(name, of_measure[place], scores.read_for(name)[place]), added[name])
+                        name: _number(combined(name, of_measure[place], is_read[name][place]), added[name])
                         for name, of_measure in scores.measures.items()
                     }
                     row |= {

@@ -33,6 +33,7 @@ from syntaxlm.scoring.regions import combined
 from syntaxlm.scoring.surprisal import MEASURES, WordSurprisal, surprisals_of
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.doubts import has_letters, warn_of_doubts
+from syntaxlm.text.normaliser import is_punctuation
 from syntaxlm.text.options import Contractions, Punctuation, TextOptions
 from syntaxlm.text.reader import TextReader
 
@@ -83,7 +84,9 @@ class WordScores:
 
     def read_for(self, measure: str) -> Flags:
         """Return whether each word is read for a measure. Parsers may not read punctuation marks."""
-        return ~np.isnan(self.surprisal_word) if measure in _OF_PARSERS else self.is_read
+        if measure not in _OF_PARSERS:
+            return self.is_read
+        return np.array([not is_punctuation(token) for token in self.tokens], bool)
 
     @property
     def context(self) -> Context:
@@ -207,7 +210,7 @@ class _Sums:
         self.token_counts[place] += row.tokens
         for measure, values in self.measures.items():
             value = row.measures[measure]
-            if value is not None or row.surprisal_word is not None or measure not in _OF_PARSERS:
+            if value is not None or measure not in _OF_PARSERS or not is_punctuation(row.token):
                 values[place].append(np.nan if value is None else value)
 
     def scores(self, carries: bool, long_sentences: int) -> WordScores:
