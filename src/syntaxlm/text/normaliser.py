@@ -357,15 +357,15 @@ class Normaliser:
         """Apply rule 5, and rule 4 to characters that equal `space`."""
         kept = [token for token in tokens if token and token not in self._dropped_words]
         if self.settings.drop_punctuation:
-            kept = [token for token in kept if token.isalnum() or any(map(_is_word_character, token))]
+            kept = [token for token in kept if not is_punctuation(token)]
         if self.units == "characters":
             kept = ["\\" + token if token == self.space else token for token in kept]
         return tuple(kept)
 
 
-def _is_word_character(sign: str) -> bool:
-    """Return whether a character is a letter, digit or combining mark, as many vowel signs are."""
-    return sign.isalnum() or unicodedata.category(sign)[0] == "M"
+def is_punctuation(token: str) -> bool:
+    """Return whether no character of a token is a letter, digit or combining mark, as many vowel signs are."""
+    return not (token.isalnum() or any(sign.isalnum() or unicodedata.category(sign)[0] == "M" for sign in token))
 
 
 def has_tag(token: str) -> bool:
