@@ -373,6 +373,16 @@ def test_shards_of_a_compressed_input_that_fail_in_another_order_are_tried_again
     assert [row["sentence"] for row in rows(tmp_path)] == [3]
 
 
+def test_rows_are_not_removed_if_only_the_settings_of_the_job_are_missing(tmp_path, text):
+    job = counting(tmp_path, text)
+    run(job)
+    done = rows(tmp_path)
+    (job.folder / "job.json").unlink()
+    with pytest.raises(InputError, match=r"job\.json: is missing; expected the settings of the job\. 3 shards in"):
+        run(job)
+    assert rows(tmp_path) == done
+
+
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [

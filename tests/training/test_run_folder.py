@@ -128,6 +128,16 @@ def test_a_claim_that_is_abandoned_leaves_the_folder_as_it_was(tmp_path):
     assert sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")) == ["used", "used/notes.txt"]
 
 
+@pytest.mark.parametrize("name", ["config.json", "vocabulary.json", "result.json"])
+def test_a_file_of_another_program_is_not_replaced(toy, tmp_path, name):
+    """As of a model that was exported for transformers."""
+    (tmp_path / name).write_text("somebody's")
+    with pytest.raises(InputError, match=f"already holds {name}, which training would replace"):
+        train(toy.recipe("lstm", schedule={"epochs": 1}), tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+    assert (tmp_path / name).read_text() == "somebody's"
+
+
 def test_a_folder_is_locked_from_its_claim_until_the_end(tmp_path):
     folder = tmp_path / "run"
     with claimed(folder, "a: 1\n"):

@@ -284,19 +284,24 @@ def claimed(folder: Path, recipe: str) -> Iterator[Callable[[], None]]:
         recipe: the content of recipe.yaml.
 
     Raises:
-        InputError: if the folder already has a run or cannot be written; the folder is unchanged then.
+        InputError: if the folder already has a run or a file of such a name, or cannot be written; the folder is
+            unchanged then.
     """
     with ExitStack() as stack:
         made = make_and_lock(folder, stack)
         before = frozenset(os.listdir(folder))
 
         def abandon() -> None:
-            for name in _BEFORE_TRAINING - before:
+            for name in sorted(_BEFORE_TRAINING - before, key=RECIPE.__eq__):  # without the recipe, it is not a run
                 (folder / name).unlink(missing_ok=True)
             remove_empty(made)
 
         try:
             refuse_run(folder)
+            if taken := sorted({*_BEFORE_TRAINING, RESULT} & before):
+                raise InputError(
+                    f"{folder}: already holds {', '.join(taken)}, which training would replace. Name another folder."
+                )
             remove_unfinished(folder)  # of a process that was killed before it had claimed the folder
             write_text(recipe, folder / RECIPE, stored=True)
         except BaseException:
