@@ -266,7 +266,7 @@ def test_a_resumed_run_with_other_words_of_as_large_a_vocabulary_is_refused(sent
 
 def test_the_same_call_serves_before_and_after_the_end_of_a_run(sentence_pairs, tmp_path):
     first, again = (syntaxlm.train(sentence_pairs, tmp_path / "run", resume=True) for _ in range(2))
-    assert again.to_dict() == first.to_dict()
+    assert again.to_dict() | {"run": None} == first.to_dict() | {"run": None}
 
 
 def test_an_encoder_without_a_loss_of_its_own_is_refused_as_a_language_model(tmp_path, capsys):

@@ -32,6 +32,7 @@ from syntaxlm.training.run import (
     claimed,
     fingerprint,
     read_run_recipe,
+    refuse_run,
     resume,
     train,
     write_fingerprints,
@@ -136,6 +137,13 @@ def test_a_file_of_another_program_is_not_replaced(toy, tmp_path, name):
         train(toy.recipe("lstm", schedule={"epochs": 1}), tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == [name]
     assert (tmp_path / name).read_text() == "somebody's"
+
+
+def test_a_model_that_was_exported_for_transformers_counts_as_a_model(tmp_path):
+    for name in ("config.json", "vocabulary.json", "model.safetensors"):
+        (tmp_path / name).touch()
+    with pytest.raises(InputError, match="already holds a model"):
+        refuse_run(tmp_path)
 
 
 def test_a_folder_is_locked_from_its_claim_until_the_end(tmp_path):

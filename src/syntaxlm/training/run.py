@@ -315,7 +315,7 @@ def refuse_run(folder: Path) -> None:
     if any(os.path.lexists(folder / name) for name in (CHECKPOINT, RECIPE)):
         resuming = option_name("syntaxlm train --resume", str(folder))
         raise InputError(f"{folder}: already holds a run. Resume it with {resuming}, or name another folder.")
-    if (folder / WEIGHTS).exists():
+    if holds_model(folder):  # also one that was exported for transformers
         raise InputError(f"{folder}: already holds a model. Name another folder.")
 
 
