@@ -162,6 +162,19 @@ def test_a_run_stopped_before_its_first_checkpoint_resumes_from_the_start(toy, t
     assert_same_run(tmp_path / "whole", tmp_path / "broken")
 
 
+def test_the_random_state_of_mps_is_restored(toy, tmp_path, monkeypatch):
+    states = [torch.full((2,), number, dtype=torch.uint8) for number in (7, 8)]
+    restored: list[torch.Tensor] = []
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
+    monkeypatch.setattr(torch.mps, "get_rng_state", lambda: states[0])
+    monkeypatch.setattr(torch.mps, "set_rng_state", restored.append)
+    train(toy.recipe("lstm", schedule={"epochs": 1}), tmp_path / "run", stop_at(2))
+    assert torch.equal(content(tmp_path / "run")[0]["random/mps"], states[0])
+    resume(tmp_path / "run", stop_at(4))
+    (state,) = restored
+    assert torch.equal(state, states[0])
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_saves_and_prints_how_to_resume(toy, tmp_path, monkeypatch, capsys, number):
     recipe = tmp_path / "lstm.yaml"
