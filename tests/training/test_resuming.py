@@ -200,7 +200,7 @@ def test_a_second_ctrl_c_interrupts_at_once(toy, tmp_path):
         train(toy.recipe("lstm"), tmp_path / "run", insist)
 
 
-def test_resuming_a_finished_run_trains_no_step_and_gives_its_result_again(toy, tmp_path):
+def test_resuming_a_finished_run_trains_no_step_and_gives_its_result_again(toy, tmp_path, capsys):
     first = train(toy.recipe("lstm", schedule={"epochs": 1}), tmp_path / "run")
     before = (tmp_path / "run" / CHECKPOINT).read_bytes(), (tmp_path / "run" / METRICS).read_bytes()
     events: list[Event] = []
@@ -208,6 +208,8 @@ def test_resuming_a_finished_run_trains_no_step_and_gives_its_result_again(toy, 
     assert not events
     assert before == ((tmp_path / "run" / CHECKPOINT).read_bytes(), (tmp_path / "run" / METRICS).read_bytes())
     assert again.to_dict() | {"run": None} == first.to_dict() | {"run": None}
+    assert main(["train", "--resume", str(tmp_path / "run")]) == 0
+    assert "the run was finished before" in capsys.readouterr().err
 
 
 def test_a_folder_that_holds_a_run_or_a_model_is_refused(toy, tmp_path, trained):
