@@ -87,14 +87,16 @@ def while_reading(text: str) -> str:
     plain = trained(TREE_TRANSFORMER, f"{prefix}plain")
     lines = [[TREES["none"], plain.shown_seeds, plain.shown_minutes, perplexity(plain.perplexity("test")), "", "", ""]]
 
-    # The kinds of trees of which models were trained on this text.
-    for kind in ("induced", "right", "random"):
+    # The kinds of trees of which models were trained on this text, and the weight of the decisions' loss.
+    for kind in ("induced", "induced-weight-0.1", "right", "random"):
         name = f"{prefix}{kind}"
+        trees, _, weight = kind.partition("-weight-")
+        title = f"{TREES[trees]}, weight {weight}" if weight else TREES[trees]
         for runs in all_runs(TREE_TRANSFORMER, what="training", run=name):
             values = runs.perplexity("test")
             without = [plain.reports[seed]["test"]["perplexity"] for seed in runs.seeds]
             sizes = [runs.shown_seeds, runs.shown_minutes, perplexity(values)]
-            lines.append([TREES[kind], *sizes, _difference(values.values, without), *_f1_cells(name)])
+            lines.append([title, *sizes, _difference(values.values, without), *_f1_cells(name)])
 
     # The parsers that predicted the induced trees, and on the tenth also parsers that read nothing else.
     teachers = {"teacher": "two SN-PCFGs averaged, the teachers"}

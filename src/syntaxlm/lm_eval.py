@@ -76,9 +76,7 @@ class SyntaxLM(LM):
             requests: with `args`: a context, which may be empty, and its continuation.
             disable_tqdm: ignored.
         """
-        tokens = self._reader.tokens
-        arguments = (request.args for request in requests)
-        read = [(tokens(context), tokens(continuation)) for context, continuation in arguments]
+        read = [self._read(*request.args) for request in requests]
         for request, (_, words) in zip(requests, read, strict=True):
             if not words:
                 raise InputError(f"continuation: {request.args[1]!r} has no words that the model reads")
@@ -105,6 +103,15 @@ class SyntaxLM(LM):
             "generate_until: models of syntaxlm write normalised words, not text; expected tasks of the types"
             " multiple_choice, loglikelihood or loglikelihood_rolling"
         )
+
+    def _read(self, context: str, continuation: str) -> tuple[list[str], list[str]]:
+        """Return the tokens of a context and of its continuation, in which white space between them is a token, too."""
+        before, words = self._reader.tokens(context), self._reader.tokens(continuation)
+        normaliser = self._reader.normaliser
+        is_separate = context[-1:].isspace() or continuation[:1].isspace()
+        if before and words and is_separate and normaliser.units == "characters" and normaliser.space is not None:
+            words.insert(0, normaliser.space)
+        return before, words
 
     def _whole(self, sentences: list[list[str]]) -> Iterator[tuple[float, bool]]:
         """Score sentences, with their ends if these are predicted."""

@@ -250,6 +250,13 @@ def test_protocol_decoder_and_limit_are_used(trained, toy, tmp_path):
     assert re.search(r"sentences of \d to 9 words", text)
 
 
+def test_trees_of_a_decoder_with_marks_are_drawn(trained, tmp_path):
+    bank = tmp_path / "marks.mrg"
+    bank.write_text("(S (NP (DT the) (NN cat)) (, ,) (VP (VBZ sees) (NP (DT a) (NN dog))) (. .))\n")
+    html = write_report(trained.prpn, tmp_path / "out", bank, options=DecodingOptions(marks="both")).path.read_text()
+    assert "5 words; biased with marks (both) decoder" in html
+
+
 def test_the_settings_are_those_of_the_recipe(read, trained):
     tables = read.tables
     recipe = read_run(trained.prpn).recipe

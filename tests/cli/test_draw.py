@@ -143,6 +143,14 @@ def test_a_model_that_does_not_parse_is_reported(draw, trained):
     assert not path.exists()
 
 
+@pytest.mark.parametrize("of_gold", [["--gold", GOLD], [SENTENCE, "--beliefs"]])
+def test_marks_are_refused_where_they_are_not_used(draw, of_gold):
+    code, path, error = draw(*of_gold, "--marks", "both")
+    assert code == 2
+    assert f"{'--beliefs' if '--beliefs' in of_gold else '--gold'}: found --marks" in error
+    assert not path.exists()
+
+
 def test_a_drawing_of_beliefs_refuses_what_it_does_not_use(refused, trained, tmp_path):
     assert "--beliefs: found --decoder, --maps" in refused(
         "draw", trained.prpn, SENTENCE, "--beliefs", "--maps", "--decoder", "biased"

@@ -76,6 +76,8 @@ PARSE = ["parse", "en-fast", "The old man the boats.", "--quiet"]
 @pytest.fixture(scope="module")
 def with_torch(tmp_path_factory):
     """The standard output and the modules of commands that need torch, by their names."""
+    if not hasattr(os, "fork"):
+        pytest.skip("forks are those of POSIX")
     folder = tmp_path_factory.mktemp("startup")
     (folder / "empty").mkdir()
     (folder / "text.txt").write_text("a b c\n" * 5)

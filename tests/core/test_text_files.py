@@ -238,6 +238,26 @@ def test_decompression_restores_any_content(content, suffix, piece):
     assert b"".join(text_files._decompressed(pieces, text_files._COMPRESSIONS[suffix].open, "text")) == content
 
 
+def test_a_version_is_never_that_of_a_copy_that_another_process_downloads_at_the_same_time(tmp_path, monkeypatch):
+    """The other process has opened an older version. It replaces the copy before the newer version is stored."""
+    monkeypatch.setattr(remote_files, "folder_in_cache", lambda name: tmp_path)
+    memory, write = fsspec.filesystem("memory"), remote_files.write_text
+
+    def of_another_process(text, path):
+        monkeypatch.setattr(remote_files, "write_text", write)
+        memory.pipe("/texts/a.txt", b"old text\n")
+        remote_files.local_copy("memory://texts/a.txt")
+        memory.pipe("/texts/a.txt", b"new text\n")
+        memory.store["/texts/a.txt"].created = created
+        write(text, path)
+
+    memory.pipe("/texts/a.txt", b"new text\n")
+    created = memory.store["/texts/a.txt"].created
+    monkeypatch.setattr(remote_files, "write_text", of_another_process)
+    remote_files.local_copy("memory://texts/a.txt")
+    assert read_whole_text("memory://texts/a.txt") == "new text\n"
+
+
 def test_remote_files_are_read_through_the_file_system_of_their_protocol(tmp_path, monkeypatch):
     monkeypatch.setattr(remote_files, "folder_in_cache", lambda name: tmp_path)
     memory = fsspec.filesystem("memory")

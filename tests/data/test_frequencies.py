@@ -220,6 +220,14 @@ def test_only_case_and_punctuation_at_the_ends_are_ignored(written, word):
     assert bare_word(written) == word
 
 
+def test_invisible_characters_are_no_part_of_a_word():
+    assert Frequencies.read({"cooperate": 5}).count("co\u00adoper\u2060ate\ufeff") == 5
+
+
+def test_zero_width_spaces_separate_words_of_a_text_as_they_do_for_a_model(read):
+    assert read("ខ្ញុំ\u200bទៅ\u200bផ្ទះ\n" * 3, "text.txt").count("ទៅ") == 3
+
+
 def test_words_in_other_normal_forms_match(read):
     decomposed = read("l'e\u0301te\u0301 est de\u0301ja\u0300 la\u0300\n" * 3, "text.txt")
     assert [decomposed.count(word) for word in ("l'été", "déjà", "là", "l’été")] == [3, 3, 3, 3]
@@ -263,3 +271,25 @@ def test_wordfreq_has_the_values_of_the_package():
     assert [hindi.zipf(word) for word in ("की", "के", "को", "का")] == [7.39, 7.58, 7.27, 7.25]
     with pytest.raises(InputError, match="found the language 'xx'; expected one of"):
         Frequencies.read("wordfreq:xx")
+
+
+def test_logarithms_in_a_mapping_are_refused():
+    with pytest.raises(
+        InputError, match=r"the mapping of frequencies: found fractions from 4.1 to 7.2: these look like"
+    ):
+        Frequencies.read({"the": 7.2, "cat": 4.1})
+    assert Frequencies.read({"the": 25_000.5, "cat": 4.1}).has("cat")
+
+
+@pytest.mark.parametrize(
+    ("header", "column", "message"),
+    [
+        ("word\tcount\tcount", None, "found several columns of numbers: count, count; expected one"),
+        ("word\tcount\tcount", "count", "found several columns 'count'; expected one"),
+        ("word\tWord\tcount", None, "found several columns of text: word, Word; expected one"),
+    ],
+)
+def test_columns_of_one_name_are_not_chosen_from(read, header, column, message):
+    second = "{w}" if "Word" in header else "{r}0"
+    with pytest.raises(InputError, match=message):
+        read(rows("{w}\t" + second + "\t{c}", header), column=column)

@@ -6,9 +6,11 @@ import itertools
 import random
 import re
 
+import pandas
 import pytest
 
 from syntaxlm.core.errors import InputError
+from syntaxlm.core.reading import collected
 from syntaxlm.data.labelled_pairs import (
     RELATIONS,
     TOKENS,
@@ -52,6 +54,10 @@ def test_pairs_are_read_with_and_without_a_header(tmp_path, text):
         ("a\tb\tmaybe\n", "line 1: found the label 'maybe'; expected a label of the training file: no, yes"),
         ("a\tb\t\n", "line 1: found an empty label"),
         ("sentence1\tsentence2\tlabel\n", "found no pair"),
+        (
+            "a\tb\tyes\n\ufeffsentence1\tsentence2\tlabel\nc\td\tno\n",
+            "line 2: found a header; expected it in the first",
+        ),
         ("gold_label\tsentence1\tsentence2\nyes\ta\tb\n", "line 1: found the header gold_label, sentence1, sentence2"),
         ("Sentence1\tSentence2\tLabel\na\tb\tyes\n", "line 1: found the header Sentence1, Sentence2, Label"),
         ("premise\thypothesis\tlabel\na\tb\tyes\n", "line 1: found the header premise, hypothesis, label"),
@@ -221,3 +227,27 @@ def test_invalid_pairs_are_reported_by_file_and_line(tmp_path, line, said):
     path.write_text("\nrelation\tleft\tright\toperators\n")
     with pytest.raises(InputError, match="found no pair"):
         read_formula_pairs(path)
+
+
+@pytest.mark.parametrize("header", ["", "sentence1\tsentence2\tlabel\n"])
+def test_a_tab_in_a_sentence_does_not_move_the_label(tmp_path, header):
+    (tmp_path / "pairs.tsv").write_text(f"{header}a dog\ta cat\tyes\nit rains\tno\tno\nthe\tcat\tit sleeps\tno\n")
+    with pytest.raises(InputError, match=r"line \d: found 4 cells, with the label 'it sleeps'; expected 3"):
+        read_labelled_pairs(tmp_path / "pairs.tsv", Normaliser())
+
+
+def test_cells_without_a_column_are_counted(tmp_path):
+    (tmp_path / "pairs.tsv").write_text("a dog\ta cat\tyes\tmore\nit rains\tno\tno\n")
+    (tmp_path / "wider.tsv").write_text("a dog\ta cat\tyes\nit rains\tno\tno\tmore\n")
+    for name, remarks in (("pairs.tsv", 0), ("wider.tsv", 1)):
+        with collected() as reports:
+            assert read_labelled_pairs(tmp_path / name, Normaliser()) == PAIRS
+        assert len(reports[0].remarks) == remarks
+
+
+def test_quotation_marks_that_a_program_doubled_are_read_once(tmp_path):
+    left, right = 'He said "yes".', '"No"'
+    pandas.DataFrame([(left, right, "x")]).to_csv(tmp_path / "pairs.tsv", sep="\t", header=False, index=False)
+    assert read_labelled_pairs(tmp_path / "pairs.tsv", Normaliser()) == [LabelledPair(left, right, "x")]
+    (tmp_path / "pairs.tsv").write_text(f'"{left}\t{right}\tx\n')
+    assert read_labelled_pairs(tmp_path / "pairs.tsv", Normaliser()) == [LabelledPair(f'"{left}', right, "x")]

@@ -268,3 +268,9 @@ def test_repeated_keys_are_refused_and_repeated_pairs_are_a_warning(tmp_path):
     path.write_text('{"sentence_good": "a b", "sentence_bad": "b a"}\n' * 2)
     with pytest.warns(InputWarning, match="1 of 2 pairs repeat an earlier pair"):
         assert len(read_pairs([path])) == 2
+
+
+def test_the_error_of_a_spreadsheet_is_no_sentence(written):
+    path = written("sentence_good,sentence_bad", "The cat sleeps.,#NAME?", name="pairs.csv")
+    with pytest.raises(InputError, match=r"line 2: found '#NAME.' in column sentence_bad, an error of a spreadsheet"):
+        read_pairs([path])

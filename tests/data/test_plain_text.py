@@ -236,6 +236,14 @@ def test_scripts_without_spaces_are_a_warning_for_models_of_words_only(write, li
     assert not sentences_of(write(" ".join(line) + "\n", "separated.txt"))[2]
 
 
+def test_byte_order_marks_of_joined_files_are_no_text(write):
+    assert sentences_of(write("\ufeffThe cat.\n\ufeff“No,” he said.\n"))[0] == ["The cat.", "“No,” he said."]
+
+
+def test_zero_width_spaces_are_spaces_between_words(write):
+    assert not sentences_of(write("วันนี้อากาศดีมาก\u200bฉันจึงไปเดินเล่น\n" * 5))[2]
+
+
 @pytest.mark.parametrize(
     ("text", "warned"),
     [

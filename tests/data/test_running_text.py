@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from syntaxlm import cli
-from syntaxlm.core.errors import InputError
+from syntaxlm.core.errors import InputError, InputWarning
 from syntaxlm.core.reading import collected
 from syntaxlm.data import running_text
 from syntaxlm.data.running_text import read_paragraphs, split_text8, write_sentences
@@ -243,3 +243,11 @@ def test_another_file_is_reported_and_nothing_is_written(short, tmp_path, conten
     with pytest.raises(InputError, match=f"text8: {message}"):
         split_text8(tmp_path / "text8", tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_utf8_that_is_read_in_another_encoding_is_warned_of(book, recwarn):
+    with pytest.warns(InputWarning, match="book.txt: found text in UTF-8, which is read as latin-1"):
+        read_paragraphs(book("Der Bär schläft."), encoding="latin-1")
+    for content in ("Der Bär schläft.".encode("latin-1"), b"The bear sleeps."):
+        assert read_paragraphs(book(content), encoding="latin-1").paragraphs
+    assert not recwarn.list

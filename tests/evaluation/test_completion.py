@@ -345,6 +345,19 @@ def test_a_model_of_trees_chooses_by_the_probability_of_words_given_each_tree(pa
     assert means == pytest.approx(expected / np.array([[9], [4]])), "no tree predicts its end"
 
 
+def test_a_dependency_tree_model_of_tags_reads_the_tags_of_candidates():
+    words = tree_model()
+    normaliser = replace(words.settings.normaliser, units="tags")
+    tags = replace(words, settings=replace(words.settings, normaliser=normaliser))
+    tagged = replace(SENTENCE, tags=tuple(word.replace("chair", "zebra") for word in SENTENCE.words))
+    unlike = replace(tagged, tags=tagged.words)
+    asked = CompletionQuestion((" ".join(tagged.words),) * 2, 0, "1", "line 1", (tagged, unlike))
+    found = score_questions(tags, [asked])
+    assert found.log_probs.tolist() == [log_probs_of_trees(tags, [tagged, unlike]).tolist()]
+    assert found.all_known.tolist() == [[False, True]]
+    assert found.differing_known.tolist() == [[False, True]]
+
+
 def test_a_parse_of_each_candidate_counts_not_its_words_alone(parsed):
     trees, questions, _, answers = parsed
     other = [

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import math
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -14,8 +16,10 @@ from syntaxlm import cli
 from syntaxlm.core.errors import InputError
 from syntaxlm.evaluation.items import evaluate_items
 from syntaxlm.scoring.options import ScoreOptions
+from syntaxlm.scoring.regions import combined
 from syntaxlm.scoring.surprisal import surprisals
-from tests.fresh_models import fresh
+from syntaxlm.scoring.word_table import WordScores
+from tests.fresh_models import OPEN, SENTENCES, fresh
 
 FACTORS = ["head", "attractor"]
 NOUNS = ["cat", "dog", "old dog"]
@@ -263,6 +267,48 @@ def test_measures_of_regions_follow_from_those_of_words(model, measure, of, writ
     assert row["region_text"] == "a cat ."
     assert row[measure] == pytest.approx(of([word.measures[measure] for word in words[3:6]]), abs=1e-5)
     assert {one.measure for one in report.design.contrasts} == {"surprisal", measure}
+
+
+@pytest.mark.parametrize(
+    ("model", "mode", "measure", "lacking"),
+    [
+        ("lstm", OPEN, "entropy_reduction", "end"),
+        ("simple-pcfg", SENTENCES, "distance", "start"),
+        ("simple-pcfg", SENTENCES, "derivation_entropy_reduction", "start"),
+    ],
+)
+def test_a_region_lacks_what_its_word_at_the_edge_of_the_sentence_lacks(model, mode, measure, lacking, write):
+    report = report_of(write(crossed()), fresh(model, mode), measures=(name for name in [measure]))
+    frame = report.to_dataframe()
+    assert (frame.words[frame.region_name == lacking] > 1).all()
+    assert (frame[measure].isna() == (frame.region_name == lacking)).all()
+    means = report.to_dataframe("means")
+    assert set(means[means.measure == measure].region) == set(REGIONS) - {lacking}
+
+
+def test_words_that_a_parser_does_not_read_do_not_count_in_a_region():
+    known, missing = [True, True], math.nan
+    assert combined("distance", [missing, 2], [False, True]) == 2
+    assert combined("derivation_entropy_reduction", [1, missing, 2], [True, False, True]) == 3
+    assert combined("distance", [2, missing], known) == 2
+    assert combined("entropy", [missing, 2], known) == 2
+    assert math.isnan(combined("distance", [missing, 2], known))
+    values, count = np.ones(3), np.ones(3, int)
+    scores = WordScores(values, values, values, count > 0, ("rock", "&", "3 ."), count, carries=False)
+    assert scores.read_for("distance").tolist() == [True, False, True]
+    assert scores.read_for("entropy_reduction").all()
+
+
+def test_means_do_not_include_infinite_values(write):
+    report = report_of(write(crossed()))
+    (scores,) = report.scores.values()
+    surprisal = np.where(scores.known & (np.arange(len(scores.known)) < 1), np.inf, scores.surprisal)
+    infinite = replace(report, scores={"lstm": replace(scores, surprisal=surprisal)})
+    frame = infinite.to_dataframe("means")
+    (row,) = frame[(frame.region == "start") & (frame["head"] == "sg") & (frame["attractor"] == "sg")].to_dict(
+        "records"
+    )
+    assert (row["n_items"], row["mean"]) == (2, pytest.approx(cells(report, "start").drop("0")["sg", "sg"].mean()))
 
 
 def by_region(rows) -> list[dict[str, str]]:

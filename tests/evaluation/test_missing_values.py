@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy
 import pandas
 import polars
 import pyarrow
@@ -168,3 +169,68 @@ def test_times_of_another_form_are_refused_with_the_line(write, times, said):
     with pytest.raises(InputError) as raised:
         times_of(write(f"word\ttime\nthe\t{times[0]}\nold\t{times[1]}\n"))
     assert said in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        pandas.DataFrame({"text": ["a", b"the cat"]}),
+        pandas.DataFrame({"text": ["a", ["the", "cat"]]}),
+        pandas.DataFrame({"text": ["a", numpy.array(["the", "cat"])]}),
+        pandas.DataFrame({"text": ["a", numpy.array(["the"])]}),
+        polars.DataFrame({"text": [["a"], ["the", "cat"]]}),
+        pyarrow.table({"text": [["a"], ["the", "cat"]]}),
+    ],
+    ids=["bytes", "list", "array", "array of one", "polars", "pyarrow"],
+)
+def test_lists_and_bytes_in_a_data_frame_are_not_read_as_text(frame):
+    table = InputTable.read(frame)
+    with pytest.raises(InputError, match=r"in column text; expected text. Join the words of a list with ' '.join"):
+        table.column("text", "--column")
+
+
+def test_a_column_of_arrays_that_is_not_read_is_copied():
+    frame = pandas.DataFrame({"text": ["a"], "tokens": [numpy.array(["a", "b"])]})
+    table = InputTable.read(frame)
+    assert table.column("text", "--column") == ["a"]
+    assert [type(cell) for cell in table.values[0]] == [str, str]
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+def test_points_that_may_separate_thousands_are_warned_of(write, separator):
+    lines = "word,time\nthe,345\ncat,1.234\nsleeps,999\n".replace(",", separator)
+    with pytest.warns(InputWarning, match=r"line 3: found '1.234' in column time, read as 1.234.*thousands, remove it"):
+        InputTable.read(write(lines)).numbers("time", "--time-column")
+
+
+@pytest.mark.parametrize("times", [["1.234", "2.345"], ["345", "1.5", "1.234"], ["1345", "1.234"], ["0.234", "1"]])
+def test_points_of_decimals_are_not_warned_of(write, times, recwarn):
+    InputTable.read(write("\n".join(["time", *times, ""]))).numbers("time", "--time-column")
+    assert not recwarn.list
+
+
+@pytest.mark.parametrize(
+    ("rows", "options", "column"),
+    [
+        (["A,The", ",cat", ",sleeps."], {"group": "part"}, "part"),
+        (["1,The", ",cat.", "2,The", ",dog.", "3,A", ",cow."], {"sentence": "part"}, "part"),
+        (["1,The", "1,cat", " ,sleeps."], {"sentence": "part"}, "part"),
+    ],
+)
+def test_every_word_has_a_group_and_a_sentence(write, rows, options, column):
+    table = InputTable.read(write("\n".join(["part,word", *rows, ""])))
+    with pytest.raises(InputError, match=f"column {column} is empty; expected the .* in every row"):
+        displayed_words(table, **options)
+
+
+def test_spaces_around_a_group_start_no_other_one(write):
+    table = InputTable.read(write("story,word\nA,The\nA,cat\nA ,sleeps.\n"))
+    assert displayed_words(table, group="story").groups.tolist() == [0, 0, 0]
+
+
+def test_empty_cells_identify_no_word_and_spaces_do_not_matter(write):
+    words = displayed_words(InputTable.read(write("id,word\n1,The\n,cat\n2,sleeps.\n")))
+    times = InputTable.read(write("id,time\n1,300\n,400\n2 ,500\n", "times.csv"))
+    joined = join_times(words, times, "time", ["id"], allow_unmatched=True)
+    assert joined.values.tolist() == pytest.approx([300, float("nan"), 500], nan_ok=True)
+    assert joined.unmatched == 1

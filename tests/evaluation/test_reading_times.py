@@ -467,6 +467,16 @@ def test_the_regression_of_the_exported_columns_is_that_of_the_report(curved, fo
             assert errors == pytest.approx([each.standard_error for each in regression.coefficients], rel=1e-5)
 
 
+def test_the_baseline_of_the_script_has_the_indicators_of_unknown_words_of_the_report(curved, tmp_path):
+    script = curved.export(tmp_path / "rows.csv", subject="story").read_text(encoding="utf-8")
+    (baseline,) = re.findall(r"baseline1 <- lmer\(time ~ (.*)", script)
+    (added,) = re.findall(r"model1 <- update\(baseline1, . ~ . \+ (.*)\)", script)
+    assert {"length_z", "unknown_z", "previous_unknown_z"} <= set(baseline.split(" + "))
+    assert added.split(" + ") == ["surprisal_z", "previous_surprisal_z"]
+    exported = pd.read_csv(tmp_path / "rows.csv", keep_default_na=False)
+    assert (exported["unknown"] == exported["word"].str.startswith(("walked", "unknowable"))).all()
+
+
 def test_a_numeric_column_can_be_a_predictor_and_logarithms_are_predicted(experiment):
     models, words, times = experiment
     words = words.assign(shown=np.arange(1800.0) ** 0.5)

@@ -363,3 +363,10 @@ def test_the_published_suites_are_read_with_their_circuits():
     by_name = {one.name: one for one in suites}
     assert by_name["subordination"].items[0].conditions["sub_no-matrix"].sentence == "As the doctor studied the book ."
     assert [len(one.predictions) for one in suites if len(one.predictions) > 1] == [2, 2]
+
+
+def test_the_error_of_a_spreadsheet_is_no_region(tmp_path):
+    path = tmp_path / "suite.csv"
+    path.write_text("item,condition,subject,verb\n1,a,The cat,#N/A\n1,b,The cat,sleep\n")
+    with pytest.raises(InputError, match="line 2: found '#N/A' in column verb, an error of a spreadsheet"):
+        read_suites([path], ["(2;%a%) < (2;%b%)"])

@@ -13,6 +13,8 @@ import torch
 
 import syntaxlm
 from syntaxlm.core.errors import InputError, InputWarning
+from syntaxlm.storage.folder import write_model
+from tests.fresh_models import fresh
 from tests.storage.small_transformers import write_transformer
 
 
@@ -71,6 +73,14 @@ def test_a_continuation_has_the_probability_of_its_words_alone(harness, trained,
     of_words = -math.log(2) * sum(row.surprisal for row in list(rows)[2 : len(sentence)])
     of_sentence = -math.log(2) * sum(row.surprisal for row in rows)
     assert [value for value, _ in answers] == pytest.approx([of_words, of_sentence])
+
+
+def test_white_space_before_a_continuation_of_characters_is_read_with_it(harness, tmp_path):
+    write_model(tmp_path, fresh("lstm", units="characters", space="_"))
+    bits = [row.surprisal for row in syntaxlm.load(tmp_path).surprisal("the cat")]
+    expected = -math.log(2) * sum(bits[3:-1])
+    answers = harness(str(tmp_path)).loglikelihood(requests(("the", " cat"), ("the ", "cat"), ("the c", "at")))
+    assert [value for value, _ in answers] == pytest.approx([expected, expected, -math.log(2) * sum(bits[5:-1])])
 
 
 def test_texts_of_the_most_probable_tokens_are_greedy(harness, trained):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import json
+import os
 
 import pytest
 
@@ -11,6 +13,7 @@ from syntaxlm.core.errors import InputError, InputWarning
 from syntaxlm.core.files import locked
 from syntaxlm.jobs.folder import JobFolder
 from syntaxlm.jobs.job import JobReport, run_job
+from syntaxlm.jobs.workers import Pool
 from tests.jobs.counting import InlineEngine, counting
 from tests.jobs.test_shards import parquet
 
@@ -328,6 +331,56 @@ def test_an_input_that_changes_while_it_is_read_stops_the_job(tmp_path, text):
 
     with pytest.raises(InputError, match="changed while the job was running"):
         run_job(job, 1, Changing)
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.parquet"])
+def test_rows_of_another_version_of_an_input_are_not_kept_though_its_lines_are_as_long(tmp_path, name):
+    path = tmp_path / name
+
+    def write(word: str, lines: int) -> None:
+        if name == "a.parquet":
+            parquet(path, [word] * lines)
+        else:
+            path.write_text(f"{word}\n" * 10)
+
+    class Changing(InlineEngine):
+        def do(self, worker, task):
+            if task.shard.first == 5:
+                write("v", lines=20)
+                os.utime(path, ns=(0, 0))
+            return super().do(worker, task)
+
+    write("w", lines=10)
+    with pytest.raises(InputError, match=rf"{name}: changed while the job was running"):
+        run_job(counting(tmp_path, path), 1, Changing)
+    assert len((tmp_path / "job" / "done.jsonl").read_text().splitlines()) == 1
+
+
+def test_an_input_is_refused_under_a_second_name(tmp_path, text):
+    (tmp_path / "link.txt").symlink_to(text)
+    for other in (tmp_path / "link.txt", f"{tmp_path}/../{tmp_path.name}/a.txt"):
+        with pytest.raises(InputError, match=r"is the same file as .*a\.txt; expected different inputs"):
+            run(counting(tmp_path, text, other))
+
+
+def test_shards_of_a_compressed_input_that_fail_in_another_order_are_tried_again(tmp_path, monkeypatch):
+    path = tmp_path / "a.txt.gz"
+    path.write_bytes(gzip.compress(b"kill\n" * 2 + b"a\n"))
+    in_order = Pool.run
+    monkeypatch.setattr(Pool, "run", lambda *arguments: reversed(list(in_order(*arguments))))
+    report, _ = run(counting(tmp_path, path, lines_per_shard=1))
+    assert [shard.first for shard in report.failed] == [1, 2]
+    assert [row["sentence"] for row in rows(tmp_path)] == [3]
+
+
+def test_rows_are_not_removed_if_only_the_settings_of_the_job_are_missing(tmp_path, text):
+    job = counting(tmp_path, text)
+    run(job)
+    done = rows(tmp_path)
+    (job.folder / "job.json").unlink()
+    with pytest.raises(InputError, match=r"job\.json: is missing; expected the settings of the job\. 3 shards in"):
+        run(job)
+    assert rows(tmp_path) == done
 
 
 @pytest.mark.parametrize(

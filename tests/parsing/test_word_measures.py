@@ -83,6 +83,17 @@ def test_rows_have_the_measures_of_the_parse_of_their_line(name):
             assert {words[-1].measures[key] for key in TREES} == {None}  # the end of the sentence
 
 
+@pytest.mark.parametrize("name", ["prpn", "simple-pcfg"])
+def test_the_tree_of_a_line_that_continues_a_given_beginning_has_both(name):
+    stored = fresh(name)
+    options = ScoreOptions(given="the old  dog", measures=TREES)
+    lines = [" sees a cat", "", "N"]
+    rows = list(word_measures(stored, lines, options))
+    for words, line in zip(rows, lines, strict=True):
+        (whole,) = word_measures(stored, [f"the old dog {line}"], ScoreOptions(measures=TREES))
+        assert [word.measures for word in words] == ([word.measures for word in whole[3:]] if line else [])
+
+
 def test_a_written_word_of_two_tokens_has_the_constituents_that_end_in_it():
     stored = fresh("simple-pcfg", splitting="punctuation")
     options = ScoreOptions(measures=TREES, punctuation="keep")

@@ -115,6 +115,15 @@ def test_a_given_beginning_is_read_but_has_no_rows(name):
     assert words[0].measures["prefix_surprisal"] == pytest.approx(words[0].surprisal)
 
 
+@pytest.mark.parametrize("space", ["_", None])
+def test_a_text_of_characters_continues_a_given_beginning_after_white_space(space):
+    stored = fresh("lstm", units="characters", space=space)
+    (words,) = surprisals(stored, ["cat"], ScoreOptions(given=" the "))
+    (whole,) = surprisals(stored, ["the cat"])
+    assert [word.token for word in words] == ["c", "a", "t", "</s>"]
+    assert [word.surprisal for word in words] == pytest.approx([word.surprisal for word in whole[-4:]])
+
+
 def test_a_given_beginning_is_that_of_sentences_that_are_read_by_themselves():
     with pytest.raises(InputError, match='given: found with the context "carry"'):
         ScoreOptions(given="the", context="carry")

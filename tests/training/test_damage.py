@@ -143,6 +143,13 @@ def test_a_changed_batch_size_is_refused(run):
     assert_refused(run, CHECKPOINT, "the carried state does not fit the recipe", "recipe.yaml was changed")
 
 
+@pytest.mark.parametrize(("setting", "value", "found"), [("bptt", 12, 6), ("seed", 1, 2)])
+def test_a_changed_order_of_the_training_data_is_refused(run, setting, value, found):
+    path = run / RECIPE
+    path.write_text(re.sub(rf"\b{setting}: {value}\b", f"{setting}: {found}", path.read_text()))
+    assert_refused(run, RECIPE, f".{setting}: found {found}; expected {value}, as at the start")
+
+
 @pytest.mark.skipif(os.name == "nt", reason="pipes of POSIX")
 @pytest.mark.parametrize("odd", ["pipe", "device", "large"])
 def test_the_command_refuses_a_recipe_that_is_no_regular_file_or_too_large(run, odd, capsys):

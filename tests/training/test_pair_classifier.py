@@ -8,6 +8,7 @@ import json
 import pytest
 import torch
 
+import syntaxlm
 from syntaxlm import cli
 from syntaxlm.core.errors import InputError
 from syntaxlm.data.labelled_pairs import RELATIONS, LabelledPair, read_formula_pairs, write_formula_pairs, write_logic
@@ -23,8 +24,9 @@ from syntaxlm.storage.folder import (
 from syntaxlm.text.normaliser_settings import NormaliserSettings
 from syntaxlm.training.recipe import read_recipe
 from syntaxlm.training.recipe_files import bundled_recipes
-from syntaxlm.training.result import METRICS
-from syntaxlm.training.run import train
+from syntaxlm.training.result import METRICS, RECIPE
+from syntaxlm.training.run import resume, train
+from tests.training.runs import stop_at
 
 RECIPES = sorted((bundled_recipes() / "logic").glob("*.yaml"))
 
@@ -244,6 +246,29 @@ def test_a_classifier_of_sentence_pairs_is_trained_evaluated_and_parses(capsys, 
     (tmp_path / "other.tsv").write_text("a dog\ta cat\tmaybe\n")
     assert cli.main(["evaluate", "classifier", "run", "other.tsv"]) == 2
     assert "other.tsv, line 1: found the label 'maybe'" in capsys.readouterr().err
+
+
+@pytest.fixture
+def sentence_pairs(tmp_path, monkeypatch):
+    """A recipe for pairs of sentences, with a vocabulary of five of their words."""
+    monkeypatch.chdir(tmp_path)
+    pairs = [f"the {one} dog\ta {one} cat\t{'yes' if one == 'old' else 'no'}" for one in ("old", "new") * 5]
+    (tmp_path / "pairs.tsv").write_text("\n".join(pairs) + "\n")
+    (tmp_path / "pairs.yaml").write_text(SENTENCES.format(name="gumbel-tree-lstm"))
+    return read_recipe("pairs.yaml", {"pairs.vocabulary.maximum_size": 8, "schedule.epochs": 2})
+
+
+def test_a_resumed_run_with_other_words_of_as_large_a_vocabulary_is_refused(sentence_pairs, tmp_path):
+    assert train(sentence_pairs, tmp_path / "run", stop_at(1)).stopped
+    recipe = tmp_path / "run" / RECIPE
+    recipe.write_text(recipe.read_text().replace("units: words", "units: characters"))
+    with pytest.raises(InputError, match=r"its words differ from those in .*vocabulary\.json"):
+        resume(tmp_path / "run")
+
+
+def test_the_same_call_serves_before_and_after_the_end_of_a_run(sentence_pairs, tmp_path):
+    first, again = (syntaxlm.train(sentence_pairs, tmp_path / "run", resume=True) for _ in range(2))
+    assert again.to_dict() | {"run": None} == first.to_dict() | {"run": None}
 
 
 def test_an_encoder_without_a_loss_of_its_own_is_refused_as_a_language_model(tmp_path, capsys):

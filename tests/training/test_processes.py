@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 from functools import partial
@@ -12,14 +13,16 @@ import safetensors.torch
 import torch
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.models.registry import build_model
+from syntaxlm.models.registry import MODELS, build_encoder, build_model
 from syntaxlm.storage.folder import WEIGHTS
+from syntaxlm.training import run as training_run
 from syntaxlm.training.checkpoint import TrainerState, read_checkpoint, tensors_of_process, write_checkpoint
-from syntaxlm.training.loop import build_optimisers
+from syntaxlm.training.loop import Loop, build_optimisers
 from syntaxlm.training.processes import Processes
 from syntaxlm.training.recipe import read_recipe
 from syntaxlm.training.result import CHECKPOINT
 from syntaxlm.training.run import METRICS, Run
+from syntaxlm.training.task import RunLog
 from tests.training.runs import written
 from tests.training.two_processes import LOST, exit_codes, forked, in_two_processes, torchrun
 
@@ -158,6 +161,50 @@ def test_a_checkpoint_of_two_processes_is_refused_by_one(toy, tmp_path):
         read_checkpoint(tmp_path, model, optimisers)
     for rank, state in enumerate(states):
         assert torch.equal(read_checkpoint(tmp_path, model, optimisers, rank, 2)[0]["hidden"], state["hidden"])
+
+
+def test_a_checkpoint_has_the_buffers_of_each_process(tmp_path):
+    """RL-SPINN subtracts a mean of its rewards, which differs between processes."""
+    models = [build_encoder(MODELS["rl-spinn"].config(), 10) for _ in range(2)]
+    for number, model in enumerate(models, 1):
+        model.baseline.fill_(-number)
+    processes = [tensors_of_process(None), tensors_of_process(None, models[1])]
+    write_checkpoint(tmp_path, models[0], (), processes, TrainerState())
+    for rank, expected in enumerate([-1.0, -2.0]):
+        model = build_encoder(MODELS["rl-spinn"].config(), 10)
+        read_checkpoint(tmp_path, model, (), rank, 2)
+        assert float(model.baseline) == expected
+        assert torch.equal(model.embedding.weight, models[0].embedding.weight)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="forks cannot use a GPU")
+def test_a_decay_in_a_time_limit_has_one_learning_rate_in_all_processes(toy, tmp_path, monkeypatch):
+    """The clocks of two processes differ by some seconds."""
+    own_time = Loop._time_used
+    monkeypatch.setattr(Loop, "_time_used", lambda loop: own_time(loop) + 0.3 * loop.processes.rank)
+    optimiser, schedule = {"gradient_clip": 1e-3}, {"epochs": 1, "minutes": 10, "decay": "linear"}
+    recipe = written(tmp_path, toy.recipe_data("lstm", optimiser=optimiser, schedule=schedule))
+    output = in_two_processes(tmp_path, recipe, tmp_path / "run", stop=4, launch=forked)
+    first, second = ((output / f"weights-{rank}").read_text().splitlines() for rank in (0, 1))
+    assert first == second
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="forks cannot use a GPU")
+@pytest.mark.parametrize("differing", ["texts", "checkpoint"])
+def test_processes_that_find_other_files_than_the_first_are_refused(toy, tmp_path, monkeypatch, capfd, differing):
+    """As on machines that do not share a file system."""
+    data = toy.recipe_data("lstm", schedule={"epochs": 1}, run={"process_timeout": 10})
+    recipe, run = written(tmp_path, data), tmp_path / "run"
+    if differing == "checkpoint":
+        in_two_processes(tmp_path, recipe, run, stop=4, launch=forked)
+        shared = RunLog.has_checkpoint
+        monkeypatch.setattr(RunLog, "has_checkpoint", property(lambda log: log.active and shared.fget(log)))
+    else:
+        monkeypatch.setattr(training_run, "fingerprints_of", lambda *_: {"text.train": {"a": os.environ.get("RANK")}})
+    codes: list[int] = []
+    in_two_processes(tmp_path, recipe, run, stop=0, launch=lambda arguments: codes.extend(exit_codes(arguments, 2)))
+    assert codes[0] == 1
+    assert "process 1 of 2: found other texts, or another checkpoint, than process 0" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize(

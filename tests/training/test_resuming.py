@@ -167,6 +167,19 @@ def test_a_run_stopped_before_its_first_checkpoint_resumes_from_the_start(toy, t
     assert_same_run(tmp_path / "whole", tmp_path / "broken")
 
 
+def test_the_random_state_of_mps_is_restored(toy, tmp_path, monkeypatch):
+    states = [torch.full((2,), number, dtype=torch.uint8) for number in (7, 8)]
+    restored: list[torch.Tensor] = []
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
+    monkeypatch.setattr(torch.mps, "get_rng_state", lambda: states[0])
+    monkeypatch.setattr(torch.mps, "set_rng_state", restored.append)
+    train(toy.recipe("lstm", schedule={"epochs": 1}), tmp_path / "run", stop_at(2))
+    assert torch.equal(content(tmp_path / "run")[0]["random/mps"], states[0])
+    resume(tmp_path / "run", stop_at(4))
+    (state,) = restored
+    assert torch.equal(state, states[0])
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_saves_and_prints_how_to_resume(toy, tmp_path, monkeypatch, capsys, number):
     recipe = tmp_path / "lstm.yaml"
@@ -192,7 +205,7 @@ def test_a_second_ctrl_c_interrupts_at_once(toy, tmp_path):
         train(toy.recipe("lstm"), tmp_path / "run", insist)
 
 
-def test_resuming_a_finished_run_trains_no_step_and_gives_its_result_again(toy, tmp_path):
+def test_resuming_a_finished_run_trains_no_step_and_gives_its_result_again(toy, tmp_path, capsys):
     first = train(toy.recipe("lstm", schedule={"epochs": 1}), tmp_path / "run")
     before = (tmp_path / "run" / CHECKPOINT).read_bytes(), (tmp_path / "run" / METRICS).read_bytes()
     events: list[Event] = []
@@ -200,6 +213,8 @@ def test_resuming_a_finished_run_trains_no_step_and_gives_its_result_again(toy, 
     assert not events
     assert before == ((tmp_path / "run" / CHECKPOINT).read_bytes(), (tmp_path / "run" / METRICS).read_bytes())
     assert again.to_dict() | {"run": None} == first.to_dict() | {"run": None}
+    assert main(["train", "--resume", str(tmp_path / "run")]) == 0
+    assert "the run was finished before" in capsys.readouterr().err
 
 
 def test_a_folder_that_holds_a_run_or_a_model_is_refused(toy, tmp_path, trained):

@@ -32,6 +32,7 @@ from syntaxlm.training.run import (
     claimed,
     fingerprint,
     read_run_recipe,
+    refuse_run,
     resume,
     train,
     write_fingerprints,
@@ -126,6 +127,23 @@ def test_a_claim_that_is_abandoned_leaves_the_folder_as_it_was(tmp_path):
             (tmp_path / folder / INPUTS).write_text("{}")
             abandon()
     assert sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")) == ["used", "used/notes.txt"]
+
+
+@pytest.mark.parametrize("name", ["config.json", "vocabulary.json", "result.json"])
+def test_a_file_of_another_program_is_not_replaced(toy, tmp_path, name):
+    """As of a model that was exported for transformers."""
+    (tmp_path / name).write_text("somebody's")
+    with pytest.raises(InputError, match=f"already holds {name}, which training would replace"):
+        train(toy.recipe("lstm", schedule={"epochs": 1}), tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+    assert (tmp_path / name).read_text() == "somebody's"
+
+
+def test_a_model_that_was_exported_for_transformers_counts_as_a_model(tmp_path):
+    for name in ("config.json", "vocabulary.json", "model.safetensors"):
+        (tmp_path / name).touch()
+    with pytest.raises(InputError, match="already holds a model"):
+        refuse_run(tmp_path)
 
 
 def test_a_folder_is_locked_from_its_claim_until_the_end(tmp_path):

@@ -65,6 +65,25 @@ def test_sentences_are_joined_only_where_ends_are_read_between_them(toy, section
         toy.recipe("lstm", **sections)
 
 
+@pytest.mark.parametrize(
+    ("sections", "fault"),
+    [
+        (
+            {"model": {"name": "structformer"}, "text": {"vocabulary": {"unknown_classes": 2}}},
+            r"text\.vocabulary\.unknown_classes: found 2; expected 0, because structformer models predict known words",
+        ),
+        (
+            {"model": {"name": "ngram"}, "batches": {"curriculum": [5]}},
+            r"batches\.curriculum: found \[5\]; expected \[\], because ngram models count the same sentences",
+        ),
+    ],
+)
+def test_settings_of_data_that_a_model_would_read_otherwise_or_not_at_all_are_refused(toy, sections, fault):
+    data = toy.recipe_data("lstm", **{name: values for name, values in sections.items() if name != "model"})
+    with pytest.raises(InputError, match=fault):
+        recipe_from(data | {"model": sections["model"]}, "recipe.yaml")
+
+
 def test_the_result_is_the_score_of_the_kept_weights(toy, tmp_path):
     result = train(toy.recipe("prpn"), tmp_path / "run")
     stored = read_model(tmp_path / "run")
@@ -406,6 +425,24 @@ def test_a_gradient_without_bounds_reaches_no_checkpoint_and_no_kept_weights(toy
         train(recipe, tmp_path / "run")
     monkeypatch.undo()
     assert resume(tmp_path / "run").valid.perplexity < 1e4
+
+
+def test_an_infinite_gradient_of_an_embedding_that_no_later_loss_reads_is_reported(toy, tmp_path, monkeypatch):
+    """The word, here the unknown one, is in no validation either. Its embedding has become NaN."""
+    update = loop.GradientLoop._update
+
+    def with_infinite_row(training, nats):
+        weight = training.task.model.embedding.weight
+        hook = weight.register_hook(lambda grad: grad.index_fill(0, torch.tensor([0]), math.inf))
+        update(training, nats)
+        hook.remove()
+        monkeypatch.setattr(loop.GradientLoop, "_update", update)
+
+    monkeypatch.setattr(loop.GradientLoop, "_update", with_infinite_row)
+    recipe = toy.recipe("lstm", model={"tied": False}, schedule={"epochs": 1})
+    with pytest.raises(InputError, match="the norm of the gradient is inf"):
+        train(recipe, tmp_path / "run")
+    assert not (tmp_path / "run" / "weights.safetensors").exists()
 
 
 def test_a_validation_loss_of_nan_is_reported(toy, tmp_path, monkeypatch):

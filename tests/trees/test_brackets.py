@@ -208,3 +208,10 @@ def test_any_text_gives_trees_or_an_input_error(text, labelled):
         assert tree.words
         again = parse_brackets(format_brackets(tree), labelled=True)
         assert [one.words for one in again] == [tree.words]
+
+
+def test_words_with_tags_in_chunks_of_nltk_are_words():
+    chunks = nltk.Tree("S", [nltk.Tree("NP", [("the", "DT"), ("cat", "NN")]), nltk.Tree("VP", [("sat", "VBD")])])
+    assert str(from_nltk(chunks)) == "(S (NP (DT the) (NN cat)) (VP (VBD sat)))"
+    with pytest.raises(InputError, match="found the leaf 3; expected a word, or a tuple of a word and its tag"):
+        from_nltk(nltk.Tree("S", [3]))

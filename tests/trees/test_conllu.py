@@ -3,7 +3,7 @@ import re
 
 import pytest
 
-from syntaxlm.core.errors import InputError
+from syntaxlm.core.errors import InputError, InputWarning
 from syntaxlm.core.reading import collected
 from syntaxlm.data.treebanks import read_treebank
 from syntaxlm.trees import conllu
@@ -275,3 +275,13 @@ def test_formats_that_share_a_suffix_are_recognised(tmp_path, text, words, form)
         (tree,) = iterate_dependencies(file)
     assert tree.words == words
     assert re.fullmatch(f"dependency trees, {form}", reports[0].form)
+
+
+@pytest.mark.parametrize(("words", "warnings"), [(("_", "_"), 1), (("a", "_"), 0), (("_",), 0)])
+def test_sentences_without_their_words_are_warned_of(tmp_path, recwarn, words, warnings):
+    rows = [row(str(n), word, "_", "NOUN", "_", "_", str(n - 1), "dep", "_", "_") for n, word in enumerate(words, 1)]
+    (tmp_path / "file.conllu").write_text("\n".join([SAMPLE, *rows, ""]))
+    assert len(read_conllu(tmp_path / "file.conllu")) == 3
+    found = [str(warning.message) for warning in recwarn.list if warning.category is InputWarning]
+    assert len(found) == warnings
+    assert all("found '_' for every word in 1 of 3 sentences, as in treebanks" in message for message in found)

@@ -23,7 +23,7 @@ from syntaxlm.drawing.plots import Plot, bars_size, draw_bars, has_matplotlib, l
 from syntaxlm.drawing.sentence import Drawing
 from syntaxlm.evaluation.perplexity import LanguageModelScore
 from syntaxlm.evaluation.tree_report import ParsingReport, ScoredSentence
-from syntaxlm.evaluation.trees import evaluate_parsing
+from syntaxlm.evaluation.trees import WITH_MARKS, evaluate_parsing
 from syntaxlm.models.abilities import ParsesSentences
 from syntaxlm.parsing.analysis import analyse
 from syntaxlm.parsing.options import Decoder, DecodingOptions, ParseOptions
@@ -395,7 +395,8 @@ def _drawn(bundle: ModelBundle, parsing: ParsingReport, place: int, sentence: Sc
     index = parsing.scores[parsing.chosen].by_sentence.indices[[place]]
     gold = parsing.gold.trees[int(index[0])]
     (tree,) = trees_of(parsing.predicted[parsing.chosen].select(index), [gold.words])
-    analysis = analyse(bundle, gold, ParseOptions(decoder=cast(Decoder, parsing.chosen), layer=parsing.layer))
+    decoder = cast(Decoder, parsing.chosen.partition(WITH_MARKS)[0])
+    analysis = analyse(bundle, gold, ParseOptions(decoder=decoder, layer=parsing.layer))
     scores = {"F1": sentence.f1, "precision": sentence.precision, "recall": sentence.recall}
     source = (
         f"{', '.join(f'{name} {format_value(value, PERCENT)}' for name, value in scores.items())}."

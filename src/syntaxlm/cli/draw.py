@@ -90,10 +90,14 @@ def draw(
 
     # Wrong options are reported before the slow part.
     flags = {"--maps": maps, "--surprisal": surprisal, "--no-chart": no_chart, "--beliefs": beliefs}
-    given: dict[str, object] = {"sentence": sentence, "--gold": gold, **_changed(options, ("decoder", "layer"))}
+    given: dict[str, object] = {
+        "sentence": sentence,
+        "--gold": gold,
+        **_changed(options, ("decoder", "layer", "marks")),
+    }
     given |= {name: flag or None for name, flag in flags.items()}
     if _is_dependency_file(model.model):
-        given |= {**_changed(options, (*_TEXT_OPTIONS, "marks")), "--brackets": brackets, "--device": model.device}
+        given |= {**_changed(options, _TEXT_OPTIONS), "--brackets": brackets, "--device": model.device}
         _draw_dependencies(model.model, given, number, preprocessing, output, theme)
         return
     _check_sentence(sentence, gold, number, surprisal, options)
@@ -165,8 +169,8 @@ def _check_reading(
         of_gold = {"--preprocessing": None if preprocessing == "none" else preprocessing, "--brackets": brackets}
         _refuse(of_gold, "a SENTENCE", "; expected --gold, because only gold trees are read with it")
     else:
-        of_text = _changed(options, _TEXT_OPTIONS)
-        _refuse(of_text, "--gold", "; expected a SENTENCE, because the words of a tree are read as they are")
+        of_text = _changed(options, (*_TEXT_OPTIONS, "marks"))
+        _refuse(of_text, "--gold", "; expected a SENTENCE, because only the words of a tree are read, as they are")
 
 
 def _check_output(output: Path | None, options: Mapping[str, object]) -> None:

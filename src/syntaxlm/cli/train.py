@@ -93,6 +93,7 @@ def train(
 
     - Any setting of the recipe can be replaced by its dotted name, as in `--model.hidden_size 400 --text.train my.txt`.
     - Ctrl-C saves the run and stops with exit code 130. `--resume` produces the same weights as an uninterrupted run.
+      A finished run is not trained further.
     - With `--seeds`, the same command resumes, and finished runs are not repeated.
 
     Args:
@@ -110,6 +111,7 @@ def train(
     from syntaxlm.comparison.runs import train_seeds
     from syntaxlm.training import run
     from syntaxlm.training.recipe import read_recipe
+    from syntaxlm.training.result import RESULT
 
     drawn.check()
     if drawn.picture and seeds != 1:
@@ -121,8 +123,14 @@ def train(
                 "--resume uses the recipe and settings of the run's folder; omit RECIPE, --output, --seeds, --device"
                 " and settings"
             )
+        is_finished = (resume / RESULT).exists()
         with watching(run.read_run_recipe(resume)) as callback:
             result = run.resume(resume, callback)
+        if is_finished:
+            print_note(
+                f"{resume}: the run was finished before, so its weights were only evaluated again. To train longer,"
+                " start a new run"
+            )
         drawn.write(result.plot)
         return _ended(result, result.stopped, format)
     if not recipe or not output:

@@ -44,7 +44,14 @@ from syntaxlm.storage.folder import VOCABULARY, find_device, read_model
 from syntaxlm.text.normaliser import Normaliser
 from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.training.processes import rank_and_count
-from syntaxlm.training.recipe import LanguageModelRecipe, Recipe, SentenceBatchSettings, TreeRecipe, read_recipe
+from syntaxlm.training.recipe import (
+    LanguageModelRecipe,
+    PairRecipe,
+    Recipe,
+    SentenceBatchSettings,
+    TreeRecipe,
+    read_recipe,
+)
 from syntaxlm.training.recipe_files import find_recipe
 from syntaxlm.training.result import RESULT, Figure, TrainingResult, read_result
 from syntaxlm.training.run import (
@@ -156,7 +163,8 @@ def train_or_resume(folder: Path, recipe: Recipe, watching: Watching) -> Trainin
     if is_finished(folder):
         remove_unfinished(folder)  # of a process that was killed after training, while it scored trees
         check_fingerprints(folder, fingerprints_of(recipe, folder))
-        return read_result(folder)
+        if not isinstance(recipe, PairRecipe):  # the answers to pairs are not stored, but given again
+            return read_result(folder)
     with watching(recipe) as watcher:
         return resume(folder, watcher) if begun else train(recipe, folder, watcher)
 

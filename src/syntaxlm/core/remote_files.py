@@ -58,10 +58,18 @@ def local_copy(address: str) -> Path:
     opened = _opened_by_http if address.startswith(("http://", "https://")) else _opened_by_fsspec
     with _reaching(address, path), opened(address) as remote:
         present = version_file.read_text(encoding="utf-8") if path.exists() and version_file.exists() else None
-        if present is None or present != remote.version:
-            _download(address, remote, path)
-            write_text(remote.version or "", version_file)
+        if remote.version is None or present != _entry(path.stat() if path.exists() else None, remote):
+            write_text(_entry(_download(address, remote, path), remote), version_file)
     return path
+
+
+def _entry(copy: os.stat_result | None, remote: _Remote) -> str:
+    """Return what is stored about a copy: its version, and its size and time.
+
+    Two processes may download different versions at the same time. The copy of one may then be stored beside the
+    version of the other.
+    """
+    return "" if copy is None else f"{copy.st_size} {copy.st_mtime_ns} {remote.version}"
 
 
 def files_below(address: str) -> list[str]:
@@ -162,15 +170,21 @@ def _opened_by_fsspec(address: str) -> Iterator[_Remote]:
         yield _Remote(content, str(facts), facts.get("size"))
 
 
-def _download(address: str, remote: _Remote, path: Path) -> None:
-    """Copy a remote file to the cache, atomically. Raises InputError if the connection or the disk fails."""
-    with status(f"downloading {address}"), replaced(path) as temporary, open(temporary, "wb") as file:
-        count = 0
-        while piece := _piece(address, remote.content, count):
-            file.write(piece)
-            count += len(piece)
+def _download(address: str, remote: _Remote, path: Path) -> os.stat_result:
+    """Copy a remote file to the cache, atomically. Returns the state of the copy, which another process may replace.
+
+    Raises:
+        InputError: if the connection or the disk fails.
+    """
+    with status(f"downloading {address}"), replaced(path) as temporary:
+        with open(temporary, "wb") as file:
+            count = 0
+            while piece := _piece(address, remote.content, count):
+                file.write(piece)
+                count += len(piece)
         if remote.size is not None and count != remote.size:
             raise InputError(f"{address}: the connection ended after {count:,} of {remote.size:,} bytes. Try again")
+        return temporary.stat()
 
 
 def _piece(address: str, content: Any, count: int) -> bytes:

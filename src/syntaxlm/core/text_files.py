@@ -271,7 +271,9 @@ def _limited(path: str | Path, most: int) -> Iterator[bytes]:
 
 
 def read_lines(path: str | Path) -> Iterator[tuple[int, str]]:
-    """Yield the lines of a UTF-8 file, numbered from 1, without line ends and byte order mark.
+    """Yield the lines of a UTF-8 file, numbered from 1, without line ends and byte order marks.
+
+    If files that begin with a byte order mark were joined, it is before the first line of each.
 
     Lines end with \\n or \\r\\n. If a file has no \\n, except perhaps at its end, they end with \\r; otherwise a \\r
     inside a line is a character of the line. Both are announced. Only one line, of at most `MAXIMUM_LINE` bytes, is
@@ -294,10 +296,10 @@ def read_lines(path: str | Path) -> Iterator[tuple[int, str]]:
                     return
                 remarks.add("carriage returns inside lines", number, count=raw.count(b"\r") - raw.endswith(b"\r\n"))
             length = len(raw)
-            if number == 1 and raw.startswith(_BYTE_ORDER_MARK):
+            if raw.startswith(_BYTE_ORDER_MARK):
                 raw = raw[len(_BYTE_ORDER_MARK) :]
                 if not raw:  # nothing after the mark: an empty file
-                    return
+                    break
             try:
                 line = raw.decode("utf-8")
             except UnicodeDecodeError:

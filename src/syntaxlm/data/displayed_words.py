@@ -110,13 +110,15 @@ def displayed_words(
         order: the column of numbers by which the rows of a group are sorted; None: they are in the order of reading.
 
     Raises:
-        InputError: for missing columns, an empty word, if the rows of a group are not together, and if the numbers in a
-            column show that the rows are in another order, see `check_order`.
+        InputError: for missing columns, an empty word, group or sentence, if the rows of a group are not together, and
+            if the numbers in a column show that the rows are in another order, see `check_order`.
     """
     groups_by = [group] if isinstance(group, str) else list(group or ())
     group_cells: list[tuple[str, ...]] = [()] * len(table.rows)
     if groups_by:
-        group_cells = list(zip(*(table.column(name, "--group") for name in groups_by), strict=True))
+        group_cells = list(zip(*(_names(table, name, "--group") for name in groups_by), strict=True))
+        if empty := [row for row, cells in enumerate(group_cells) if not any(cells)]:
+            raise InputError(f"{table.emptiness(empty[0], groups_by[0])}; expected the name of the group in every row")
     elif not is_text and (name := ungrouped(table)):
         warn_caller(
             f"{table.source}: without {option_name('--group')}, all {len(table.rows):,} rows are one passage, although"
@@ -144,7 +146,9 @@ def displayed_words(
         check_order(table, starts_group, column, groups_by)
     groups = np.cumsum(starts_group)[places] - 1
     if sentence is not None:
-        cells = table.column(sentence, "--sentence-column")
+        cells = _names(table, sentence, "--sentence-column")
+        if empty := [row for row, cell in enumerate(cells) if not cell]:
+            raise InputError(f"{table.emptiness(empty[0], sentence)}; expected the sentence of the word in every row")
         starts_sentence = _starts(cells) | starts_group
         check_sentences_together(table, cells, starts_sentence, np.cumsum(starts_group), sentence)
         sentences = np.cumsum(starts_sentence)[places] - 1
@@ -177,6 +181,11 @@ def _report(words: DisplayedWords, is_text: bool, order: str | None) -> ReadingR
     form += f", sorted by {order}" if order else ""
     shown = f"first sentence: {sample[0]}"
     return ReadingReport(words.table.source, form, counts, "; ".join(evidence), sample=sample, shown=shown)
+
+
+def _names(table: InputTable, column: str, option: str) -> list[str]:
+    """Return the cells of a column, without spaces around them and with single ones inside."""
+    return [" ".join(cell.split()) for cell in table.column(column, option)]
 
 
 def _starts(cells: Sequence[object]) -> Flags:
@@ -451,7 +460,7 @@ def _matched_rows(
         )
 
     def cells_of(table: InputTable) -> list[tuple[str, ...]]:
-        return list(zip(*(table.column(name, "--key") for name in key), strict=True))
+        return list(zip(*(_names(table, name, "--key") for name in key), strict=True))
 
     def examples(cells: Iterable[tuple[str, ...]]) -> str:
         return ", ".join(repr(" ".join(key)) for key in islice(cells, _SHOWN)) + ", ..."
@@ -465,6 +474,7 @@ def _matched_rows(
                 f" ({option_name('--key')})"
             )
         rows[cells] = row
+    rows.pop(("",) * len(key), None)  # empty cells identify no word
     times_cells = cells_of(times)
     matched = np.array([rows.get(cells, -1) for cells in times_cells], np.int64)
     if (matched < 0).any():

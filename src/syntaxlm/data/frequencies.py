@@ -27,6 +27,7 @@ from syntaxlm.data.corpora import NO_TEXT_SUFFIXES
 from syntaxlm.data.table_form import MISSING
 from syntaxlm.data.tables import split_cells
 from syntaxlm.storage.bundled import bundled_folder, bundled_names
+from syntaxlm.text.normaliser import INVISIBLE, split_words
 
 BUNDLED = "frequencies.tsv.xz"  # in the folder of a bundled model: the counts of the words of its training text
 WORDFREQ = "wordfreq:"  # before the code of a language, instead of a file of frequencies
@@ -38,7 +39,7 @@ _MIN_REGULAR_SHARE = (
 )
 _MAX_LIST_LIKE_SHARE = 0.2  # share of the lines of a text that may look like entries of a list
 _MIN_TABLE_LINES = 10  # of a table separated by spaces: a few lines of a text may have equally many words by chance
-_SMALLEST_MAXIMUM = 10  # a list with fractions whose largest value is smaller has logarithms
+_SMALLEST_MAXIMUM = 10  # a list or mapping with fractions whose largest value is smaller has logarithms
 _SMALLEST_RATIO = 10  # so has one whose largest value is less than this times its smallest value
 
 _SEPARATORS = {"\t": "tabs", ";": "semicolons", ",": "commas", " ": "spaces"}
@@ -76,9 +77,10 @@ _STRIPPED = ("P", "S", "Z", "C")  # Unicode categories: punctuation, symbols, se
 def bare_word(word: str) -> str:
     """Return a word in lower case and normal form C, with straight apostrophes and no punctuation at its ends.
 
-    Combining marks, such as the vowel signs of Hindi, belong to the word. Returns "" for punctuation.
+    Soft hyphens and other characters that the normaliser removes are no part of a word; combining marks, such as the
+    vowel signs of Hindi, are. Returns "" for punctuation.
     """
-    bare = unicodedata.normalize("NFC", word.translate(_APOSTROPHES))
+    bare = unicodedata.normalize("NFC", INVISIBLE.sub("", word).translate(_APOSTROPHES))
     start, end = 0, len(bare)
     while start < end and unicodedata.category(bare[start])[0] in _STRIPPED:
         start += 1
@@ -170,11 +172,14 @@ class Frequencies:
                 " counts, such as dict(zip(frame['word'], frame['count']))"
             )
         counts: dict[str, float] = {}
+        source, largest = "the mapping of frequencies", 0.0
         for word, count in mapping.items():
             if not isinstance(word, str) or not _is_count(count):
                 raise InputError(f"frequencies: found {word!r}: {count!r}; expected a word and a count of 0 or more")
             counts[bare_word(word)] = counts.get(bare_word(word), 0.0) + float(count)
-        return _frequencies(counts, "the mapping of frequencies")
+            largest = max(largest, float(count))
+        _refuse_logarithms(counts, len(mapping), largest, source)
+        return _frequencies(counts, source)
 
     def count(self, word: str) -> float:
         """Return the count of a word; of words joined by a dash or separated by a space, that of the rarest."""
@@ -190,7 +195,7 @@ class Frequencies:
         One occurrence is added to every count, including that of words that do not occur. For a cell of several words,
         returns the mean of their values; for words joined by a dash, the value of the rarest. van Heuven et al. 2014.
         """
-        words = [part for part in word.split() if bare_word(part)] or [word]
+        words = [part for part in split_words(word) if bare_word(part)] or [word]
         return sum(map(self._zipf, words)) / len(words)
 
     def _zipf(self, word: str) -> float:
@@ -236,7 +241,7 @@ class WordfreqFrequencies(Frequencies):
 
 def _parts(word: str) -> Iterator[str]:
     """Yield the words of a displayed cell, which are separated by spaces or dashes."""
-    return filter(None, map(bare_word, _DASH.sub(" ", word).split()))
+    return filter(None, map(bare_word, split_words(_DASH.sub(" ", word))))
 
 
 def _is_count(value: Any) -> bool:
@@ -255,6 +260,24 @@ def _frequencies(counts: dict[str, float], source: str) -> Frequencies:
     has_fractions = any(not float(count).is_integer() for count in counts.values())
     unit = min(count for count in counts.values() if count) if has_fractions else 1.0
     return Frequencies(counts, total, source, unit)
+
+
+def _refuse_logarithms(counts: Mapping[str, float], rows: int, largest: float, source: str) -> None:
+    """Raise InputError for numbers that are probably logarithms.
+
+    Args:
+        counts: the numbers of words, those of several rows added up.
+        rows: number of rows.
+        largest: the largest number of a row.
+        source: name of the list, for the message.
+    """
+    has_fractions = any(not count.is_integer() for count in counts.values())
+    smallest = min((count for count in counts.values() if count), default=1.0)
+    if has_fractions and rows > 1 and (largest < _SMALLEST_MAXIMUM or largest < _SMALLEST_RATIO * smallest):
+        raise InputError(
+            f"{source}: found fractions from {smallest:g} to {largest:g}: these look like logarithms or ratings;"
+            " expected counts, or frequencies per million"
+        )
 
 
 def _no_word(source: str) -> InputError:
@@ -285,7 +308,7 @@ def _count_text(lines: Iterable[tuple[int, str]], source: str) -> Frequencies:
         if _ENTRY.fullmatch(line):
             entries += 1
             first_entry = first_entry or number
-        words.update(_DASH.sub(" ", _ENDING.sub(r"\1", line)).split())
+        words.update(split_words(_DASH.sub(" ", _ENDING.sub(r"\1", line))))
     if entries > _MAX_LIST_LIKE_SHARE * total:
         raise InputError(
             f"{source}, line {first_entry}: found a word and a number, as in {entries:,} of {total:,} lines; expected a"
@@ -409,10 +432,9 @@ def _word_column(places: Sequence[int], header: Sequence[str], body: Sequence[Se
     """Return the place of the words: the only column of text, or the one with a usual name."""
     if len(places) == 1:
         return places[0]
-    for usual in _WORD_NAMES:
-        for place in places:
-            if header and _plain(header[place]) == usual:
-                return place
+    named = ([place for place in places if header and _plain(header[place]) == usual] for usual in _WORD_NAMES)
+    if len(chosen := next(filter(None, named), [])) == 1:
+        return chosen[0]
     found = listed(header[place] if header else repr(body[0][place]) for place in places)
     raise InputError(
         f"{source}: found several columns of text: {found}; expected one, or one that is called word in the header"
@@ -428,6 +450,8 @@ def _count_column(
     if column not in header:
         found = listed(header) if header else "a list without a header"
         raise InputError(f"{source}: no column {column!r}; found {found}. {closest_match(column, header)}".strip())
+    if header.count(column) > 1:
+        raise InputError(f"{source}: found several columns {column!r}; expected one. Rename the others")
     if header.index(column) not in places:
         raise InputError(f"{source}: the column {column!r} has text; expected counts")
     if _LOGARITHM.search(_plain(column)):
@@ -445,7 +469,8 @@ def _usual_count_column(
 
     counts = [place for place in places if not _is_rank([cells[place] for cells in body])]
     counts = [place for place in counts if not (_LOGARITHM.search(name(place)) or _NO_COUNT.search(name(place)))]
-    chosen = [place for usual in _COUNT_NAMES for place in counts if name(place) == usual][:1] or counts
+    named = ([place for place in counts if name(place) == usual] for usual in _COUNT_NAMES)
+    chosen = next(filter(None, named), counts)
     if len(chosen) == 1:
         if header and not _LIKELY_COUNT.search(name(chosen[0])):
             warn_caller(
@@ -551,13 +576,7 @@ def _read_list(lines: Iterable[tuple[int, str]], layout: _Layout, source: str) -
             remarks.add("rows of several words, which no displayed word matches", number, word)
         bare = bare_word(word)
         counts[bare] = counts.get(bare, 0.0) + count
-    has_fractions = any(not count.is_integer() for count in counts.values())
-    smallest = min((count for count in counts.values() if count), default=1.0)
-    if has_fractions and rows > 1 and (largest < _SMALLEST_MAXIMUM or largest < _SMALLEST_RATIO * smallest):
-        raise InputError(
-            f"{source}: found fractions from {smallest:g} to {largest:g}: these look like logarithms or ratings;"
-            " expected counts, or frequencies per million"
-        )
+    _refuse_logarithms(counts, rows, largest, source)
     frequencies = _frequencies(counts, source)
     form = f"frequency list, separated by {_SEPARATORS[layout.separator]}"
     if layout.header:

@@ -10,13 +10,21 @@ from typing import Any, Literal
 import numpy as np
 
 from syntaxlm.core.arrays import Numbers
-from syntaxlm.core.errors import InputError
+from syntaxlm.core.errors import LONGEST_NAME, InputError, shortened, warn_caller
 from syntaxlm.core.option_names import option_name
 from syntaxlm.core.reading import ReadingReport, Remarks, announce, collected
-from syntaxlm.data.table_form import MISSING, NA_ADVICE, SPREADSHEET_ERRORS, Missing, text_of, warn_of_missing
+from syntaxlm.data.table_form import (
+    MISSING,
+    NA_ADVICE,
+    Missing,
+    refuse_spreadsheet_error,
+    text_of,
+    warn_of_missing,
+)
 from syntaxlm.data.tables import (
     LARGEST_INTEGER,
     LARGEST_UNSIGNED,
+    ambiguous_point,
     check_unique,
     find_column,
     has_decimal_commas,
@@ -27,6 +35,12 @@ from syntaxlm.reports.report import HasRows
 
 LOGICALS = (("true", "false"), ("t", "f"), ("yes", "no"))  # without case; R and data frames write them for 1 and 0
 LARGEST = 1e9  # number in a table: far above any time in milliseconds, and safe in sums of squares
+
+
+class Collection(str):
+    """How Python writes a value of a data frame that has several parts, such as a list of words, or is bytes."""
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True)
@@ -93,7 +107,7 @@ class InputTable:
             rows = [(number, tuple(map(_value_of, row))) for number, row in enumerate(_frame_rows(table), 1)]
             keep_empty = keep_empty or len(names) == 1
             filled = [(number, row) for number, row in rows if keep_empty or any(cell is not None for cell in row)]
-            values = [row for _, row in filled]
+            values = [tuple(str(cell) if type(cell) is Collection else cell for cell in row) for _, row in filled]
             for name, column in zip(names, zip(*values, strict=True), strict=False):
                 _check_integers(column, name, source)
             kept = [(number, tuple(map(_cell_of, row))) for number, row in filled]
@@ -132,14 +146,17 @@ class InputTable:
             option: how the user chooses the column.
 
         Raises:
-            InputError: if there is none, and for errors of spreadsheets.
+            InputError: if there is none, for errors of spreadsheets, and for lists and bytes in a data frame.
         """
         cells = self._cells(name, option)
-        if errors := [row for row, cell in enumerate(cells) if cell in SPREADSHEET_ERRORS]:
-            raise InputError(
-                f"{self.place(errors[0])}: found {cells[errors[0]]!r} in column {name}, an error of a spreadsheet;"
-                " expected text. Repair its formula and save the sheet again"
-            )
+        for row, cell in enumerate(cells):
+            if cell.startswith("#"):
+                refuse_spreadsheet_error(cell, self.place(row), name)
+            if type(cell) is Collection:
+                raise InputError(
+                    f"{self.place(row)}: found {shortened(cell, LONGEST_NAME)} in column {name}; expected text. Join"
+                    " the words of a list with ' '.join(words), and decode bytes"
+                )
         missing = [row for row, cell in enumerate(cells) if isinstance(cell, Missing)]
         if missing and not self.is_quoted:
             warn_of_missing(self.place(missing[0]), name, len(missing))
@@ -194,6 +211,11 @@ class InputTable:
                 )
             if is_comma and "," in cell:
                 remarks.add(f"numbers with decimal commas in column {name}", self.line(row), cell)
+        if self.unit == "line" and (first := ambiguous_point(cells)) is not None:
+            warn_caller(
+                f"{self.place(first)}: found {cells[first].strip()!r} in column {name}, read as {numbers[first]:g}."
+                " The column has whole numbers besides: if the point separates thousands, remove it"
+            )
         return numbers
 
     def _logical_numbers(self, name: str, cells: Sequence[str], remarks: Remarks | None) -> Numbers | None:
@@ -264,8 +286,10 @@ def _category_orders(frame: Any) -> dict[str, tuple[str, ...]]:
 
 def _value_of(value: Any) -> Any:
     """Return a value of a data frame: a number, a flag, or text; None if it is missing."""
-    if hasattr(value, "item"):  # a scalar of numpy
+    if hasattr(value, "item") and not getattr(value, "ndim", 0):  # a scalar of numpy
         value = value.item()
+    if isinstance(value, Iterable) and not isinstance(value, str):
+        return Collection(value)
     if value is None or type(value).__name__ in ("NAType", "NaTType") or value != value:  # of pandas, and NaN
         return None
     return value if isinstance(value, bool | int | float) else str(value)
@@ -287,4 +311,4 @@ def _cell_of(value: bool | float | str | None) -> str:
         return ""
     if isinstance(value, float) and value.is_integer():
         return str(int(value))  # an integer column with missing values, which pandas stores as floats
-    return str(value)
+    return value if type(value) is Collection else str(value)

@@ -16,6 +16,7 @@ levels deep. Formulas are written with the published brackets and spaces between
 from __future__ import annotations
 
 import random
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -27,7 +28,7 @@ from typing import Any
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import write_text, written_together
 from syntaxlm.core.progress import working
-from syntaxlm.core.reading import ReadingReport, announce
+from syntaxlm.core.reading import ReadingReport, Remarks, announce
 from syntaxlm.core.settings import LARGEST_SEED, check_number
 from syntaxlm.core.text_files import read_lines, source_name
 from syntaxlm.core.work import Progress
@@ -36,6 +37,7 @@ from syntaxlm.text.normaliser import Normaliser
 
 PAIR_COLUMNS = ("sentence1", "sentence2", "label")
 _HEADER_NAMES = frozenset((*PAIR_COLUMNS, "gold_label"))  # one of them is no sentence, but the name of a column
+_DOUBLED_MARKS = re.compile(r'"[^"]*(?:""[^"]*)+"')  # a cell that a program put in quotation marks because it has some
 FORMULA_COLUMNS = ("relation", "left", "right", "operators")
 
 
@@ -57,10 +59,11 @@ class LabelledPair:
 def read_labelled_pairs(
     path: str | Path, normaliser: Normaliser, labels: Sequence[str] | None = None
 ) -> list[LabelledPair]:
-    """Read the pairs of a tab-separated file. Lines without text are skipped.
+    """Read the pairs of a tab-separated file. Lines without text are skipped, and so are cells without a column.
 
     If the cells of the first line with text include sentence1, sentence2 and label, they are a header, and other
-    columns are ignored. Without a header, the first three columns are sentence1, sentence2 and label.
+    columns are ignored. Without a header, the first three columns are sentence1, sentence2 and label. A cell in
+    quotation marks with doubled marks inside, as pandas writes sentences with quotation marks, is read without them.
 
     Args:
         normaliser: the normaliser of the sentences, each of which must have a token.
@@ -68,11 +71,15 @@ def read_labelled_pairs(
 
     Raises:
         InputError: if a line is not a pair, naming the file and the line, if only some of these names are in the first
-            line, and if the file has no pair.
+            line, if a tab in a sentence moves the label, and if the file has no pair.
     """
     places = list(range(len(PAIR_COLUMNS)))
     pairs: list[LabelledPair] = []
+    width = 0  # number of cells in the first line
+    certain: set[str] = set()  # the labels of lines with at most as many cells
+    wider: list[tuple[str, str, list[str]]] = []  # place, label and cells of the other lines
     for row, (place, cells) in enumerate(_rows(path)):
+        width = width or len(cells)
         if row == 0 and set(PAIR_COLUMNS) <= set(cells):
             places = [cells.index(name) for name in PAIR_COLUMNS]
             repeated = [name for name in PAIR_COLUMNS if cells.count(name) > 1]
@@ -82,6 +89,11 @@ def read_labelled_pairs(
         if row == 0 and not _HEADER_NAMES.isdisjoint(map(str.casefold, cells)):
             raise InputError(
                 f"{place}: found the header {', '.join(cells)}; expected the columns {', '.join(PAIR_COLUMNS)} in it"
+            )
+        if set(PAIR_COLUMNS) <= set(cells):
+            raise InputError(
+                f"{place}: found a header; expected it in the first line only. Are these two tables in one file? Delete"
+                " the line if the other lines belong together"
             )
         if len(cells) <= max(places):
             raise InputError(
@@ -101,8 +113,23 @@ def read_labelled_pairs(
             raise InputError(
                 f"{place}: found the label {label!r}; expected a label of the training file: {', '.join(labels)}"
             )
+        if any(cells[width:]):
+            wider.append((place, label, cells))
+        else:
+            certain.add(label)
         pairs.append(LabelledPair(left, right, label))
-    return _announced(pairs, path, PAIR_COLUMNS)
+
+    # A tab in a sentence moves the cells after it.
+    for place, label, cells in wider:
+        if label not in certain and cells[-1] in certain:
+            raise InputError(
+                f"{place}: found {len(cells)} cells, with the label {label!r}; expected {width}, as in the first line."
+                " Does a sentence contain a tab? Replace it with a space"
+            )
+    remarks = Remarks()
+    for place, _, _ in wider:
+        remarks.add("lines with more cells than the first one, which are left out", example=place)
+    return _announced(pairs, path, PAIR_COLUMNS, remarks)
 
 
 def _rows(path: str | Path) -> Iterator[tuple[str, list[str]]]:
@@ -110,17 +137,23 @@ def _rows(path: str | Path) -> Iterator[tuple[str, list[str]]]:
     source = source_name(path)
     for number, line in read_lines(path):
         if line.strip():
-            yield f"{source}, line {number}", [cell.strip() for cell in line.split("\t")]
+            cells = [cell.strip() for cell in line.split("\t")]
+            if '""' in line:
+                cells = [cell[1:-1].replace('""', '"') if _DOUBLED_MARKS.fullmatch(cell) else cell for cell in cells]
+            yield f"{source}, line {number}", cells
 
 
-def _announced(pairs: list[LabelledPair], path: str | Path, columns: Sequence[str]) -> list[LabelledPair]:
+def _announced(
+    pairs: list[LabelledPair], path: str | Path, columns: Sequence[str], remarks: Remarks | None = None
+) -> list[LabelledPair]:
     """Return pairs and announce their number. Raises InputError if there is none."""
     source = source_name(path)
     if not pairs:
         raise InputError(f"{source}: found no pair; expected lines of {', '.join(columns)}, separated by tabs")
     counts = {"pairs": len(pairs), "labels": len({pair.label for pair in pairs})}
     first = tuple(f"{pair.label}: {pair.left} | {pair.right}" for pair in pairs[:2])
-    announce(ReadingReport(source, "labelled pairs of sentences, separated by tabs", counts, sample=first))
+    odd = remarks.all() if remarks else ()
+    announce(ReadingReport(source, "labelled pairs of sentences, separated by tabs", counts, "", odd, first))
     return pairs
 
 

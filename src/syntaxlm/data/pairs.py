@@ -19,7 +19,7 @@ from syntaxlm.core.errors import InputError, shortened, warn_caller
 from syntaxlm.core.files import without_repetition
 from syntaxlm.core.reading import ReadingReport, Remarks, announce
 from syntaxlm.core.text_files import STANDARD_INPUT, content_suffix, read_lines, source_name, uncompressed_name
-from syntaxlm.data.table_form import TABLE_SUFFIXES, text_of
+from syntaxlm.data.table_form import TABLE_SUFFIXES, refuse_spreadsheet_error, text_of
 from syntaxlm.data.tables import open_table
 
 _GROUPINGS = ("field", "linguistics_term", "group")  # entries that name the group of an item
@@ -166,6 +166,8 @@ def _items(file: str | Path, source: str) -> Iterator[tuple[int, dict[str, Any]]
         table = open_table(file)
         _layout_of(table.names, f"{source}, line 1", "columns", _ENTRIES)
         for number, cells in table.rows:
+            for name, cell in zip(table.names, cells, strict=False):
+                refuse_spreadsheet_error(cell, f"{source}, line {number}", name)
             if cells:
                 yield number, dict(zip(table.names, map(text_of, cells), strict=True))
         return

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from syntaxlm.core.errors import InputError, amount
+from syntaxlm.core.errors import InputError, amount, warn_caller
 from syntaxlm.core.files import refuse_overwriting, replaced, split_lines, written_together
 from syntaxlm.core.progress import progress_bar
 from syntaxlm.core.reading import ReadingReport, Remarks, announce
@@ -292,14 +292,29 @@ def _decoded(path: str | Path, encoding: str) -> str:
                     f"{error}. Older books are often in latin-1: give the encoding (--encoding latin-1)"
                 ) from error
             raise
+    content = read_bytes(path)
     try:
-        text = read_bytes(path).decode(encoding)
+        text = content.decode(encoding)
         text.encode()  # some encodings have half surrogate pairs
     except (UnicodeError, LookupError) as error:
         raise InputError(f"{source_name(path)}: cannot be read as {encoding}: {error}") from error
+    if not codecs.lookup(encoding).name.startswith("utf") and _is_utf8(content):
+        warn_caller(
+            f"{source_name(path)}: found text in UTF-8, which is read as {encoding}, so that letters with accents"
+            " become other signs. Read this file without the encoding"
+        )
     if "\0" in text:
         raise InputError(f"{source_name(path)}: found a zero character; expected text in {encoding}, or its encoding")
     return text
+
+
+def _is_utf8(content: bytes) -> bool:
+    """Return whether bytes are UTF-8 and not ASCII only: text in another encoding hardly ever is both."""
+    try:
+        content.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return not content.isascii()
 
 
 # text8: 10^8 bytes of cleaned Wikipedia text, one line of lower-case words, which the user provides. The first 99

@@ -28,7 +28,14 @@ from syntaxlm.core.option_names import option_name
 from syntaxlm.core.reading import ReadingReport, announce
 from syntaxlm.core.text_files import check_encodable, content_suffix, read_whole_text, source_name, uncompressed_name
 from syntaxlm.data.stimuli import BETWEEN, CONDITION
-from syntaxlm.data.table_form import NA_ADVICE, TABLE_SUFFIXES, Missing, text_of, warn_of_missing
+from syntaxlm.data.table_form import (
+    NA_ADVICE,
+    TABLE_SUFFIXES,
+    Missing,
+    refuse_spreadsheet_error,
+    text_of,
+    warn_of_missing,
+)
 from syntaxlm.data.tables import find_column, open_table
 
 OTHER_CIRCUIT = "Other"
@@ -449,6 +456,8 @@ def _read_table(
             if not text_of(cells[column]).strip():
                 found = f"has NA, a missing value{NA_ADVICE}" if cells[column] else "is empty"
                 raise InputError(f"{place}: column {names[column]} {found}; expected a name in every row")
+        for column in (item, *factors, *columns):
+            refuse_spreadsheet_error(cells[column], place, names[column])
         for column in columns:
             if not is_certain and isinstance(cells[column], Missing):
                 is_certain = True

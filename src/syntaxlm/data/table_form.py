@@ -50,6 +50,15 @@ def text_of(cell: str) -> str:
     return "" if isinstance(cell, Missing) else cell
 
 
+def refuse_spreadsheet_error(cell: str, place: str, column: str) -> None:
+    """Raise InputError for a cell of text that is the error of a formula, such as #NAME?."""
+    if cell in SPREADSHEET_ERRORS:
+        raise InputError(
+            f"{place}: found {cell!r} in column {column}, an error of a spreadsheet; expected text. Repair its formula"
+            " and save the sheet again"
+        )
+
+
 def warn_of_missing(place: str, column: str, count: int | None = None) -> None:
     """Warn of NA in a column of text of a table whose text is not in quotation marks: it may be a word.
 

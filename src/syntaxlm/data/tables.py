@@ -33,13 +33,13 @@ from syntaxlm.data.table_form import (
     MISSING,
     NAMES_AND_SPACES,
     ONE_LINE,
-    SPREADSHEET_ERRORS,
     TABLE_LINES_COMPARED,
     Missing,
     TableForm,
     clean_name,
     declared_separator,
     find_form,
+    refuse_spreadsheet_error,
     refuse_table_lines,
     text_of,
     warn_of_missing,
@@ -434,11 +434,7 @@ def read_table(path: str | Path, column: str) -> tuple[tuple[str, ...], Iterator
             if not is_certain and isinstance(cells[place], Missing):
                 is_certain = True
                 warn_of_missing(f"{table.source}, line {number}", column)
-            if cells[place] in SPREADSHEET_ERRORS:
-                raise InputError(
-                    f"{table.source}, line {number}: found {cells[place]!r} in column {column}, an error of a"
-                    " spreadsheet; expected text. Repair its formula and save the sheet again"
-                )
+            refuse_spreadsheet_error(cells[place], f"{table.source}, line {number}", column)
             yield Row(text_of(cells[place]), (*cells[:place], *cells[place + 1 :]))
 
     return (*table.names[:place], *table.names[place + 1 :]), rows()
@@ -456,6 +452,8 @@ _TABS = TableForm("\t")
 
 _DECIMAL_COMMA = re.compile(r"[-+]?\d+(,\d+)?([eE][-+]?\d+)?")
 _THOUSANDS = re.compile(r"[-+]?\d{1,3},\d{3}")
+_POINT_BEFORE_THREE = re.compile(r"[-+]?[1-9]\d{0,2}\.\d{3}")
+_SHORT_WHOLE = re.compile(r"[-+]?\d{1,3}")
 
 
 def has_decimal_commas(cells: Iterable[str], separator: str) -> bool:
@@ -469,6 +467,21 @@ def has_decimal_commas(cells: Iterable[str], separator: str) -> bool:
     if not commas or not all(map(_DECIMAL_COMMA.fullmatch, filter(lambda number: number not in MISSING, numbers))):
         return False
     return separator == ";" or not all(map(_THOUSANDS.fullmatch, commas))
+
+
+def ambiguous_point(cells: Iterable[str]) -> int | None:
+    """Return the first cell of a column of numbers whose point probably separates thousands, as in 1.234; else None.
+
+    This is so if other numbers are whole, none of these has more than three digits, and each point has three digits
+    after it: programs write decimals in all rows, or omit some zeros at the end.
+    """
+    written = list(map(str.strip, cells))
+    numbers = [cell for cell in written if cell not in MISSING]
+    points = [cell for cell in numbers if "." in cell]
+    if not points or len(points) == len(numbers) or not all(map(_POINT_BEFORE_THREE.fullmatch, points)):
+        return None
+    is_short = all(_SHORT_WHOLE.fullmatch(cell) for cell in numbers if "." not in cell)
+    return written.index(points[0]) if is_short else None
 
 
 def number_of(text: str) -> float:

@@ -26,6 +26,7 @@ from syntaxlm.core.errors import InputError
 from syntaxlm.core.reading import keeps_readings
 from syntaxlm.data.arguments import file_of, models_by_name, suggests_parameters
 from syntaxlm.data.completion import CompletionQuestion, read_questions
+from syntaxlm.data.dependencies import read_words
 from syntaxlm.evaluation.significance import Accuracy, Credits, compare_credits
 from syntaxlm.models.abilities import ScoresSentences
 from syntaxlm.reports.report import HasReport, Report
@@ -447,7 +448,14 @@ def score_questions(
     ends = bundle.mode.predict_eos and not given_trees
     if given_trees:
         _check_trees(questions, name)
-        read = [[tuple(map(bundle.normaliser.word, tree.words)) for tree in question.trees] for question in questions]
+        word = bundle.normaliser.word
+        read = [
+            [
+                tuple(word(written, written) for written in read_words(tree, bundle.normaliser))
+                for tree in question.trees
+            ]
+            for question in questions
+        ]
         trees = [tree for question in questions for tree in question.trees]
         log_probs = log_probs_of_trees(bundle, trees, questions[0].parses)
     else:

@@ -52,7 +52,7 @@ from syntaxlm.scoring.word_table import (
 )
 from syntaxlm.statistics.intervals import Interval
 from syntaxlm.storage.folder import ModelBundle
-from syntaxlm.text.options import Contractions, Punctuation, TextOptions
+from syntaxlm.text.options import Contractions, Punctuation
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -178,11 +178,13 @@ class ItemsReport(HasReport):
         for model, scores in self.scores.items():
             shifted = with_previous({"surprisal": scores.surprisal, **properties}, words, self.spillover)
             previous = {name: column for name, column in shifted.items() if name not in ("surprisal", *properties)}
+            is_read = {name: scores.read_for(name) for name in scores.measures}
             for regions in self.stimuli.regions:
                 for number, region in enumerate(regions, 1):
                     row = {"model": model, "region": number, **_region_values(region, scores, properties)}
+                    place = slice(region.first, region.end)
                     row |= {
-                        name: _number(combined(name, of_measure[region.first : region.end]), added[name])
+                        name: _number(combined(name, of_measure[place], is_read[name][place]), added[name])
                         for name, of_measure in scores.measures.items()
                     }
                     row |= {
@@ -230,13 +232,12 @@ class ItemsReport(HasReport):
 
         values, unknown = dict[str, dict[str, Numbers]](), dict[str, Flags]()
         for model, scores in self.scores.items():
-            of_words = {"surprisal": np.nan_to_num(scores.surprisal), **scores.measures}
-            values[model] = {
-                measure: cell_means(
-                    [combined(measure, words[first:end]) for first, end in zip(firsts, ends, strict=True)]
-                )
-                for measure, words in of_words.items()
-            }
+            of_words = {"surprisal": np.nan_to_num(scores.surprisal, posinf=np.inf), **scores.measures}
+            values[model] = {}
+            for measure, words in of_words.items():
+                is_read = scores.read_for(measure)
+                places = map(slice, firsts, ends)
+                values[model][measure] = cell_means([combined(measure, words[at], is_read[at]) for at in places])
             is_unknown = scores.is_read & ~scores.known
             has_unknown = [float(is_unknown[start:end].any()) for start, end in zip(starts, ends, strict=True)]
             unknown[model] = cell_means(has_unknown) > 0
@@ -366,9 +367,9 @@ def evaluate_items(
     """
     check_number("spillover", spillover, 0, MOST_SPILLOVER)
     named = models_by_name(models)
-    style = TextOptions(punctuation=punctuation, contractions=contractions)
+    options = ScoreOptions(measures=measures, punctuation=punctuation, contractions=contractions)
     for bundle in named.values():
-        check_scores_words(bundle, measures)
+        check_scores_words(bundle, options.measures)
     stimuli = table
     if not isinstance(stimuli, Stimuli):
         stimuli = _read_stimuli(table, column, item, condition, regions, separator, region_rows, baseline)
@@ -378,7 +379,6 @@ def evaluate_items(
     counts = None if frequencies is None else Frequencies.read(frequencies)
     chosen = names_of(contrast, "contrast")
     coding, formulas = read_contrasts(chosen, list(stimuli.levels_by_condition))
-    options = ScoreOptions(measures=measures, punctuation=style.punctuation, contractions=style.contractions)
     scores = {name: score_words(bundle, stimuli.words, options, name, word_scorer) for name, bundle in named.items()}
     return ItemsReport(stimuli, scores, counts, spillover, critical, tuple(options.measures), coding, formulas)
 
@@ -421,7 +421,8 @@ def _region_values(region: StimulusRegion, scores: WordScores, properties: Mappi
         "surprisal": round(float(np.nansum(scores.surprisal[words])), 6),
     }
     for name in ("surprisal_word", "surprisal_marks"):
-        row[name] = _number(combined(name, getattr(scores, name)[words]), REGION_COLUMNS[name])
+        value = combined(name, getattr(scores, name)[words], is_read)
+        row[name] = _number(value, REGION_COLUMNS[name])
     row |= {"tokens": int(scores.token_counts[words].sum()), "length": int(properties["length"][words].sum())}
     if "log_frequency" in properties:
         frequencies = properties["log_frequency"][words]

@@ -23,6 +23,7 @@ from syntaxlm.core.reading import Remarks
 from syntaxlm.data.displayed_words import DisplayedWords, Times
 from syntaxlm.data.tables import names_beside
 from syntaxlm.evaluation.options import RegressionSettings
+from syntaxlm.evaluation.time_regressions import TOKENS, UNKNOWN
 from syntaxlm.reports.writers import RowFormat, write_rows
 from syntaxlm.scoring.word_table import WordScores, WordTable, score_columns, with_previous
 
@@ -161,11 +162,12 @@ def _columns(data: Exported, subject: str | None) -> tuple[dict[str, Sequence[An
 
 
 def _of_model(data: Exported, label: str) -> dict[str, Numbers]:
-    """Return the number of tokens and the measures of a model, of the word and of previous words."""
+    """Return what the baseline has of a model, and its measures, of the word and of previous words."""
     suffix = "" if len(data.scores) == 1 else "_" + re.sub(r"\W+", "_", label)
     scores = data.scores[label]
     values = score_columns(scores)
-    own = {f"tokens{suffix}": scores.token_counts.astype(float)}
+    own = {f"{UNKNOWN}{suffix}": (~scores.known).astype(float)} if data.settings.unknown == "keep" else {}
+    own |= {f"{TOKENS}{suffix}": scores.token_counts.astype(float)}
     own |= {f"{name}{suffix}": values[name] for name in data.settings.measures}
     return with_previous(own, data.words, data.settings.spillover)
 
@@ -208,9 +210,9 @@ def _script(data: Exported, table: str, reader: str, predictors: Mapping[str, Se
         f'control <- {function}Control(optimizer = "bobyqa", optCtrl = list(maxfun = 1e5))',
     ]
     for number, (label, own) in enumerate(list(predictors.items())[1:], 1):
-        is_tokens = [name.removeprefix("previous_").startswith("tokens") for name in own]
-        before = [*predictors[""], *(name for name, tokens in zip(own, is_tokens, strict=True) if tokens)]
-        added = [name for name, tokens in zip(own, is_tokens, strict=True) if not tokens]
+        of_baseline = [name for name in own if name.removeprefix("previous_").startswith((TOKENS, UNKNOWN))]
+        before = [*predictors[""], *of_baseline]
+        added = [name for name in own if name not in of_baseline]
         measures = [name for name in added if not name.startswith("previous_")] or before[:1]
         lines += [
             "",

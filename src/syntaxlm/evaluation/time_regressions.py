@@ -33,7 +33,7 @@ from syntaxlm.statistics.regression import (
 
 BINS = 10  # of the picture, with equal numbers of words
 TOKENS = "tokens"  # the number of tokens of a word
-_UNKNOWN = "unknown"  # the indicator of unknown words
+UNKNOWN = "unknown"  # the indicator of unknown words
 _SMOOTH = ("length", "log_frequency")
 _EDGE = 0.05  # quantiles of the first knot, and from above, of the last
 
@@ -178,7 +178,7 @@ def baseline_predictors(
 
     # A column may not have the name of a term that may be added later: one of them would replace the other.
     lags = range(settings.spillover + 1)
-    later = {previous_name(name, lag) for name in (TOKENS, _UNKNOWN, *settings.measures) for lag in lags}
+    later = {previous_name(name, lag) for name in (TOKENS, UNKNOWN, *settings.measures) for lag in lags}
     splines = tuple(f"{previous_name(name, lag)}_spline_" for name in _SMOOTH for lag in lags)
     for name in settings.predictors:
         if name in predictors or name in later or name.startswith(splines):
@@ -313,7 +313,7 @@ def model_result(data: RegressionData, name: str, model_type: str, scores: WordS
     # The baseline, without and with the numbers of tokens in which the model reads the words.
     without_tokens = {predictor: values[analysed] for predictor, values in data.predictors.items()}
     if settings.unknown == "keep":
-        without_tokens |= _with_spillover(data, {_UNKNOWN: (~scores.known).astype(float)})
+        without_tokens |= _with_spillover(data, {UNKNOWN: (~scores.known).astype(float)})
     token_counts = scores.token_counts[analysed]
     has_tokens = bool(np.ptp(token_counts))
     baseline = without_tokens

@@ -50,6 +50,7 @@ MOST_UNKNOWN_TAGS = 0.5  # share of words with unknown tags, above which the tre
 MOST_SEEDS = 1000  # maximum number of untrained models
 RANDOM_WEIGHTS = 3  # default number of untrained models, for models of distances
 TAGS_NAMED = 10  # number of unknown tags in a message
+WITH_MARKS = " with marks "  # in the name of a way to parse, after its decoder
 
 FailedParses: TypeAlias = Literal["skip", "zero"]
 """What happens to sentences without a predicted tree: they are left out, or scored without brackets."""
@@ -285,7 +286,7 @@ def _ways(
     share = share_without_marks(models)
     marks = marks_in(sentences, trained_side(models) or "both", options.marks, share)
     if marks is not None:
-        name_with_marks = f"{name} with marks ({marks.side if marks.share else 'read'})"
+        name_with_marks = f"{name}{WITH_MARKS}({marks.side if marks.share else 'read'})"
         evidence = marks if marks.share else None
         if share < 1:
             ways[name_with_marks] = _Way(chosen, structures_with(marks.gaps), marks.gaps, evidence)

@@ -133,10 +133,16 @@ class JobFolder:
         """Return whether the folder has the shards of a job with these settings.
 
         Raises:
-            InputError: if job.json is damaged; and, if a shard is done, for other settings, naming the differences.
+            InputError: if job.json is damaged; and, if a shard is done, if it is missing, or for other settings, naming
+                the differences.
         """
         path = self.path / JOB
         if not path.exists():
+            if done := self._done_lines():
+                raise InputError(
+                    f"{path}: is missing; expected the settings of the job. {amount(len(done), 'shard')} in {DONE}"
+                    " would be done again: restore the file, or name a new folder."
+                )
             return False
         content = parse_json(read_stored(path), str(path))
         try:

@@ -172,6 +172,15 @@ class Source(ABC):
         """Return the tasks for shards of this input, which are in order."""
         return (ShardTask(shard, self) for shard in shards)
 
+    def check_unchanged(self) -> None:
+        """Raise InputError if the file no longer has the size and the time of the last change that it had at first."""
+        try:
+            status = os.stat(self.path)
+        except OSError as error:
+            raise system_error(self.path, "read", error) from error
+        if (status.st_size, status.st_mtime_ns) != (self.size, self.modified):
+            raise self._changed()
+
     def _changed(self) -> InputError:
         return InputError(f"{self.name}: changed while the job was running. Start the job again in a new folder.")
 

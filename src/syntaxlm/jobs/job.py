@@ -392,7 +392,12 @@ def _opened(job: Job) -> list[Source]:
         raise InputError(f"{twice[0]}: is given twice; expected different inputs")
     sources = [open_source(name, job.column, job.id_column) for name in job.inputs]
     first, place = sources[0], Path(os.path.realpath(job.folder))
+    names: dict[tuple[int, int], str] = {}  # by the identity of the file, which may be given by several paths or links
     for source in sources:
+        status = os.stat(source.path)
+        other = names.setdefault((status.st_dev, status.st_ino), source.name)
+        if other != source.name:
+            raise InputError(f"{source.name}: is the same file as {other}; expected different inputs")
         if source.id_type != first.id_type:
             raise InputError(
                 f"{source.name}: found ids of the type {source.id_type}; expected {first.id_type}, the type of the ids"
@@ -458,7 +463,10 @@ def _do_shards(
                         f"the first {len(again)} shards failed; the last one: {failures[shard.number]}. Use fewer"
                         " workers or shorter lines (--max-line-bytes)."
                     )
-            elif result.rows is None:
+                continue
+            # Rows of another version of the input are not kept: its lines may be as long as before.
+            sources[shard.source].check_unchanged()
+            if result.rows is None:
                 bad = BadLine(job.inputs[shard.source], *result.bad[0])
                 more = f" (and {len(result.bad) - 1:,} more)" if len(result.bad) > 1 else ""
                 failures[shard.number] = f"{bad}{more}"
@@ -466,7 +474,7 @@ def _do_shards(
                 folder.add_done(result)
                 failures.pop(shard.number, None)
                 work.done += shard.lines
-        todo = again
+        todo = sorted(again)  # shards fail in any order, but compressed inputs are read from their start
     return failures
 
 

@@ -22,6 +22,7 @@ class BaseConfig(Settings, section="model"):
     Attributes:
         name: the model type.
         is_focusable: whether the setting `focus` penalises spans that are in no given tree (text.focus).
+        omits_unknown_words: whether the loss leaves out unknown words, which then may not have classes.
         supervision: weight of the loss of given trees (text.trees); 0: the model does not learn from them.
         drop_punctuation: whether the model parses without the punctuation marks that it reads to predict words.
         reads_marks: whether the model reads the punctuation marks in the gaps between words.
@@ -29,6 +30,7 @@ class BaseConfig(Settings, section="model"):
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
     is_focusable: ClassVar[bool] = False
+    omits_unknown_words: ClassVar[bool] = False
     name: str
     supervision: float = 0.0
     drop_punctuation: bool = False

@@ -57,6 +57,7 @@ class StructFormerConfig(BaseConfig):
         attention_dropout: rate on attention weights
     """
 
+    omits_unknown_words = True
     name: Literal["structformer"] = "structformer"
     embedding_size: Size = 512
     layers: Layers = 8

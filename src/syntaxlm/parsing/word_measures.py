@@ -57,11 +57,13 @@ def _with_trees(
     chosen: Sequence[str],
 ) -> Iterator[list[WordSurprisal]]:
     read = ParseOptions(punctuation=options.punctuation, contractions=options.contractions)
+    given = f"{options.given} " if options.given else ""  # the beginning of each sentence, without rows
     first = 1
     for chunk in batched(lines, LINES_TOGETHER):
-        for parse, words in zip(parse_lines(bundle, chunk, read, first), scored, strict=False):
+        sentences = [f"{given}{line}" for line in chunk]
+        for parse, words in zip(parse_lines(bundle, sentences, read, first), scored, strict=False):
             measures = tree_measures(parse)
-            starts = [start for start, _ in parse.offsets]
+            starts = [start - len(given) for start, _ in parse.offsets]
             rows = []
             for word in words:
                 leaves = range(bisect_left(starts, word.begin), bisect_left(starts, word.end))

@@ -19,6 +19,7 @@ from syntaxlm.models.combination import Combination, ParserCombination, believin
 from syntaxlm.models.registry import require
 from syntaxlm.ops.inside import belief_updates
 from syntaxlm.scoring.options import BELIEF_MEASURES
+from syntaxlm.text.normaliser import is_punctuation
 from syntaxlm.text.vocabulary import Vocabulary
 
 OF_SPANS = ("belief_update", "belief_update_kl", "expected_ended")  # measures that need no beliefs but those of spans
@@ -100,7 +101,7 @@ class BeliefReader:
         self.grammar = model.parsers[member]
         self._ids = model.parser_tokens[member]
         drops = isinstance(model, Combination) and model.drops_punctuation
-        self._is_read = np.array([not drops or any(map(str.isalnum, token)) for token in vocabulary.tokens])
+        self._is_read = np.array([not (drops and is_punctuation(token)) for token in vocabulary.tokens])
 
     def measures(self, corpus: EncodedCorpus, wanted: Collection[str]) -> dict[tuple[int, ...], BeliefMeasures]:
         """Return the measures of each distinct sentence of a corpus, by its token ids.

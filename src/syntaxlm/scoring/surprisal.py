@@ -239,7 +239,7 @@ def _rows(
         stream: the stream that the lines continue; None if each line is read by itself.
         belief_reader: measures beliefs about trees; None unless measures need them.
     """
-    given = scorer.vocabulary.encode(reader.tokens(options.given)) if options.given else []
+    given = scorer.vocabulary.encode(_tokens_before(reader, options.given or ""))
     ends = int(scorer.mode.predict_eos)
     maker = _RowMaker(scorer, options)
     first, starts_text = 1, not given
@@ -267,6 +267,14 @@ def _rows(
             starts_text = starts_text and (stream is None or not sentence)
             yield maker.rows(number, line, words, tokens)
         first += len(chunk)
+
+
+def _tokens_before(reader: TextReader, given: str) -> list[str]:
+    """Return the tokens of words that precede a text. If the model reads white space, they end in a space."""
+    tokens = reader.tokens(given)
+    normaliser = reader.normaliser
+    separates = tokens and normaliser.units == "characters" and normaliser.space is not None
+    return [*tokens, str(normaliser.space)] if separates else tokens
 
 
 class _ScoredSentences(NamedTuple):

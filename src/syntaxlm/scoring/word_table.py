@@ -6,7 +6,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from itertools import pairwise, repeat
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -33,6 +33,7 @@ from syntaxlm.scoring.regions import combined
 from syntaxlm.scoring.surprisal import MEASURES, WordSurprisal, surprisals_of
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.doubts import has_letters, warn_of_doubts
+from syntaxlm.text.normaliser import is_punctuation
 from syntaxlm.text.options import Contractions, Punctuation, TextOptions
 from syntaxlm.text.reader import TextReader
 
@@ -46,6 +47,7 @@ _INTEGERS = ["length", "tokens", *(name for name, column in MEASURES.items() if 
 # Those of the word or of a previous word (previous_length_2), or of a model (tokens_NAME_reset). Terms computed from
 # them, such as length_spline_1, are no integers.
 _INTEGER_COLUMNS = re.compile(rf"(previous_)?({'|'.join(_INTEGERS)})(_.+_(reset|carry))?(_\d+)?")
+_OF_PARSERS = BELIEF_MEASURES | TREE_MEASURES
 _BREAKS = (",", ";", ":", "—", "--", ")")  # a long sentence is split after a word that ends in one of these
 
 
@@ -79,6 +81,12 @@ class WordScores:
     def is_read(self) -> Flags:
         """Whether the model reads at least one token of each word."""
         return ~np.isnan(self.surprisal)
+
+    def read_for(self, measure: str) -> Flags:
+        """Return whether each word is read for a measure. Parsers may not read punctuation marks."""
+        if measure not in _OF_PARSERS:
+            return self.is_read
+        return np.array([not is_punctuation(token) for token in self.tokens], bool)
 
     @property
     def context(self) -> Context:
@@ -201,8 +209,9 @@ class _Sums:
         self.tokens[place] += (" " if self.tokens[place] else "") + row.token
         self.token_counts[place] += row.tokens
         for measure, values in self.measures.items():
-            if row.measures[measure] is not None:
-                values[place].append(row.measures[measure])
+            value = row.measures[measure]
+            if value is not None or measure not in _OF_PARSERS or not is_punctuation(row.token):
+                values[place].append(np.nan if value is None else value)
 
     def scores(self, carries: bool, long_sentences: int) -> WordScores:
         """Return the sums, NaN for words of which the model reads nothing."""
@@ -216,7 +225,10 @@ class _Sums:
             self.token_counts,
             carries,
             long_sentences,
-            {name: np.array([combined(name, row) for row in values]) for name, values in self.measures.items()},
+            {
+                name: np.array([combined(name, row, repeat(True)) for row in values])
+                for name, values in self.measures.items()
+            },
         )
 
 
@@ -238,7 +250,7 @@ def score_words_with_measures(
         name: the name of the model, for messages.
         rows_of: returns the function that scores the lines of a text.
     """
-    alone = [measure for measure in measures if context == "carry" and measure in BELIEF_MEASURES | TREE_MEASURES]
+    alone = [measure for measure in measures if context == "carry" and measure in _OF_PARSERS]
     together = [measure for measure in measures if measure not in alone]
     options = ScoreOptions(context=context, measures=together, **vars(style))
     scores = score_words(bundle, words, options, name, rows_of)

@@ -27,7 +27,7 @@ LONG_LINE = 2**20  # characters; longer lines are read in pieces of about this s
 # The zero-width space marks a word boundary (Unicode, chapter 23.2), but Python's split() ignores it.
 ZERO_WIDTH_SPACE = "\u200b"
 # Soft hyphen, word joiner, byte order mark: invisible and not part of a word. Joiners (U+200C, U+200D) are spelling.
-_INVISIBLE = re.compile("[\u00ad\u2060\ufeff]")
+INVISIBLE = re.compile("[\u00ad\u2060\ufeff]")
 _WHITE_SPACE = re.compile(r"\s+")
 _PIECE = re.compile(r"\S+")
 _WHOLE_NUMBER = re.compile(r"[-+−.,:/\\%]*\d[-.,:/\\%\d]*|%")
@@ -342,7 +342,7 @@ class Normaliser:
         numbers = self.settings.numbers
         if numbers != "keep" and written == NUMBER and not is_segment:
             return written
-        token = self._form(_INVISIBLE.sub("", written))
+        token = self._form(INVISIBLE.sub("", written))
         if self.settings.lower_case:
             token = self._form(token.lower())
         if not token.isprintable() or " " in token:
@@ -357,15 +357,15 @@ class Normaliser:
         """Apply rule 5, and rule 4 to characters that equal `space`."""
         kept = [token for token in tokens if token and token not in self._dropped_words]
         if self.settings.drop_punctuation:
-            kept = [token for token in kept if token.isalnum() or any(map(_is_word_character, token))]
+            kept = [token for token in kept if not is_punctuation(token)]
         if self.units == "characters":
             kept = ["\\" + token if token == self.space else token for token in kept]
         return tuple(kept)
 
 
-def _is_word_character(sign: str) -> bool:
-    """Return whether a character is a letter, digit or combining mark, as many vowel signs are."""
-    return sign.isalnum() or unicodedata.category(sign)[0] == "M"
+def is_punctuation(token: str) -> bool:
+    """Return whether no character of a token is a letter, digit or combining mark, as many vowel signs are."""
+    return not (token.isalnum() or any(sign.isalnum() or unicodedata.category(sign)[0] == "M" for sign in token))
 
 
 def has_tag(token: str) -> bool:

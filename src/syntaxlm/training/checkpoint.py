@@ -30,6 +30,7 @@ from syntaxlm.core.tensor_files import (
 )
 from syntaxlm.models.abilities import Model
 from syntaxlm.models.batches import State
+from syntaxlm.models.layers import value_faults
 from syntaxlm.storage.folder import distinct_tensors, load_weights
 from syntaxlm.training.recipe import OptimiserSettings, ScheduleSettings
 from syntaxlm.training.result import CHECKPOINT, Numbers
@@ -167,15 +168,28 @@ class TrainerState:
     round_figures: dict[str, Numbers] = field(default_factory=dict)
 
 
-def tensors_of_process(state: State) -> dict[str, Tensor]:
-    """Return the tensors of one process, on the CPU: the carried state of its columns and the state of its random
-    number generators.
+def tensors_of_process(state: State, model: Model | None = None) -> dict[str, Tensor]:
+    """Return the tensors of one process, on the CPU: the carried state of its columns, the state of its random number
+    generators, and the buffers of its model.
+
+    Args:
+        model: None for the first process, whose model is stored.
     """
-    tensors = {f"state/{name}": value.detach().cpu().clone() for name, value in (state or {}).items()}
+    own = {f"state/{name}": value for name, value in (state or {}).items()}
+    own |= {f"buffer/{name}": value for name, value in ({} if model is None else _buffers(model)).items()}
+    tensors = {name: value.detach().cpu().clone() for name, value in own.items()}
     tensors["random"] = torch.get_rng_state()
     if torch.cuda.is_available():
         tensors["random/cuda"] = torch.cuda.get_rng_state()
+    if torch.backends.mps.is_available():
+        tensors["random/mps"] = torch.mps.get_rng_state()
     return tensors
+
+
+def _buffers(model: Model) -> dict[str, Tensor]:
+    """Return what a model stores besides its parameters, such as the statistics of batch normalisation."""
+    parameters = {name for name, _ in model.named_parameters()}
+    return {name: tensor for name, tensor in distinct_tensors(model).items() if name not in parameters}
 
 
 def write_checkpoint(
@@ -290,6 +304,11 @@ def read_checkpoint(
     if nan := [name for name, tensor in parts["state"].items() if bool(tensor.isnan().any())]:
         raise InputError(f"{path}: the carried state {nan[0]} contains NaN")
     load_weights(model, parts["model"], str(path))
+    buffers = {name: buffer for name, buffer in _buffers(model).items() if name in parts["buffer"]}
+    refuse(path, "the checkpoint does not fit the recipe", tensor_faults(buffers, parts["buffer"]))
+    refuse(path, "the tensors are unusable", value_faults(model, parts["buffer"]))
+    for name, buffer in buffers.items():
+        buffer.copy_(parts["buffer"][name])
     moments: dict[int, dict[str, Any]] = {}
     for name, tensor in parts["optimiser"].items():
         index, _, field_name = name.partition("/")
@@ -301,6 +320,8 @@ def read_checkpoint(
         torch.set_rng_state(parts["random"][""])
         if "cuda" in parts["random"] and torch.cuda.is_available():
             torch.cuda.set_rng_state(parts["random"]["cuda"])
+        if "mps" in parts["random"] and torch.backends.mps.is_available():
+            torch.mps.set_rng_state(parts["random"]["mps"])
     except RuntimeError as error:
         raise InputError(f"{path}: the state of the random number generator is damaged: {error}") from None
     state = {name: tensor.to(model.device) for name, tensor in parts["state"].items()}
@@ -310,7 +331,7 @@ def read_checkpoint(
 
 
 def _parts(tensors: Mapping[str, Tensor], rank: int) -> dict[str, dict[str, Tensor]]:
-    """Group the tensors of a process by their part: "model", "optimiser", "average", "state" or "random"."""
+    """Group the tensors of a process by their part: "model", "optimiser", "average", "state", "buffer" or "random"."""
     prefix = _prefix(rank)
     process_tensors = {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
     parts: dict[str, dict[str, Tensor]] = defaultdict(dict)

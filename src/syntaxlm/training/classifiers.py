@@ -38,6 +38,7 @@ from syntaxlm.generation.stops import (
 )
 from syntaxlm.models.classifiers import PairBatch, StopInputs, Stops, StopSettings
 from syntaxlm.storage.folder import (
+    VOCABULARY,
     ModelBundle,
     PairClassifierSettings,
     logic_vocabulary,
@@ -53,7 +54,7 @@ from syntaxlm.training.processes import Processes, process_group
 from syntaxlm.training.progress import ProgressCallback
 from syntaxlm.training.recipe import OptimiserSettings, PairRecipe, PairSettings, RunSettings, ScheduleSettings
 from syntaxlm.training.result import CriterionValue, TrainingResult, Validation
-from syntaxlm.training.task import NO_REPORT, RunLog, Task
+from syntaxlm.training.task import NO_REPORT, RunLog, Task, check_vocabulary
 
 
 class PairTask(Task):
@@ -93,6 +94,9 @@ class PairTask(Task):
         predicted = torch.tensor(classes_of(self.model, self.valid, self.model.device))
         accuracy = float((predicted == self.valid.classes).double().mean())
         return Validation(self.model.criterion, accuracy, {"valid_accuracy": accuracy})
+
+    def check_resumable(self, folder: Path) -> None:
+        check_vocabulary(folder / VOCABULARY, self.vocabulary, self.recipe.pairs.train)
 
     def write_settings(self, folder: Path) -> None:
         write_settings(folder, self.settings, self.vocabulary)

@@ -56,7 +56,7 @@ from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.training.memory import BatchShape, check_memory
 from syntaxlm.training.recipe import SentenceBatchSettings, StreamBatchSettings, TextRecipe, TreeRecipe
 from syntaxlm.training.result import CriterionValue, TrainingResult, Validation
-from syntaxlm.training.task import NO_REPORT, Task
+from syntaxlm.training.task import NO_REPORT, Task, check_vocabulary
 from syntaxlm.trees.spans import union
 
 COUNTED_TOKENS = 1 << 15  # tokens per batch for models that are trained by counting
@@ -253,14 +253,9 @@ class LanguageModelTask(Task):
         write_weights(folder, self.model, self.vocabulary)
 
     def check_resumable(self, folder: Path) -> None:
-        for name, vocabulary in ((VOCABULARY, self.vocabulary), (LABELS, self.labels)):
-            path = folder / name
-            if vocabulary is not None and path.exists() and Vocabulary.read(path) != vocabulary:
-                what = "labels" if name == LABELS else "words"
-                raise InputError(
-                    f"{self.recipe.data.train}: changed since the run started: its {what} differ from those in {path}."
-                    " Restore the file to resume the run, or start a new run."
-                )
+        check_vocabulary(folder / VOCABULARY, self.vocabulary, self.recipe.data.train)
+        if self.labels is not None:
+            check_vocabulary(folder / LABELS, self.labels, self.recipe.data.train, "labels")
 
     def figures(self) -> dict[str, Any]:
         with self.model.validating():

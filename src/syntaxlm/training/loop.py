@@ -204,6 +204,10 @@ class Loop:
             60 * self.schedule.minutes * TRAINING_SHARE
         )
 
+    def _shared_time_used(self) -> float:
+        """Return `_time_used` as a mean over all processes, which call this together and have different clocks."""
+        return 0.0 if self.schedule.minutes is None else self.processes.mean(self._time_used())[0]
+
     def _treebank_figures(self) -> dict[str, float]:
         """Return F1 on the treebank of the recipe, for the log only: not even its time may change the training."""
         begun = time.monotonic()
@@ -241,6 +245,7 @@ class GradientLoop(Loop):
         super().__init__(task, recipe, processes, log)
         self.state: State = None
         self.gradient_norm = torch.zeros(())
+        self._largest_norm = torch.zeros(())  # of the gradients since it was last checked
         self._estimated = False  # whether the duration has been estimated
         self._steps_before = 0  # steps of earlier parts of the run
         self._items_since_start = 0  # items since the start, of all epochs
@@ -392,6 +397,7 @@ class GradientLoop(Loop):
             norms.append(nn.utils.clip_grad_norm_(weights, limit))
             optimiser.step()
         self.gradient_norm = torch.stack(norms).norm()
+        self._largest_norm = torch.maximum(self._largest_norm.to(self.gradient_norm), self.gradient_norm)
         project(self.task.model)
 
     def _report_slow(self) -> None:
@@ -432,7 +438,7 @@ class GradientLoop(Loop):
         averaged = settings.average_learning_rate if trainer.averaging.began is not None else None
         rate = (settings.learning_rate if averaged is None else averaged) * trainer.plateau.scale
         if schedule.decay != "none":
-            left = 1 - min(1.0, max(self.epochs / schedule.epochs, self._time_used()))
+            left = 1 - min(1.0, max(self.epochs / schedule.epochs, self._shared_time_used()))
             left = min(1.0, left / (1 - schedule.decay_from))
             # The cosine falls from 1 to 0.1, so the last learning rate is a tenth of the first.
             rate *= left if schedule.decay == "linear" else 0.55 - 0.45 * math.cos(math.pi * left)
@@ -491,12 +497,14 @@ class GradientLoop(Loop):
         self.optimisers = build_optimisers(self.task.model, settings)
 
     def _check_gradient(self) -> None:
-        """Raise InputError if the norm of the last gradient is not finite; the weights must not be kept then.
+        """Raise InputError if the norm of a gradient was not finite; the weights must not be kept then.
 
-        This is not checked at every step, because it waits for the device. The loss of the next step shows it, too.
+        This is not checked at every step, because it waits for the device. The loss of the next step often shows it,
+        but not if the gradient of a rare word's embedding was infinite.
         """
-        if not math.isfinite(norm := float(self.gradient_norm)):
+        if not math.isfinite(norm := float(self._largest_norm)):
             raise self._diverged("the norm of the gradient", norm, "a finite number")
+        self._largest_norm = torch.zeros_like(self._largest_norm)
 
     def _check_loss(self, what: str, loss: float) -> None:
         """Raise InputError if a loss is not finite or far above the first one.
@@ -540,7 +548,8 @@ class GradientLoop(Loop):
         self._saved = time.monotonic()
         trainer.seconds = time.monotonic() - self._started
         self._check_gradient()
-        processes = self.processes.gathered(tensors_of_process(self.state))
+        model = None if self.processes.is_first else self.task.model
+        processes = self.processes.gathered(tensors_of_process(self.state, model))
         if self.processes.is_first and log.resumable:
             write_checkpoint(log.folder, self.task.model, self.optimisers, processes, trainer, self.average.means)
 

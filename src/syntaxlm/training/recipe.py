@@ -460,6 +460,11 @@ class TextRecipe(Recipe):
             faults.append(
                 f"text.valid: found null; expected a file, because {name} models are validated during training"
             )
+        if self.model.omits_unknown_words and (classes := self.text.vocabulary.unknown_classes):
+            faults.append(
+                f"text.vocabulary.unknown_classes: found {classes}; expected 0, because {name} models predict known"
+                " words only, and would predict the classes of unknown words as if they were known"
+            )
         reads_sentences = MODELS[name].reads == "sentences"
         if isinstance(batches, StreamBatchSettings):
             if reads_sentences:
@@ -474,6 +479,11 @@ class TextRecipe(Recipe):
         if reads_sentences and not batches.predict_eos:
             faults.append(
                 f"batches.predict_eos: found false; expected true, because {name} models read ends of sentences"
+            )
+        if batches.curriculum and MODELS[name].has(TrainsByCounting):
+            faults.append(
+                f"batches.curriculum: found {list(batches.curriculum)}; expected [], because {name} models count the"
+                " same sentences in every round (batches.maximum_words)"
             )
         if batches.joined > 1:
             reasons = {

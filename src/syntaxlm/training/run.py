@@ -15,6 +15,7 @@ import stat
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -43,6 +44,7 @@ from syntaxlm.core.yaml_files import parse_yaml, yaml_text
 from syntaxlm.data.treebank_files import treebank_files
 from syntaxlm.models.abilities import TrainsByCounting
 from syntaxlm.storage.folder import WEIGHTS
+from syntaxlm.training.checkpoint import read_trainer_state
 from syntaxlm.training.classifiers import PairTask
 from syntaxlm.training.language_model import TextTask, TreeTask
 from syntaxlm.training.loop import CountingLoop, GradientLoop
@@ -169,11 +171,12 @@ class Run:
         def check_inputs() -> None:
             fingerprints = self.fingerprints = fingerprints_of(recipe, folder)
             if new or not any(os.path.lexists(folder / name) for name in (INPUTS, CHECKPOINT)):
-                write_fingerprints(folder, fingerprints)
+                write_fingerprints(folder, fingerprints, _order_of(recipe))
             else:
                 check_fingerprints(folder, fingerprints)
 
         processes.on_rank_zero(check_inputs)
+        self._check_shared(new)
         torch.manual_seed(recipe.run.seed)
         building = if_slow(lambda: log.report("building", 1, {}))
         self.task = task = TASKS[type(recipe)](recipe, processes.device, building)
@@ -184,7 +187,30 @@ class Run:
         if not new:
             processes.on_rank_zero(self._check_checkpoint)
             self.loop.restore()
+            processes.on_rank_zero(lambda: _check_order(folder, _order_of(recipe)))
         processes.on_rank_zero(log.cut)
+
+    def _check_shared(self, new: bool) -> None:
+        """Raise InputError in all processes if one of them finds other texts or another checkpoint than the first.
+
+        Processes with different weights or vocabularies would train without an error.
+        """
+        if self.processes.count == 1:
+            return
+        found: Any
+        try:
+            progress = None if new or not self.log.has_checkpoint else read_trainer_state(self.folder)
+            found = fingerprints_of(self.recipe, self.folder), progress
+        except InputError as error:
+            found = str(error)
+        first, *others = self.processes.gathered(found)
+        for rank, other in enumerate(others, 1):
+            if other != first:
+                reason = other if isinstance(other, str) else "found other texts, or another checkpoint, than process 0"
+                raise InputError(
+                    f"{self.folder}: process {rank} of {self.processes.count}: {reason}. The folder of the run and its"
+                    " texts must be on a file system that all machines share, under the same paths"
+                )
 
     def train(self) -> TrainingResult:
         """Train until the run is finished or interrupted. Of a finished run, evaluate the kept weights."""
@@ -258,19 +284,24 @@ def claimed(folder: Path, recipe: str) -> Iterator[Callable[[], None]]:
         recipe: the content of recipe.yaml.
 
     Raises:
-        InputError: if the folder already has a run or cannot be written; the folder is unchanged then.
+        InputError: if the folder already has a run or a file of such a name, or cannot be written; the folder is
+            unchanged then.
     """
     with ExitStack() as stack:
         made = make_and_lock(folder, stack)
         before = frozenset(os.listdir(folder))
 
         def abandon() -> None:
-            for name in _BEFORE_TRAINING - before:
+            for name in sorted(_BEFORE_TRAINING - before, key=RECIPE.__eq__):  # without the recipe, it is not a run
                 (folder / name).unlink(missing_ok=True)
             remove_empty(made)
 
         try:
             refuse_run(folder)
+            if taken := sorted({*_BEFORE_TRAINING, RESULT} & before):
+                raise InputError(
+                    f"{folder}: already holds {', '.join(taken)}, which training would replace. Name another folder."
+                )
             remove_unfinished(folder)  # of a process that was killed before it had claimed the folder
             write_text(recipe, folder / RECIPE, stored=True)
         except BaseException:
@@ -284,7 +315,7 @@ def refuse_run(folder: Path) -> None:
     if any(os.path.lexists(folder / name) for name in (CHECKPOINT, RECIPE)):
         resuming = option_name("syntaxlm train --resume", str(folder))
         raise InputError(f"{folder}: already holds a run. Resume it with {resuming}, or name another folder.")
-    if (folder / WEIGHTS).exists():
+    if holds_model(folder):  # also one that was exported for transformers
         raise InputError(f"{folder}: already holds a model. Name another folder.")
 
 
@@ -374,12 +405,24 @@ def fingerprint(paths: Mapping[str, str | None], treebanks: Collection[str] = ()
     return fingerprints
 
 
-def write_fingerprints(folder: Path, fingerprints: Fingerprints) -> None:
-    """Store the hashes of a new run in its folder. Warns if the run cannot be resumed: it reads standard input."""
+def write_fingerprints(
+    folder: Path, fingerprints: Fingerprints, order: Mapping[str, Any] = MappingProxyType({})
+) -> None:
+    """Store the hashes of a new run in its folder. Warns if the run cannot be resumed: it reads standard input.
+
+    Args:
+        order: the settings that determine the order of its training data.
+    """
     for setting in _read_once(fingerprints):
         warn_caller(f"{setting} is standard input or a pipe: this run cannot be resumed")
     start = invocation()
-    content = {"format": 1, "sha256": fingerprints, "recipe": start.recipe, "overrides": start.overrides}
+    content = {
+        "format": 1,
+        "sha256": fingerprints,
+        "recipe": start.recipe,
+        "overrides": start.overrides,
+        "order": dict(order),
+    }
     write_text(to_json(content, indent=2) + "\n", folder / INPUTS, stored=True)
 
 
@@ -408,6 +451,35 @@ def check_fingerprints(folder: Path, fingerprints: Fingerprints) -> None:
         faults += [f"{file}: added since the run started ({setting})" for file in now if file not in then]
     if faults:
         raise InputError("\n".join([*faults, f"{folder}: restore the files to resume the run, or start a new run."]))
+
+
+def _order_of(recipe: Recipe) -> dict[str, Any]:
+    """Return the settings that determine the order of the training data, with the values that JSON has."""
+    batches = {f"batches.{name}": value for name, value in recipe.to_dict()["batches"].items()}
+    settings: dict[str, Any] = json.loads(to_json(batches | {"run.seed": recipe.run.seed}))
+    return settings
+
+
+def _check_order(folder: Path, order: Mapping[str, Any]) -> None:
+    """Raise InputError if a setting has changed that determines the order of a run's training data.
+
+    The run would train on some sentences twice and on others not at all.
+    """
+    content = parse_json(read_stored(folder / INPUTS), str(folder / INPUTS))
+    before = content.get("order")  # runs of earlier versions do not have it
+    if not isinstance(before, dict):
+        return
+    faults = [
+        f"{folder / RECIPE}: {name}: found {to_json(order.get(name))}; expected {to_json(value)}, as at the start"
+        for name, value in before.items()
+        if order.get(name) != value
+    ]
+    if faults:
+        advice = (
+            "These settings determine the order of the training data, in which the run has come to its checkpoint."
+            " Restore them to resume the run, or start a new run."
+        )
+        raise InputError("\n".join([*faults, advice]))
 
 
 def _read_once(fingerprints: Fingerprints) -> list[str]:

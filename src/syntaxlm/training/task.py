@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from syntaxlm.batches import Batches
+from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import append_stored, to_json, truncate_stored
 from syntaxlm.data.supervision import Supervision
+from syntaxlm.text.vocabulary import Vocabulary
 from syntaxlm.training.checkpoint import TrainerState
 from syntaxlm.training.progress import Event, ProgressCallback, log_event
 from syntaxlm.training.result import CHECKPOINT, METRICS, TrainingResult, Validation
@@ -82,6 +84,22 @@ class Task(ABC):
     def evaluated(self, result: TrainingResult) -> TrainingResult:
         """Return the result of a finished run with the scores of the kept weights."""
         return result
+
+
+def check_vocabulary(path: Path, vocabulary: Vocabulary, source: str, what: str = "words") -> None:
+    """Raise InputError if a run in progress has another vocabulary: its weights would belong to other words.
+
+    Args:
+        path: the vocabulary of the run, if it exists.
+        vocabulary: that of the present training data.
+        source: the training data.
+        what: the name of the tokens in messages.
+    """
+    if path.exists() and Vocabulary.read(path) != vocabulary:
+        raise InputError(
+            f"{source}: changed since the run started: its {what} differ from those in {path}. Restore the file and the"
+            f" settings of its {what} to resume the run, or start a new run."
+        )
 
 
 class RunLog:

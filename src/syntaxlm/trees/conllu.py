@@ -12,7 +12,7 @@ from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
-from syntaxlm.core.errors import InputError
+from syntaxlm.core.errors import InputError, amount, warn_caller
 from syntaxlm.core.files import write_text
 from syntaxlm.core.foreign_files import foreign_treebank
 from syntaxlm.core.reading import ReadingReport, Remarks, announce
@@ -28,6 +28,7 @@ _ROW = 64  # bytes of memory per line in addition to its characters
 _COLUMNS = 10  # columns of a CoNLL-U word line: ID FORM LEMMA UPOS XPOS FEATS HEAD DEPREL DEPS MISC
 _NOT_A_WORD = re.compile(r"([0-9]{1,9})([-.])([0-9]{1,9})")  # a multiword range, 1-2, or an empty node, 1.1
 _NAMED_COLUMNS = re.compile(r"#\s*global\.columns\s*=")
+_WITHHELD = "_"  # in place of the words of a treebank whose text may not be published
 _TEXT = re.compile(r"#\s*text\s*=")
 _LINES_TRIED = 1000  # lines at the start of a file named .conll that are searched for signs of CoNLL-U
 _NUMBER = re.compile(r"[0-9]{1,9}")
@@ -181,6 +182,7 @@ def _read(
 ) -> Iterator[ConlluSentence]:
     """Yield the sentences of a file that have words. Raises InputError for a file without any."""
     counts = {"sentences": 0, "words": 0}
+    withheld = 0  # sentences
     remarks = Remarks()
     sample: list[str] = []
     evidence = f"suffix {content_suffix(path)}" if content_suffix(path) in DEPENDENCY_FORMATS else "number of columns"
@@ -192,11 +194,18 @@ def _read(
             sentence.tree = tree
             counts["sentences"] += 1
             counts["words"] += len(tree)
+            withheld += len(tree) > 1 and tree.words[0] == _WITHHELD and set(tree.words) == {_WITHHELD}
             if len(sample) < SAMPLE:
                 sample.append(" ".join(tree.words))
             yield sentence
     if not counts["sentences"]:
         raise no_sentence(path, file_format.expected)
+    if withheld:
+        warn_caller(
+            f"{source_name(path)}: found {_WITHHELD!r} for every word in {withheld:,} of"
+            f" {amount(counts['sentences'], 'sentence')}, as in treebanks that are published without their text;"
+            " expected words. Add them as the treebank describes"
+        )
     form = f"dependency trees, {file_format.name}"
     report(ReadingReport(source_name(path), form, counts, evidence, remarks.all(), tuple(sample)))
 

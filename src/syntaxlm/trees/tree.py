@@ -346,8 +346,21 @@ def escaped(text: str, what: str) -> str:
 
 
 def from_nltk(tree: nltk.Tree) -> Tree:
-    """Convert an nltk.Tree; a node over a single string is a preterminal. Nodes without words are dropped."""
+    """Convert an nltk.Tree; a node over a single string is a preterminal, and so is a leaf (word, tag), as in chunks.
+
+    Nodes without words are dropped.
+
+    Raises:
+        InputError: for another leaf than a string or (word, tag).
+    """
     from nltk.tree import Tree as NltkTree
+
+    def child_of(child: object) -> object:
+        if isinstance(child, NltkTree | str):
+            return child
+        if isinstance(child, tuple) and len(child) == 2 and all(isinstance(part, str) for part in child):
+            return NltkTree(child[1], [child[0]])
+        raise InputError(f"found the leaf {child!r}; expected a word, or a tuple of a word and its tag")
 
     words, tags, labels, starts, ends = parts = new_parts()
     agenda: list[object] = [tree]  # nodes and strings to visit; an int closes the constituent with that index
@@ -355,9 +368,9 @@ def from_nltk(tree: nltk.Tree) -> Tree:
         item = agenda.pop()
         if isinstance(item, int):
             ends[item] = len(words)
-        elif isinstance(item, NltkTree) and not (len(item) == 1 and not isinstance(item[0], NltkTree)):
+        elif isinstance(item, NltkTree) and not (len(item) == 1 and isinstance(item[0], str)):
             agenda.append(len(labels))
-            agenda.extend(reversed(item))
+            agenda.extend(reversed(list(map(child_of, item))))
             labels.append(str(item.label()))
             starts.append(len(words))
             ends.append(-1)
