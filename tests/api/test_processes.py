@@ -77,6 +77,7 @@ def run(tmp_path: Path, *arguments: str, **environment: str) -> dict[str, object
 RIGHT = {"parses": True, "surprisals": True, "pipe": True, "numbers": True}
 
 
+@pytest.mark.long
 @pytest.mark.skipif("fork" not in METHODS, reason="forks of POSIX")
 def test_a_model_that_was_loaded_before_a_fork_computes_in_the_child(tmp_path):
     assert run(tmp_path, "fork", "before") == RIGHT | {"threads": [1]}

@@ -174,6 +174,7 @@ def test_further_models_take_part(recipe, few, tmp_path):
     assert (tmp_path / "focused" / "trees" / "average.mrg").exists()
 
 
+@pytest.mark.long
 def test_variants_may_have_fewer_seeds_than_the_recipe(recipe, tmp_path, monkeypatch):
     groups = []
     monkeypatch.setattr(Agreement, "reasons_to_omit", lambda self, of_kind: groups.extend(of_kind) or {})
@@ -183,6 +184,7 @@ def test_variants_may_have_fewer_seeds_than_the_recipe(recipe, tmp_path, monkeyp
     assert groups == [[0, 1, 2], [3], [4]]
 
 
+@pytest.mark.long
 def test_variants_are_trained_several_at_a_time_within_the_minutes(recipe, tmp_path):
     variants = [{"model.end_bias": 0.0}, [("model.nonterminals", "4"), ("run.seed", "7")]]
     options = FocusOptions(seeds=1, variants=variants, jobs=2, minutes=30)

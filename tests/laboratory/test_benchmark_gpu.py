@@ -22,6 +22,7 @@ def quick(monkeypatch):
         monkeypatch.setattr(module, "matrix_rate", lambda *arguments, **more: 100.0)
 
 
+@pytest.mark.long
 def test_every_model_and_nn_lstm_are_timed_in_every_precision_and_a_recipe_is_trained(toy, tmp_path, capsys):
     texts = "--text", str(toy / "train.txt"), "--valid", str(toy / "valid.txt")
     folder = str(tmp_path / "run")

@@ -51,6 +51,7 @@ def test_a_small_experiment_runs_to_its_end_and_does_not_repeat_what_is_stored(t
     assert stored[2][2]["training"][0].startswith("syntaxlm train prpn-toy -o")
 
 
+@pytest.mark.long
 def test_a_training_that_was_stopped_is_resumed_and_stored_with_the_command_that_starts_it(toy, tmp_path):
     places, stored = Places(tmp_path / "runs", {"toy": str(toy.folder)}), []
     training = steps_of(read_experiment("toy"), places, only="lstm")[-1]

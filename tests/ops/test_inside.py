@@ -388,6 +388,7 @@ def test_a_long_chart_that_would_leave_the_range_of_float64_is_computed_with_sca
         torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.long
 def test_a_long_chart_takes_less_time_than_one_with_scales(monkeypatch):
     """Of 1,000 words and 256 symbols, a sixteenth of the time: 14 seconds of one core."""
     rules, log_probs, words = factored(128, 128, None), word_log_probs(8, 128), text([300])

@@ -324,6 +324,7 @@ def sent(address: str, path: str, body: dict[str, object], buffer: int | None = 
     return connection
 
 
+@pytest.mark.long
 def test_a_client_that_does_not_read_its_answer_is_disconnected_and_a_slow_one_is_not(models, monkeypatch):
     monkeypatch.setattr(server, "READ_SECONDS", 1.0)
     body = {"sentences": ["the old cat " * 30] * 50}
