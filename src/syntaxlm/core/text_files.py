@@ -298,8 +298,8 @@ def read_lines(path: str | Path) -> Iterator[tuple[int, str]]:
             length = len(raw)
             if raw.startswith(_BYTE_ORDER_MARK):
                 raw = raw[len(_BYTE_ORDER_MARK) :]
-                if not raw:  # nothing after the mark: an empty file
-                    break
+                if not raw and number == 1:  # nothing after the mark: an empty file
+                    return
             try:
                 line = raw.decode("utf-8")
             except UnicodeDecodeError:
