@@ -58,6 +58,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "signal-tenth": partial(signal.by_trees, "tenth"),
     "signal-third": partial(signal.by_trees, "third"),
     "signal-gum-trained": partial(signal.by_trees, "gum"),
+    "signal-while-reading-beams": signal.beams,
     "signal-while-reading": partial(signal.while_reading, "whole"),
     "signal-while-reading-tenth": partial(signal.while_reading, "tenth"),
     "signal-outside": signal.outside,

@@ -108,6 +108,28 @@ def while_reading(text: str) -> str:
     return table(heads, lines)
 
 
+def beams() -> str:
+    """Perplexity of the first test sentences by the number of hypotheses, beside the plain Transformer."""
+    measured = "perplexity, beam "
+    reports = {
+        "induced": stored_report(TREE_TRANSFORMER, run="beam"),
+        "induced, weight 0.1": stored_report(TREE_TRANSFORMER, run="beam-weight-0.1"),
+    }
+    widths = sorted({key for report in reports.values() for key in report if key.startswith(measured)}, key=_number)
+    plain = stored_report(TREE_TRANSFORMER, run="plain-first")["perplexity"]
+    lines = [[TREES["none"], perplexity(Figure.of([plain])), *[""] * len(widths)]]
+    for title, report in reports.items():
+        cells = [perplexity(Figure.of([report[width]])) if width in report else "" for width in widths]
+        lines.append([title, "", *cells])
+    heads = ["trees in training", "no beam", *(f"beam of {_number(width)}" for width in widths)]
+    return table(heads, lines)
+
+
+def _number(measure: str) -> int:
+    """The number at the end of the name of a measure."""
+    return int(measure.split()[-1])
+
+
 def _f1_cells(name: str) -> list[str]:
     """F1 of a run on the WSJ sample and on its test half, where they were measured."""
     cells = []
