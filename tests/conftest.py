@@ -73,7 +73,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     import torch
 
     # Property tests draw fewer examples unless the long tests run, too (make test-all).
-    hypothesis.settings.register_profile("short", max_examples=15, deadline=None)
+    hypothesis.settings.register_profile("short", max_examples=30, deadline=None)
     hypothesis.settings.register_profile("long", max_examples=200, deadline=None)
     hypothesis.settings.load_profile("long" if os.environ.get("SYNTAXLM_LONG_TESTS") else "short")
     torch.set_num_threads(1)  # tiny products: more threads only wait for each other

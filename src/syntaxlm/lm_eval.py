@@ -107,10 +107,10 @@ class SyntaxLM(LM):
     def _read(self, context: str, continuation: str) -> tuple[list[str], list[str]]:
         """Return the tokens of a context and of its continuation, in which white space between them is a token, too."""
         before, words = self._reader.tokens(context), self._reader.tokens(continuation)
-        normaliser = self._reader.normaliser
+        space = self._reader.normaliser.space
         is_separate = context[-1:].isspace() or continuation[:1].isspace()
-        if before and words and is_separate and normaliser.units == "characters" and normaliser.space is not None:
-            words.insert(0, normaliser.space)
+        if before and words and is_separate and space is not None:
+            words.insert(0, space)
         return before, words
 
     def _whole(self, sentences: list[list[str]]) -> Iterator[tuple[float, bool]]:

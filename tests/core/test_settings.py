@@ -353,7 +353,7 @@ def test_an_invalid_yaml_value_is_reported_with_file_and_line(tmp_path, value, f
         (b"model: {name: prpn}\ntext:\n  train: [a.txt\nrun: {}\n", ", line 4: not YAML"),
         (b"run:\n  seed: 1\n  seed: 2\n", ', line 3: not YAML: found duplicate key "seed"'),
         (b"run:\n  seed: 0x" + b"f" * 5000, ", line 2: not YAML: found .*, which is not a valid int"),
-        (b"[" * 1_000, ": nested too deeply"),
+        (b"[" * 20_000, ": nested too deeply"),
         (b"", ": found no settings; expected the sections model, text, batches"),
         (b"just words", ": found a single value; expected the sections"),
         (b"- a\n- list", ": found a list; expected the sections"),

@@ -30,7 +30,7 @@ REQUESTS: dict[str, dict[str, Any]] = {
     },
     "sentences": {"text": f"{SENTENCE} Mr. B. went to the U.S. It rained."},
 }  # fmt: skip
-FEW, MANY = 25, 3000
+FEW, MANY = 40, 3000
 STATUSES = {200, 400, 404, 413, 422}
 
 TEXTS = st.text(max_size=30) | st.lists(st.sampled_from([*ODD_TEXT, "the", " cat", ".", "<script>"])).map("".join)

@@ -44,7 +44,7 @@ from syntaxlm.trees.tree import format_brackets, from_nltk, parse_brackets, read
 from tests.fuzz.mutation import mutated, near_valid
 from tests.normalisers import normaliser_with
 
-FEW, MANY = 40, 16_500
+FEW, MANY = 60, 16_500
 
 BRACKETS = [
     "( (S (NP-SBJ-1 (DT The) (NN cat)) (VP (VBD sat) (NP (-NONE- *-1))) (. .)) )\n(S (NP (PRP It)) (VP (VBD slept)))\n",

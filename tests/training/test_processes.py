@@ -76,7 +76,6 @@ def test_two_processes_give_the_gradient_of_one_and_resume_with_their_own_column
     assert result["valid"]["nats"] == pytest.approx(single.valid.nats, rel=1e-3)
 
 
-@pytest.mark.long
 @pytest.mark.skipif(torch.cuda.is_available(), reason="forks cannot use a GPU")
 def test_penalties_of_two_processes_are_the_mean_over_the_tokens_of_both(toy, tmp_path):
     """ON-LSTM with AR and without dropout; of 5 columns, a process has 2 or 3."""
@@ -99,9 +98,10 @@ def test_penalties_of_two_processes_are_the_mean_over_the_tokens_of_both(toy, tm
             torch.testing.assert_close(gradient, gradients[0][name], rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.long
 @pytest.mark.skipif(torch.cuda.is_available(), reason="forks cannot use a GPU")
-@pytest.mark.parametrize("lost", [signal.SIGKILL, signal.SIGSTOP], ids=["dies", "hangs"])
+@pytest.mark.parametrize(
+    "lost", [pytest.param(signal.SIGKILL, id="dies"), pytest.param(signal.SIGSTOP, id="hangs", marks=pytest.mark.long)]
+)
 def test_if_one_node_is_lost_the_other_ends_with_a_message_and_both_resume(toy, tmp_path, capfd, monkeypatch, lost):
     monkeypatch.setenv(LOST, str(int(lost)))
     data = toy.recipe_data("lstm", batches={"context": "carry", "batch_size": 4}, schedule={"epochs": 1})

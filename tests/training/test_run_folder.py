@@ -237,7 +237,7 @@ def test_every_file_of_a_treebank_counts_those_that_are_new_or_gone_too(tmp_path
     assert [list(files) for files in found.values()] == [
         [str(tmp_path / f"{name}.conllu") for name in "abc"], ["a.conllu", "b.conllu", "c.conllu"]
     ]  # fmt: skip
-    write_fingerprints(tmp_path, found)
+    write_fingerprints(tmp_path, found, {})
     check_fingerprints(tmp_path, fingerprint(paths, paths))
     (tmp_path / "b.conllu").rename(tmp_path / "d.conllu")
     (tmp_path / "a.conllu").write_text("changed")
@@ -274,7 +274,7 @@ def test_a_pattern_of_texts_that_matches_a_folder_or_a_run_is_refused(toy, tmp_p
 def test_a_run_that_reads_standard_input_warns_that_it_cannot_be_resumed(tmp_path):
     found = fingerprint({"text.valid": "-"})
     with pytest.warns(InputWarning, match=r"text\.valid \(-\) is standard input or a pipe: this run cannot be resumed"):
-        write_fingerprints(tmp_path, found)
+        write_fingerprints(tmp_path, found, {})
     assert json.loads((tmp_path / INPUTS).read_text())["sha256"] == {"text.valid": {"-": None}}
     with pytest.raises(InputError, match=r"cannot be resumed: text\.valid \(-\) was read from standard input"):
         check_fingerprints(tmp_path, found)

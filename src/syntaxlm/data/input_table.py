@@ -37,7 +37,7 @@ LOGICALS = (("true", "false"), ("t", "f"), ("yes", "no"))  # without case; R and
 LARGEST = 1e9  # number in a table: far above any time in milliseconds, and safe in sums of squares
 
 
-class Collection(str):
+class NoText(str):
     """How Python writes a value of a data frame that has several parts, such as a list of words, or is bytes."""
 
     __slots__ = ()
@@ -107,7 +107,7 @@ class InputTable:
             rows = [(number, tuple(map(_value_of, row))) for number, row in enumerate(_frame_rows(table), 1)]
             keep_empty = keep_empty or len(names) == 1
             filled = [(number, row) for number, row in rows if keep_empty or any(cell is not None for cell in row)]
-            values = [tuple(str(cell) if type(cell) is Collection else cell for cell in row) for _, row in filled]
+            values = [tuple(str(cell) if type(cell) is NoText else cell for cell in row) for _, row in filled]
             for name, column in zip(names, zip(*values, strict=True), strict=False):
                 _check_integers(column, name, source)
             kept = [(number, tuple(map(_cell_of, row))) for number, row in filled]
@@ -152,7 +152,7 @@ class InputTable:
         for row, cell in enumerate(cells):
             if cell.startswith("#"):
                 refuse_spreadsheet_error(cell, self.place(row), name)
-            if type(cell) is Collection:
+            if type(cell) is NoText:
                 raise InputError(
                     f"{self.place(row)}: found {shortened(cell, LONGEST_NAME)} in column {name}; expected text. Join"
                     " the words of a list with ' '.join(words), and decode bytes"
@@ -289,7 +289,7 @@ def _value_of(value: Any) -> Any:
     if hasattr(value, "item") and not getattr(value, "ndim", 0):  # a scalar of numpy
         value = value.item()
     if isinstance(value, Iterable) and not isinstance(value, str):
-        return Collection(value)
+        return NoText(value)
     if value is None or type(value).__name__ in ("NAType", "NaTType") or value != value:  # of pandas, and NaN
         return None
     return value if isinstance(value, bool | int | float) else str(value)
@@ -311,4 +311,4 @@ def _cell_of(value: bool | float | str | None) -> str:
         return ""
     if isinstance(value, float) and value.is_integer():
         return str(int(value))  # an integer column with missing values, which pandas stores as floats
-    return value if type(value) is Collection else str(value)
+    return value if type(value) is NoText else str(value)

@@ -18,7 +18,7 @@ from __future__ import annotations
 import random
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from itertools import compress
@@ -118,18 +118,30 @@ def read_labelled_pairs(
         else:
             certain.add(label)
         pairs.append(LabelledPair(left, right, label))
+    return _announced(pairs, path, PAIR_COLUMNS, _wider_lines(wider, certain, width))
 
-    # A tab in a sentence moves the cells after it.
+
+def _wider_lines(wider: Sequence[tuple[str, str, list[str]]], certain: Collection[str], width: int) -> Remarks:
+    """Return a remark on lines with additional cells.
+
+    Args:
+        wider: the place, label and cells of these lines.
+        certain: the labels of the other lines.
+        width: number of cells of the first line.
+
+    Raises:
+        InputError: for a line whose last cell is a label, although the cell in the column of labels is none: a tab in a
+            sentence moves the cells after it.
+    """
+    remarks = Remarks()
     for place, label, cells in wider:
         if label not in certain and cells[-1] in certain:
             raise InputError(
                 f"{place}: found {len(cells)} cells, with the label {label!r}; expected {width}, as in the first line."
                 " Does a sentence contain a tab? Replace it with a space"
             )
-    remarks = Remarks()
-    for place, _, _ in wider:
-        remarks.add("lines with more cells than the first one, which are left out", example=place)
-    return _announced(pairs, path, PAIR_COLUMNS, remarks)
+        remarks.add("lines with cells beyond those of the first line, which are left out", example=place)
+    return remarks
 
 
 def _rows(path: str | Path) -> Iterator[tuple[str, list[str]]]:

@@ -162,7 +162,7 @@ class _Alignment:
         codes_of_ids = np.array([code_of.setdefault(token, len(code_of)) for token in known], np.int64)
         self._text_codes: Integers = codes_of_ids[corpus.ids]
         # White space may be a token, which separates words. It comes before each of them.
-        space = [str(normaliser.space)] if normaliser.units == "characters" and normaliser.space is not None else []
+        space = [] if normaliser.space is None else [normaliser.space]
         words = list(chain.from_iterable(self._written(tree.words, tree.tags) for tree in self._trees))
         codes_of: dict[str, tuple[int, ...]] = {}
         for word in dict.fromkeys(words):

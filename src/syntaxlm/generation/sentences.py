@@ -258,7 +258,7 @@ def _together(
     barred_later[vocabulary.end_id] = not bundle.mode.predict_eos
     if prompt:
         barred = barred_later
-    elif bundle.normaliser.units == "characters" and bundle.normaliser.space is not None:
+    elif bundle.normaliser.space is not None:
         barred[vocabulary.id(bundle.normaliser.space)] = True
     if barred.all():
         raise InputError(

@@ -272,9 +272,8 @@ def _rows(
 def _tokens_before(reader: TextReader, given: str) -> list[str]:
     """Return the tokens of words that precede a text. If the model reads white space, they end in a space."""
     tokens = reader.tokens(given)
-    normaliser = reader.normaliser
-    separates = tokens and normaliser.units == "characters" and normaliser.space is not None
-    return [*tokens, str(normaliser.space)] if separates else tokens
+    space = reader.normaliser.space
+    return [*tokens, space] if tokens and space is not None else tokens
 
 
 class _ScoredSentences(NamedTuple):

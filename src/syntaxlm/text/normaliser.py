@@ -126,12 +126,11 @@ class Normaliser:
         settings = settings or NormaliserSettings()
         self.settings = settings
         self.units = settings.units
-        self.space = settings.space
+        self.space = settings.space if self.units == "characters" else None
 
         form = settings.unicode_form
         self._form: Callable[[str], str] = str if form == "keep" else partial(unicodedata.normalize, form)
         self._dropped_words = frozenset(settings.drop_words)
-        self._has_space_tokens = self.units == "characters" and self.space is not None
         self._space_length = 0 if self.units == "characters" and self.space is None else 1  # characters
 
         self._tokens = _PieceCache(self._find_tokens)
@@ -162,7 +161,7 @@ class Normaliser:
         if ZERO_WIDTH_SPACE in line:
             line = line.replace(ZERO_WIDTH_SPACE, " ")
         tokens = list(chain.from_iterable(map(self._tokens.__getitem__, line.split())))
-        return tokens[1:] if self._has_space_tokens else tokens
+        return tokens if self.space is None else tokens[1:]
 
     def marks(self, line: str) -> list[int]:
         """Return the classes of the dropped punctuation marks in each gap of `tokens(line)`, see `trees.marks`."""
@@ -175,8 +174,8 @@ class Normaliser:
         has_begun = False
         for part in _parts_of_line(line):
             tokens = self.tokens(part)
-            if tokens and has_begun and self._has_space_tokens:
-                tokens.insert(0, str(self.space))
+            if tokens and has_begun and self.space is not None:
+                tokens.insert(0, self.space)
             has_begun = has_begun or bool(tokens)
             yield tokens
 
@@ -257,7 +256,7 @@ class Normaliser:
     def _find_tokens(self, piece: str) -> tuple[str, ...]:
         """Return the tokens of a piece; in character units, with the space before it."""
         tokens = tuple([token for span in self._spans(piece) for token in span.tokens])
-        return (str(self.space), *tokens) if tokens and self._has_space_tokens else tokens
+        return (self.space, *tokens) if tokens and self.space is not None else tokens
 
     def _find_aligned(self, piece: str) -> list[AlignedToken]:
         """Return the tokens of a piece with their positions in it."""

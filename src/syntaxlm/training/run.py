@@ -15,7 +15,6 @@ import stat
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -405,9 +404,7 @@ def fingerprint(paths: Mapping[str, str | None], treebanks: Collection[str] = ()
     return fingerprints
 
 
-def write_fingerprints(
-    folder: Path, fingerprints: Fingerprints, order: Mapping[str, Any] = MappingProxyType({})
-) -> None:
+def write_fingerprints(folder: Path, fingerprints: Fingerprints, order: Mapping[str, Any]) -> None:
     """Store the hashes of a new run in its folder. Warns if the run cannot be resumed: it reads standard input.
 
     Args:
