@@ -143,8 +143,8 @@ def test_a_changed_batch_size_is_refused(run):
     assert_refused(run, CHECKPOINT, "the carried state does not fit the recipe", "recipe.yaml was changed")
 
 
-@pytest.mark.parametrize(("setting", "value", "found"), [("bptt", 12, 6), ("seed", 1, 2)])
-def test_a_changed_order_of_the_training_data_is_refused(run, setting, value, found):
+@pytest.mark.parametrize(("setting", "value", "found"), [("bptt", 12, 6), ("seed", 1, 2), ("layer_dropout", 0.2, 0.5)])
+def test_another_model_or_order_of_the_training_data_is_refused(run, setting, value, found):
     path = run / RECIPE
     path.write_text(re.sub(rf"\b{setting}: {value}\b", f"{setting}: {found}", path.read_text()))
     assert_refused(run, RECIPE, f".{setting}: found {found}; expected {value}, as at the start")

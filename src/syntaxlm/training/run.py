@@ -170,7 +170,7 @@ class Run:
         def check_inputs() -> None:
             fingerprints = self.fingerprints = fingerprints_of(recipe, folder)
             if new or not any(os.path.lexists(folder / name) for name in (INPUTS, CHECKPOINT)):
-                write_fingerprints(folder, fingerprints, _order_of(recipe))
+                write_fingerprints(folder, fingerprints, _fixed_settings(recipe))
             else:
                 check_fingerprints(folder, fingerprints)
 
@@ -182,11 +182,11 @@ class Run:
         task.check_resumable(folder)
         loop_type = CountingLoop if isinstance(task.model, TrainsByCounting) else GradientLoop
         self.loop = loop_type(task, recipe, processes, log)
-        processes.on_rank_zero(lambda: task.write_settings(folder))
         if not new:
             processes.on_rank_zero(self._check_checkpoint)
             self.loop.restore()
-            processes.on_rank_zero(lambda: _check_order(folder, _order_of(recipe)))
+            processes.on_rank_zero(lambda: _check_settings(folder, _fixed_settings(recipe)))
+        processes.on_rank_zero(lambda: task.write_settings(folder))
         processes.on_rank_zero(log.cut)
 
     def _check_shared(self, new: bool) -> None:
@@ -404,11 +404,11 @@ def fingerprint(paths: Mapping[str, str | None], treebanks: Collection[str] = ()
     return fingerprints
 
 
-def write_fingerprints(folder: Path, fingerprints: Fingerprints, order: Mapping[str, Any]) -> None:
+def write_fingerprints(folder: Path, fingerprints: Fingerprints, settings: Mapping[str, Any]) -> None:
     """Store the hashes of a new run in its folder. Warns if the run cannot be resumed: it reads standard input.
 
     Args:
-        order: the settings that determine the order of its training data.
+        settings: those that a resumed run must have.
     """
     for setting in _read_once(fingerprints):
         warn_caller(f"{setting} is standard input or a pipe: this run cannot be resumed")
@@ -418,7 +418,7 @@ def write_fingerprints(folder: Path, fingerprints: Fingerprints, order: Mapping[
         "sha256": fingerprints,
         "recipe": start.recipe,
         "overrides": start.overrides,
-        "order": dict(order),
+        "settings": dict(settings),
     }
     write_text(to_json(content, indent=2) + "\n", folder / INPUTS, stored=True)
 
@@ -450,31 +450,37 @@ def check_fingerprints(folder: Path, fingerprints: Fingerprints) -> None:
         raise InputError("\n".join([*faults, f"{folder}: restore the files to resume the run, or start a new run."]))
 
 
-def _order_of(recipe: Recipe) -> dict[str, Any]:
-    """Return the settings that determine the order of the training data, with the values that JSON has."""
-    batches = {f"batches.{name}": value for name, value in recipe.to_dict()["batches"].items()}
-    settings: dict[str, Any] = json.loads(to_json(batches | {"run.seed": recipe.run.seed}))
+def _fixed_settings(recipe: Recipe) -> dict[str, Any]:
+    """Return the settings that a resumed run must have, with the values that JSON has: model, texts, batches and seed.
+
+    The optimiser, the schedule and the other settings of a run may be changed.
+    """
+    sections = {name: values for name, values in recipe.to_dict().items() if name not in ("optimiser", "schedule")}
+    sections["run"] = {"seed": recipe.run.seed}
+    fixed = {f"{section}.{name}": value for section, values in sections.items() for name, value in values.items()}
+    settings: dict[str, Any] = json.loads(to_json(fixed))
     return settings
 
 
-def _check_order(folder: Path, order: Mapping[str, Any]) -> None:
-    """Raise InputError if a setting has changed that determines the order of a run's training data.
+def _check_settings(folder: Path, settings: Mapping[str, Any]) -> None:
+    """Raise InputError if a setting has changed that a resumed run must have.
 
-    The run would train on some sentences twice and on others not at all.
+    With another order of the data, the run would train on some sentences twice and on others not at all. Some settings
+    of a model, such as its number of heads, change what it computes, but not the shapes of its weights.
     """
     content = parse_json(read_stored(folder / INPUTS), str(folder / INPUTS))
-    before = content.get("order")  # runs of earlier versions do not have it
+    before = content.get("settings", content.get("order"))  # runs of earlier versions have fewer settings, or none
     if not isinstance(before, dict):
         return
     faults = [
-        f"{folder / RECIPE}: {name}: found {to_json(order.get(name))}; expected {to_json(value)}, as at the start"
+        f"{folder / RECIPE}: {name}: found {to_json(settings.get(name))}; expected {to_json(value)}, as at the start"
         for name, value in before.items()
-        if order.get(name) != value
+        if settings.get(name) != value
     ]
     if faults:
         advice = (
-            "These settings determine the order of the training data, in which the run has come to its checkpoint."
-            " Restore them to resume the run, or start a new run."
+            "A resumed run keeps the model, the texts, the batches and the seed of its start. Restore these settings, or"
+            " start a new run."
         )
         raise InputError("\n".join([*faults, advice]))
 
