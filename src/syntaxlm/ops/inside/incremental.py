@@ -12,7 +12,7 @@ words' emissions are divided by P(w_t | w_1 .. w_{t-1}), so that every prefix ha
                      + [sum_{k < i} O(k, j; t) * a(k, i - 1)] right
 
 and a, b, c as in `prefix`: complete left and right children, and incomplete right children. The number of steps is
-O(n), that of multiplications O(n^3 R^2 + n^4 R): a few times those of the inside algorithm.
+O(n), that of multiplications O(n^3 R^2 + n^4 R), where the inside algorithm needs O(n^2 R^2 + n^3 R).
 
 Derivations that never end have a share in prefix probabilities, and so in all of this (see `prefix`).
 
