@@ -1,7 +1,8 @@
 """Growth: medians of the points of `laboratory.benchmarks.scale`, and slopes on logarithmic axes.
 
 Time that is proportional to size ** s has the slope s: 1 for ten times the size in ten times the time, 2 for a hundred
-times. The start of a job, a job of one sentence for each worker, is subtracted from the time of longer ones.
+times. The start of a job, a job of one sentence for each worker, is subtracted from the time of longer ones. Jobs that
+take less than twice the start are left out.
 """
 
 from __future__ import annotations
@@ -174,7 +175,7 @@ def lines(points: Iterable[Point]) -> list[Line]:
         memory = {size: statistics.median(point.memory for point in repeats) for size, repeats in by_size.items()}
         start = times.pop(0, 0.0)
         medians = [Median(size, times[size] - start, memory[size]) for size in sorted(times)]
-        medians = [median for median in medians if median.time > 0]  # else it is shorter than the starts differ
+        medians = [median for median in medians if median.time > start]  # starts differ, so shorter times mean little
         if len(medians) > 1:
             measured_lines.append(Line(*series, tuple(medians)))
     return sorted(measured_lines, key=lambda line: list(GROWING).index(line.kind))

@@ -263,7 +263,7 @@ def all_series() -> Iterator[Series]:
     for task, system, sizes in jobs:
         yield Series("sentences", task, system, (0, *sizes), partial(job, task=task, system=system))
     through_ray = partial(job, task="parse", system="PRPN", engine="ray")
-    yield Series("sentences", "parse", THROUGH_RAY, (0, *SLOW_JOBS), through_ray)
+    yield Series("sentences", "parse", THROUGH_RAY, (0, *JOBS), through_ray)
     readings: Sequence[tuple[str, str, tuple[int, ...]]] = (
         ("parse", "SN-PCFG", LENGTHS), ("parse", "PRPN", LENGTHS), ("parse", "ON-LSTM", LENGTHS),
         ("surprisal", "SN-PCFG", LENGTHS), ("surprisal", "LSTM", LENGTHS), ("beliefs", "SN-PCFG", SHORT_LENGTHS),
