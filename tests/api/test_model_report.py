@@ -119,7 +119,9 @@ def test_without_matplotlib_the_page_has_tables_and_says_what_to_install(trained
     assert [block.kind for block in blocks] == ["table"]
 
 
-@pytest.mark.parametrize("theme", ["auto", "light", "dark"])
+@pytest.mark.parametrize(
+    "theme", ["auto", *(pytest.param(theme, marks=pytest.mark.long) for theme in ("light", "dark"))]
+)
 def test_the_page_is_self_contained_without_scripts(html_of, theme):
     html = html_of(theme)
     links = [
@@ -364,6 +366,7 @@ def test_the_sentences_are_drawn_as_they_were_scored(page, html, prpn, parsing):
         assert analyse(prpn, one.words).tree == tree, "the bars are not those of the tree"
 
 
+@pytest.mark.long
 def test_sections_without_source_files_are_reported_as_missing(run_folder, toy, tmp_path):
     for name, heading in (("recipe.yaml", "Settings"), ("metrics.jsonl", "Training"), ("result.json", "Perplexity")):
         (run_folder / name).unlink()
@@ -460,6 +463,7 @@ def test_damaged_files_of_the_run_raise_an_error_with_their_name(run_folder, tmp
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.long
 def test_a_failed_write_leaves_the_old_page_intact(trained, tmp_path, monkeypatch):
     path = write_report(trained.lstm, tmp_path).path
     before = path.read_bytes()
@@ -474,6 +478,7 @@ def test_a_failed_write_leaves_the_old_page_intact(trained, tmp_path, monkeypatc
     assert path.read_bytes() == before
 
 
+@pytest.mark.long
 def test_the_same_model_gives_the_same_page(trained, toy, tmp_path, monkeypatch):
     class Noon(datetime):
         @classmethod
@@ -502,6 +507,7 @@ def test_odd_names_and_words_are_text_and_not_markup(trained, tmp_path):
     assert any(row[0] == "NP<b>" for row in read.tables["Recall by label: recall, percent"])
 
 
+@pytest.mark.long
 def test_rare_labels_are_counted_but_not_shown_and_a_treebank_may_have_none(trained, tmp_path):
     bank = tmp_path / "many.mrg"
     labels = [f"(L{number} (A the) (B cat))" for number in range(33)]

@@ -75,9 +75,14 @@ def test_the_command_draws_it(stored, decoder, title, ending, tmp_path, monkeypa
 @pytest.mark.parametrize(
     ("stored", "decoder", "texts"),
     [
-        (scoring(), "greedy-sum", ["greedy-right<", "greedy-sum (chosen)", "cky<", "span scores, decoded by greedy-"]),
+        pytest.param(
+            scoring(),
+            "greedy-sum",
+            ["greedy-right<", "greedy-sum (chosen)", "cky<", "span scores, decoded by greedy-"],
+            marks=pytest.mark.long,
+        ),
         (bracketing(), "mbr", ["mbr (chosen)", "span probabilities, decoded by mbr", ">Induced labels<"]),
-        (bracketing(labelled=False), None, ["mbr (chosen)"]),
+        pytest.param(bracketing(labelled=False), None, ["mbr (chosen)"], marks=pytest.mark.long),
     ],
 )
 def test_a_report_has_all_decoders_and_the_label_mapping_of_labelled_spans(stored, decoder, texts, toy, trained):
@@ -95,6 +100,7 @@ def test_a_report_has_all_decoders_and_the_label_mapping_of_labelled_spans(store
     assert "neither distances" not in html
 
 
+@pytest.mark.long
 def test_the_quickstart_parses_by_the_default_decoder(toy, trained, tmp_path, monkeypatch):
     def trained_already(recipe, folder, watcher):
         folder.mkdir(parents=True)

@@ -22,6 +22,7 @@ def scripts(tmp_path_factory):
     return folder
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("shell", SHELLS)
 def test_the_script_has_valid_syntax(scripts, shell):
     if shutil.which(shell) is None:

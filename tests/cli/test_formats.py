@@ -83,7 +83,12 @@ def test_every_command_that_prints_figures_has_formats_and_a_short_form(command)
         )
 
 
-@pytest.mark.parametrize("command", TABLES)
+SHORT = ("parse", "score", "items", "grammar", "evaluate parse")
+
+
+@pytest.mark.parametrize(
+    "command", [pytest.param(command, marks=() if command in SHORT else pytest.mark.long) for command in TABLES]
+)
 def test_tsv_csv_and_parquet_have_the_same_rows(run, command, tmp_path):
     from pyarrow.parquet import read_table
 

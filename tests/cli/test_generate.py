@@ -42,6 +42,7 @@ def test_a_prompt_begins_every_sentence(generate):
     assert len(set(generate("--sentences", 5, "--prompt", "the cat", "--temperature", 0)[1].splitlines())) == 1
 
 
+@pytest.mark.long
 def test_json_lines_have_the_surprisals_of_score(generate, trained, tmp_path, capsys):
     lines = [
         json.loads(line) for line in generate("--sentences", 4, "--format", "json", "--prompt", "a")[1].splitlines()

@@ -16,6 +16,8 @@ from syntaxlm.cli.command import Folder
 from syntaxlm.core.declarations import Option
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import refuse_overwriting
+from syntaxlm.storage.folder import write_model
+from tests.grammar_models import grammar
 
 LEAVES = cli.all_commands()
 OUTPUTS = [(name, option, option.mark(Folder)) for name, leaf in LEAVES.items() for option in leaf.outputs]
@@ -195,9 +197,9 @@ def test_an_output_that_is_redirected_to_standard_input_is_refused(name, output,
 
 
 PRINTING = [
-    "score MODEL TEXT", "score MODEL TEXT --json", "parse en-fast TEXT", "parse en-fast TEXT --json",
-    "draw en-fast SENTENCE", "generate MODEL", "grammar en-fast", "evaluate perplexity MODEL TEXT",
-    "evaluate trees TREES TREES", "evaluate parse en-fast TREES", "data words TREES",
+    "score MODEL TEXT", "score MODEL TEXT --json", "parse PCFG TEXT", "parse PCFG TEXT --json",
+    "draw PCFG SENTENCE", "generate MODEL", "grammar PCFG", "evaluate perplexity MODEL TEXT",
+    "evaluate trees TREES TREES", "evaluate parse PCFG TREES", "data words TREES",
     "data tags TREES", "data trees TEXT --shape left", "data sentences TEXT", "models list", "models info MODEL",
     "recipes list", "recipes show prpn-toy", "completion bash",
 ]  # fmt: skip
@@ -208,9 +210,22 @@ def run_to(output: TextIO | None, words: str, paths: dict[str, Path | str], monk
     return cli.main([str(paths.get(word, word)) for word in words.split()])
 
 
+@pytest.fixture(scope="module")
+def pcfg(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("grammar") / "pcfg"
+    write_model(folder, grammar("simple-pcfg"))
+    return folder
+
+
 @pytest.fixture
-def paths(model, toy) -> dict[str, Path | str]:
-    return {"MODEL": model, "TEXT": toy / "test.txt", "TREES": toy / "test.mrg", "SENTENCE": "the cat sleeps"}
+def paths(model, pcfg, toy) -> dict[str, Path | str]:
+    return {
+        "MODEL": model,
+        "PCFG": pcfg,
+        "TEXT": toy / "test.txt",
+        "TREES": toy / "test.mrg",
+        "SENTENCE": "the cat sleeps",
+    }
 
 
 @pytest.mark.parametrize("words", PRINTING)

@@ -126,6 +126,7 @@ def test_a_treebank_of_unusual_words_is_scored_and_reported_by_sentence(folder, 
         assert list(parse_brackets(row[name], labelled=True)[0].words) == words
 
 
+@pytest.mark.long
 def test_a_line_of_a_megabyte_is_scored_and_parsed(folder, tmp_path, capsys):
     """One line of long words, and one word that is a line."""
     words = [f"{place:x}" + "é" * 250 for place in range(2000)]

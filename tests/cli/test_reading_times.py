@@ -133,6 +133,7 @@ def test_options_of_displayed_words_without_a_table_are_reported(refused, traine
     assert "expected only one of them" in refused("score", trained.lstm, words, "--words", words)
 
 
+@pytest.mark.long
 def test_several_reading_measures_are_in_one_call(run, trained, experiment, tmp_path):
     path = tmp_path / "times.csv"
     head, *lines = path.read_text().splitlines()

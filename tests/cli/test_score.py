@@ -166,6 +166,7 @@ def test_measures_and_next_words_are_columns(score):
     assert "measures of trees" in error
 
 
+@pytest.mark.long
 def test_several_models_have_a_column_and_a_scatter_plot(score, trained, tmp_path):
     picture = tmp_path / "both.svg"
     code, out, _ = score("the cat\nthe dog sees a cat\n", "--also", trained.lstm, "--picture", picture)
@@ -184,6 +185,7 @@ def test_several_models_have_a_column_and_a_scatter_plot(score, trained, tmp_pat
     assert score("the cat\n", "--picture", tmp_path / "bars.tex")[0] == 2
 
 
+@pytest.mark.long
 def test_a_picture_has_all_sentences_although_the_reader_of_the_rows_has_ended(score, tmp_path, monkeypatch):
     def write_first(rows, *_):
         next(rows)

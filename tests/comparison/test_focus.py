@@ -164,6 +164,7 @@ def test_the_command_goes_from_text_to_a_focused_grammar_and_resumes(recipe, few
     assert {path: path.stat().st_mtime_ns for path in folder.rglob("*.mrg")} == made
 
 
+@pytest.mark.long
 def test_further_models_take_part(recipe, few, tmp_path):
     train(few.recipe("prpn", schedule={"epochs": 1}), tmp_path / "prpn")
     train(few.recipe("prpn", schedule={"epochs": 1}, run={"seed": 2}), tmp_path / "other" / "seed-1")
@@ -219,6 +220,7 @@ def test_options_that_train_the_same_or_nothing_are_refused(recipe, tmp_path, op
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.long
 def test_very_long_sentences_get_a_flat_tree(recipe, few, tmp_path):
     lines = (few / "train.txt").read_text(encoding="utf-8").splitlines()
     long = "the ( cat " * 60
@@ -282,6 +284,7 @@ def test_a_language_model_learns_from_text_and_the_trees_of_the_average(recipe, 
     assert result.student.test.source == str(few / "valid.txt")
 
 
+@pytest.mark.long
 def test_seeds_of_a_parser_that_is_no_grammar_have_an_average_and_a_student(few, student, tmp_path):
     recipe = few.recipe("prpn", schedule={"epochs": 1})
     result = focus(recipe, tmp_path / "run", FocusOptions(seeds=2), watching)
@@ -291,6 +294,7 @@ def test_seeds_of_a_parser_that_is_no_grammar_have_an_average_and_a_student(few,
     assert again.student.folder == tmp_path / "run" / "student"
 
 
+@pytest.mark.long
 def test_an_outlier_is_omitted_unless_all_parsers_are_kept(recipe, tmp_path, monkeypatch):
     monkeypatch.setattr(Agreement, "reasons_to_omit", lambda self, groups: {1: "it is odd"})
     said = []
@@ -306,6 +310,7 @@ def test_an_outlier_is_omitted_unless_all_parsers_are_kept(recipe, tmp_path, mon
     assert all(path.read_bytes() == content for path, content in stored)
 
 
+@pytest.mark.long
 def test_more_parsers_than_the_focused_grammar_has_learned_from_are_refused_before_training(recipe, tmp_path):
     focus(recipe, tmp_path, FocusOptions(seeds=2), watching)
     with pytest.raises(InputError, match="focused: was trained on the trees of other parsers"):

@@ -227,6 +227,7 @@ def test_a_run_with_other_settings_is_reported_by_setting_before_training(few, t
         compare(two, tmp_path / "lstm" / "seed-3", 1, watching)
 
 
+@pytest.mark.long
 def test_a_refused_run_leaves_no_folder(toy, two, tmp_path):
     refused = toy.recipe("lstm", batches={"maximum_words": 1})
     comparison = compare({"refused": refused, "prpn": two["prpn"]}, tmp_path / "out", 2, watching)
@@ -247,6 +248,7 @@ def test_a_failed_run_is_reported_and_the_others_are_trained(toy, two, tmp_path)
     assert json.loads((tmp_path / COMPARISON).read_text())["faults"] == comparison.faults
 
 
+@pytest.mark.long
 def test_character_level_models_and_those_compared_with_them_have_bits_per_character(toy, tmp_path):
     recipes = {
         "words": toy.recipe("lstm", schedule={"epochs": 1}),
@@ -259,6 +261,7 @@ def test_character_level_models_and_those_compared_with_them_have_bits_per_chara
     assert f"{expected:.3f}" in str(comparison).splitlines()[2]
 
 
+@pytest.mark.long
 def test_figures_of_different_tokens_or_states_are_noted(toy, tmp_path):
     recipes = {
         "all": toy.recipe("lstm", schedule={"epochs": 1}),

@@ -131,6 +131,7 @@ def test_the_processor_of_a_mac_is_named_by_sysctl(monkeypatch, output, expected
     assert systems.processor_lines.__wrapped__() == (f"model name: {expected}",)
 
 
+@pytest.mark.long
 def test_commands_work_without_what_only_posix_systems_have_and_in_other_encodings(tmp_path):
     """No fcntl, forks, signals and limits of POSIX; arguments in the locale C, standard streams in cp1252."""
     (tmp_path / "text.txt").write_text("very old café\nthe cat sleeps\nthe café sleeps\n", encoding="utf-8")

@@ -216,6 +216,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 """
 
 
+@pytest.mark.long
 @every_compression
 @pytest.mark.parametrize("content", [b"\0", b"a " * 2**12 + b"\n"], ids=["zeros", "lines"])
 def test_a_decompression_bomb_does_not_fill_memory(tmp_path, suffix, content):

@@ -260,6 +260,7 @@ def test_other_objects_are_refused_by_name(wrong, found):
         Frequencies.read(wrong)
 
 
+@pytest.mark.long
 def test_wordfreq_has_the_values_of_the_package():
     wordfreq = pytest.importorskip("wordfreq")
     frequencies = Frequencies.read("wordfreq:en")

@@ -116,6 +116,7 @@ def test_cells_come_back_as_they_were_written_here_and_elsewhere(cells):
 MANY = [f"column {number}" for number in range(100_000)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "read",
     [

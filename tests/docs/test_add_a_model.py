@@ -97,6 +97,7 @@ def test_the_models_train_parse_and_score_and_are_refused_where_they_lack_an_abi
     run(package, "-c", USE, str(toy.folder), str(tmp_path), place=package)
 
 
+@pytest.mark.long
 def test_the_command_line_finds_model_types_of_entry_points(package, few, tmp_path):
     recipe = package / "table-pcfg-toy.yaml"
     output = run(package, "-c", COMMANDS, str(few.folder), str(recipe), str(tmp_path / "run"), place=tmp_path)

@@ -87,6 +87,7 @@ def study(tmp_path_factory):
     return folder
 
 
+@pytest.mark.long
 def test_the_commands_of_the_page_on_lme4_run(study, capsys, monkeypatch):
     monkeypatch.chdir(study)
     second = re.findall(r"^syntaxlm (evaluate .*)$", LME4, re.M)[1]

@@ -97,6 +97,7 @@ def test_users_may_give_axes_of_their_own_which_keep_their_style():
         line_plot(ax=[left, right])
 
 
+@pytest.mark.long
 def test_two_plots_on_a_page_share_no_ids_and_style_nothing_else():
     first, second = line_plot(), line_plot()
     plots.draw_lines(second.axes[0], {"c": [(0, 1), (1, 3)]})
@@ -131,13 +132,14 @@ def test_plots_are_written_as_files(tmp_path, suffix, start):
         line_plot().save(tmp_path / "plot.gif")
 
 
-@pytest.mark.parametrize("dpi", [100, 300, 450])
+@pytest.mark.parametrize("dpi", [100, pytest.param(450, marks=pytest.mark.long)])
 def test_a_png_has_the_dots_of_its_width_in_millimetres(tmp_path, dpi):
     line_plot().save(tmp_path / "plot.png", width=127, dpi=dpi)
     header = (tmp_path / "plot.png").read_bytes()[:24]
     assert int.from_bytes(header[16:20], "big") == 5 * dpi
 
 
+@pytest.mark.long
 def test_characters_without_a_font_are_warned_of_where_they_become_boxes(tmp_path):
     plot = plots.new_plot("")
     plots.draw_bars(plot.axes[0], ["\U0010fffd"], {"a": [1.0]})

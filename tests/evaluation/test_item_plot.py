@@ -120,6 +120,7 @@ def test_the_caption_names_the_items_with_all_conditions_or_says_why_there_are_n
     assert "means of 1 to 2 items, without bars, because fewer than 2 items have all conditions." in caption(*rows[:8])
 
 
+@pytest.mark.long
 def test_a_width_at_which_texts_overlap_is_refused_with_the_smallest_one(crossed, tmp_path):
     plot = crossed.plot()
     own = plot.width

@@ -477,6 +477,7 @@ def test_the_baseline_of_the_script_has_the_indicators_of_unknown_words_of_the_r
     assert (exported["unknown"] == exported["word"].str.startswith(("walked", "unknowable"))).all()
 
 
+@pytest.mark.long
 def test_a_numeric_column_can_be_a_predictor_and_logarithms_are_predicted(experiment):
     models, words, times = experiment
     words = words.assign(shown=np.arange(1800.0) ** 0.5)
@@ -528,6 +529,7 @@ def test_without_statsmodels_the_extra_is_named(experiment, monkeypatch):
         evaluate(experiment)
 
 
+@pytest.mark.long
 def test_pictures_are_written_as_svg_or_page_but_not_as_latex(report, tmp_path):
     for suffix in (".svg", ".html"):
         path = tmp_path / f"times{suffix}"
@@ -678,6 +680,7 @@ def test_each_reading_measure_has_the_rows_of_its_own_evaluation_and_its_own_cou
     assert list(frame["surprisal_coefficient"][:4:2]) == pytest.approx([6, 9], abs=0.75)
 
 
+@pytest.mark.long
 def test_several_reading_measures_have_one_table_in_every_format(of_measures, tmp_path):
     figures = json.loads(json.dumps(of_measures.to_dict()))
     assert [one["measure"] for one in figures["measures"]] == ["first_pass", "go_past", "null"]

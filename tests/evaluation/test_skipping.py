@@ -133,6 +133,7 @@ def test_the_effect_on_skipping_is_found_with_its_held_out_gain(study):
     assert model.delta.value == pytest.approx(float((logs[0] - logs[1]).mean()), rel=1e-3)
 
 
+@pytest.mark.long
 def test_linear_and_logistic_regressions_are_named_in_one_call(study):
     report = evaluate(study, ["skip", "first_pass"], minimum=200)
     frame = report.to_dataframe()
@@ -219,6 +220,7 @@ def test_logical_predictors_are_read_as_1_and_0_and_announced(tmp_path):
     assert "2 logical values in column bold, read as 1 and 0: 'TRUE', 'FALSE'" in str(reports[-1])
 
 
+@pytest.mark.long
 def test_the_script_beside_an_exported_table_is_of_its_measure(study, tmp_path):
     models, words, times = study
     reports = {name: evaluate((models, words, times), name, smooth=0) for name in ("FPRT", "skip")}

@@ -416,6 +416,7 @@ def test_a_model_of_one_layer_and_an_average_have_no_figures_by_layer(prpn, eval
     assert thrice.to_dict()["f1_by_decoder"] == evaluate(stored, layer=1).f1_by_layer[1]
 
 
+@pytest.mark.long
 def test_the_commands_use_the_default_layer_or_the_given_one(toy, tmp_path, capsys):
     stored, folder = layered(), tmp_path / "model"
     folder.mkdir()
@@ -480,6 +481,7 @@ def test_a_model_of_span_scores_is_scored_by_all_its_rules(name, toy, text, tmp_
     assert "layer" not in str(reports["greedy-sum"])
 
 
+@pytest.mark.long
 def test_averages_of_models_of_both_types_are_scored_with_the_requested_or_default_decoder(
     prpn, others, text, evaluate
 ):

@@ -120,6 +120,7 @@ def test_what_the_models_cannot_do_is_refused(harness, trained):
         adapter.generate_until(requests(("the", {})))
 
 
+@pytest.mark.long
 def test_models_without_a_next_token_are_reported_and_nothing_is_greedy_for_them(harness, tmp_path):
     write_transformer("bytes", tmp_path)
     with pytest.warns(InputWarning, match="a transformers model does not predict the next token, so is_greedy is"):

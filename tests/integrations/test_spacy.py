@@ -234,7 +234,7 @@ def test_an_attribute_of_another_package_is_reported():
     assert Token.has_extension("surprisal")
 
 
-@pytest.mark.parametrize("way", ["disk", "bytes", "pickle"])
+@pytest.mark.parametrize("way", ["disk", *(pytest.param(way, marks=pytest.mark.long) for way in ("bytes", "pickle"))])
 def test_a_stored_pipeline_does_not_need_the_original_model(way, trained, tmp_path):
     shutil.copytree(trained.prpn, tmp_path / "model")
     nlp = spacy.blank("en")

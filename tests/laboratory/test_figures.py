@@ -90,6 +90,7 @@ def test_induced_trees_are_of_the_first_sentences_of_the_lengths_asked_for(treeb
         induced_trees.chosen_trees(treebank, "ptb-keep", 2, range(4, 6))
 
 
+@pytest.mark.long
 def test_splits_are_those_of_the_trees(treebank):
     models = [("trained", fresh("palm"))], [("untrained", fresh("palm"))]
     series = palm_splits.points(*models, treebank, 2, "wsj40")
@@ -110,6 +111,7 @@ def test_an_untrained_model_has_the_settings_of_its_recipe_and_the_words_of_the_
     assert set(model.vocabulary.tokens) - {"<unk>", "<eos>"} == {"the", "cat", "sees"}
 
 
+@pytest.mark.long
 def test_generated_trees_have_the_lengths_asked_for_and_labels_if_the_model_reads_them():
     sampled = {
         name: generated_trees.sampled(*grown(name), 3, 3, 8, temperature=1.0, seed=1) for name in ("tanh", "labelled")
@@ -121,6 +123,7 @@ def test_generated_trees_have_the_lengths_asked_for_and_labels_if_the_model_read
         generated_trees.sampled(*grown("tanh"), 1, 9, 8, temperature=1.0, seed=1)
 
 
+@pytest.mark.long
 def test_charts_of_stop_classifiers_show_the_stored_accuracies():
     scores = {question: {"accuracy": 0.9, "always_stop": 0.65} for question in stop_classifiers.QUESTIONS}
     series = stop_classifiers.series({"reads": "states", "test": {"every_word": scores}})
@@ -140,6 +143,7 @@ def write_metrics(folder: Path, perplexities: list[float]) -> Path:
     return folder
 
 
+@pytest.mark.long
 def test_learning_curves_are_drawn_against_updates_and_minutes(tmp_path):
     curve = learning_curves.read_curve(write_metrics(tmp_path / "run", [400.0, 200.0]))
     assert curve == learning_curves.Curve((100, 200), (1.0, 2.0), (400.0, 200.0))

@@ -89,7 +89,12 @@ def read_from_command_line(data: dict[str, Any], key: str, value: object) -> Non
     read_recipe(data, "recipe.yaml")
 
 
-@pytest.mark.parametrize("model", MODELS)
+SHORT = ("prpn", "simple-pcfg", "transformer")
+
+
+@pytest.mark.parametrize(
+    "model", [pytest.param(model, marks=() if model in SHORT else pytest.mark.long) for model in MODELS]
+)
 def test_extreme_model_settings_are_refused_by_name_or_fit_in_memory(model, tmp_path):
     names = [*numbers(MODELS[model].config)]
     assert names

@@ -166,6 +166,7 @@ def test_supervision_applies_only_in_training_with_gold_spans_and_a_weight():
     penalty.backward()
 
 
+@pytest.mark.long
 def test_supervision_alone_moves_attention_onto_gold_spans():
     model = built(supervision=1.0).train()
     batch = dataclasses.replace(BATCH, spans=torch.tensor([[3, 0, 2], [4, 0, 3], [4, 1, 3]]))

@@ -73,6 +73,7 @@ def imported() -> dict[str, set[str]]:
     return dict(zip(uses, (set(line.split()) for line in shown.stdout.splitlines()), strict=True))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", READ)
 def test_reading_the_settings_of_a_model_imports_the_modules_of_that_model_only(name, imported):
     expected = {registry._MODULES[name]} | PARTS.get(name, set())

@@ -34,6 +34,7 @@ def test_meta_shapes_equal_those_of_the_model_and_use_no_random_numbers(name, se
     }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "settings"),
     [

@@ -93,7 +93,13 @@ def test_the_probabilities_of_all_trees_add_up_to_one_and_to_the_marginals(name)
         assert probabilities[having].sum() == pytest.approx(parse.marginals[start, end - 1], abs=1e-5)
 
 
-@pytest.mark.parametrize("name", [*TREE_SCORERS, "combination"])
+SHORT = ("simple-pcfg", "neural-pcfg", "diora")  # of one set of rules, with tables, and without a grammar
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=() if name in SHORT else pytest.mark.long) for name in (*TREE_SCORERS, "combination")],
+)
 def test_samples_have_the_probabilities_of_their_trees(name):
     stored = model_of(name)
     count = 2000

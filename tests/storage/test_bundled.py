@@ -33,6 +33,7 @@ def constituents(parse):
     return {" ".join(words[span.start : span.end]) for span in parse.tree.constituents}
 
 
+@pytest.mark.long
 def test_the_bundled_models_fit_into_the_wheel(tmp_path):
     assert bundled_names() == NAMES
     with zipfile.ZipFile(tmp_path / "wheel", "w", zipfile.ZIP_DEFLATED) as archive:

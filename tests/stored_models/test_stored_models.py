@@ -155,9 +155,10 @@ def assert_same_run(figures: dict[str, Any], made: Path, whole: Path, weights: f
     assert figures["steps"] == expected["steps"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "weights", "perplexity"),
-    [("prpn", 5e-2, 1e-2), pytest.param("on-lstm", 1e-5, 1e-5, marks=pytest.mark.long)],
+    [("prpn", 5e-2, 1e-2), ("on-lstm", 1e-5, 1e-5)],
 )
 def test_a_stopped_run_resumes_to_the_same_weights(
     name: str, weights: float, perplexity: float, tmp_path: Path

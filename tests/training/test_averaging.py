@@ -203,6 +203,7 @@ def test_averaging_is_not_reported_where_no_setting_starts_it(toy, tmp_path):
     assert "averaged" not in str(result)
 
 
+@pytest.mark.long
 def test_each_random_length_has_its_own_rate(toy, tmp_path, monkeypatch):
     """The rate of a step is proportional to its length; validations report the base rate."""
     lengths, rates = [], []

@@ -24,7 +24,7 @@ from syntaxlm.training.run import METRICS, Event, resume, train
 from tests.training.runs import assert_resumes, assert_same_run, content, metrics, stop_at
 
 SETTINGS = [
-    pytest.param("prpn", "reset", "32", id="prpn-sentences-32"),
+    pytest.param("prpn", "reset", "32", id="prpn-sentences-32", marks=pytest.mark.long),
     pytest.param("prpn", "carry", "bf16-mixed", id="prpn-stream-bf16", marks=pytest.mark.long),
     pytest.param("prpn", "carry", "32", id="prpn-stream-32", marks=pytest.mark.long),
     pytest.param("prpn", "reset", "bf16-mixed", id="prpn-sentences-bf16", marks=pytest.mark.long),

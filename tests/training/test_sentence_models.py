@@ -48,6 +48,7 @@ RUNS = [
         {"name": "compound-pcfg", "nonterminals": 4, "preterminals": 6, "latent_size": 3, "encoder_size": 4},
         {"precision": "32"},
         id="compound-32",
+        marks=pytest.mark.long,
     ),
 ]
 
@@ -101,6 +102,7 @@ def test_a_limit_below_the_shortest_sentence_is_reported(few, tmp_path):
         train(recipe(few, batches={"curriculum": [5, 1]}), tmp_path / "run")
 
 
+@pytest.mark.long
 def test_the_end_bias_falls_to_0_and_validation_ignores_it(few, tmp_path, monkeypatch):
     weights: list[float] = []
     in_validation: list[float] = []
@@ -128,12 +130,16 @@ def test_the_end_bias_falls_to_0_and_validation_ignores_it(few, tmp_path, monkey
     )
 
 
+@pytest.mark.long
 def test_a_run_without_the_bias_ends_in_other_weights(few, tmp_path):
     nats = {bias: train(recipe(few, {"end_bias": bias}), tmp_path / str(bias)).valid.nats for bias in (0.0, 3.0)}
     assert nats[0.0] != nats[3.0]
 
 
-@pytest.mark.parametrize("name", ["holographic-pcfg", "tensor-pcfg", "compound-pcfg"])
+@pytest.mark.parametrize(
+    "name",
+    ["holographic-pcfg", *(pytest.param(name, marks=pytest.mark.long) for name in ("tensor-pcfg", "compound-pcfg"))],
+)
 def test_training_lowers_the_loss_and_an_estimate_is_reported_as_one(few, tmp_path, name):
     sizes = {"holographic-pcfg": {}, "tensor-pcfg": {"rank": 8}, "compound-pcfg": {"latent_size": 3, "encoder_size": 6}}
     model = {"name": name, "end_bias": 0.0, "nonterminals": 4, "preterminals": 8, **sizes[name]}
@@ -242,6 +248,7 @@ def test_long_sentences_are_left_out_of_the_validation_text_of_models_without_sc
         assert not any("maximum_words does" in str(one.message) for one in warned)
 
 
+@pytest.mark.long
 def test_training_begins_with_the_embeddings_of_another_model(few, tmp_path):
     vectors = few.recipe_data("lstm", schedule={"epochs": 1})
     vectors["model"] = {"name": "lstm", "embedding_size": 6, "hidden_size": 5}

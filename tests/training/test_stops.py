@@ -113,6 +113,7 @@ def test_classifiers_of_other_types_and_values_are_refused(folder, result, tmp_p
         read_stops(copy, read_model(copy))
 
 
+@pytest.mark.long
 def test_the_same_seed_gives_the_same_classifiers(toy, folder, tmp_path):
     recipe = stop_recipe(3, 0.01, batch_words=128)
     copies = [Path(shutil.copytree(folder, tmp_path / name)) for name in ("one", "other")]

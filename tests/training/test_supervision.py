@@ -52,6 +52,7 @@ def recipe_of(toy, **sections) -> Recipe:
 STREAM = {"context": "carry", "batch_size": 16}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("batches", [pytest.param({}, marks=pytest.mark.long), STREAM], ids=["sentences", "stream"])
 def test_the_loss_of_gold_spans_falls(larger_toy, tmp_path, monkeypatch, batches):
     forward, losses = loop.LossModule.forward, []
@@ -92,6 +93,7 @@ def test_in_text_never_seen_the_most_attended_span_is_a_constituent(larger_toy, 
     assert sum(right.values()) > 0.8 * len(right)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "batches",
     [pytest.param({"context": "reset"}, marks=pytest.mark.long), STREAM | {"variable_bptt": True}],
@@ -221,11 +223,10 @@ def learner(name: str, toy, **overrides) -> Recipe:
 
 
 LEARNED = [(name, False) for name in LEARNERS] + [("lstm", True)]
-SHORT = [("lstm", False), ("on-lstm", False)]  # by states and by distances
 
 
 @pytest.mark.parametrize(
-    ("name", "stream"), [pytest.param(*one, marks=() if one in SHORT else pytest.mark.long) for one in LEARNED]
+    ("name", "stream"), [pytest.param(*one, marks=() if one == LEARNED[0] else pytest.mark.long) for one in LEARNED]
 )
 def test_models_that_learn_from_trees_parse_like_them(name, stream, larger_toy, tmp_path):
     """Their decoder is the first; without trees it would be another one or none."""
@@ -238,6 +239,7 @@ def test_models_that_learn_from_trees_parse_like_them(name, stream, larger_toy, 
     assert report.scores[report.chosen].f1 > report.baselines.right.f1 + 0.05
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["transformer", pytest.param("prpn", marks=pytest.mark.long)])
 def test_an_interrupted_run_with_few_trees_ends_bit_for_bit_as_one_that_was_not(name, toy, tmp_path):
     recipe = learner(name, toy, **{"schedule.epochs": 2, "text.trees_interval": 2, "text.trees_share": 0.5})

@@ -241,6 +241,7 @@ def test_a_limit_of_minutes_ends_a_run_with_a_validation(toy, tmp_path):
     assert (again.steps, again.epochs) == (result.steps, result.epochs)
 
 
+@pytest.mark.long
 def test_minutes_bound_evaluation_to_the_first_sentences_that_fit_also_when_resumed(toy, tmp_path, monkeypatch):
     monkeypatch.setattr(loop, "_VALID_WORDS_PER_TRAINED", 1e-4)
     recipe = toy.recipe("lstm", schedule={"epochs": 10_000, "minutes": 0.02})
@@ -262,6 +263,7 @@ def resumed(folder):
         return run
 
 
+@pytest.mark.long
 def test_the_rate_falls_by_the_time_that_has_passed_if_it_is_limited(toy, tmp_path):
     schedule = {"epochs": 10_000, "minutes": 0.05, "decay": "linear"}
     train(toy.recipe("lstm", schedule=schedule, run={"log_steps": 1}), tmp_path / "run")

@@ -97,6 +97,7 @@ def test_the_time_of_the_measurement_is_no_time_of_training(toy, tmp_path, monke
     assert now == [20_000]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("model", ["prpn", SLOW])
 def test_a_resumed_run_has_the_same_numbers(toy, tmp_path, model):
     chosen = recipe(toy, model, schedule={"validations_per_epoch": 2})

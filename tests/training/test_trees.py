@@ -45,13 +45,17 @@ def folder(toy, tmp_path_factory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=() if kind == "lstm" else pytest.mark.long) for kind in KINDS]
+)
 def test_a_run_interrupted_in_an_epoch_ends_bit_for_bit_as_one_that_was_not(toy, tmp_path, kind):
     recipe = tree_recipe(toy, model=KINDS[kind], schedule={"validations_per_epoch": 2})
     assert_resumes(train(recipe, tmp_path / "whole"), recipe, 5, with_optimiser=False)  # plain SGD has no state
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=() if kind == "tanh" else pytest.mark.long) for kind in KINDS]
+)
 def test_training_lowers_the_perplexity_of_the_softmax_far_under_that_of_chance(larger_toy, tmp_path, kind):
     optimiser = {"kind": "adam", "learning_rate": 0.02, "loss_normalisation": "tokens", "gradient_clip": 1.0}
     result = train(
@@ -249,6 +253,7 @@ def test_changed_labels_are_reported_when_a_run_is_resumed(toy, tmp_path):
         resume(tmp_path / "run")
 
 
+@pytest.mark.long
 def test_a_report_and_a_comparison_with_a_model_of_text_are_made(toy, tmp_path):
     recipes = {"trees": tree_recipe(toy, schedule={"epochs": 1}), "lstm": toy.recipe("lstm", schedule={"epochs": 1})}
     comparison = compare(recipes, tmp_path / "both", 1, lambda recipe: nullcontext(lambda event: None))

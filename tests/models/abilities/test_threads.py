@@ -26,7 +26,7 @@ from tests.turns import THREADS, in_threads
 pytestmark = pytest.mark.filterwarnings("ignore::syntaxlm.core.errors.InputWarning")  # most words are unknown
 
 CALLS = 2  # of each method in each thread
-IN_SHORT = ("lstm", "palm", "simple-pcfg", "dmv")  # a model of each structure; the others are long
+IN_SHORT = ("lstm", "simple-pcfg", "dmv")  # a model of each structure; the others are long
 OF_TEXT = [name for name, kind in MODELS.items() if kind.reads != "trees"]
 OF_TREES = [name for name, kind in MODELS.items() if kind.reads == "trees"]
 
@@ -96,7 +96,14 @@ def test_a_model_of_text_gives_every_thread_the_values_that_one_thread_gets(name
     assert found == [call() for call in calls]
 
 
-@pytest.mark.parametrize("name", [name for name in OF_TEXT if MODELS[name].has(EncodesSentences)])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=() if name in ("on-lstm", "diora") else pytest.mark.long)
+        for name in OF_TEXT
+        if MODELS[name].has(EncodesSentences)
+    ],
+)
 def test_a_model_of_sentence_vectors_gives_every_thread_the_values_that_one_thread_gets(name):
     model = fresh(name).model
     calls = [partial(lambda seed: model.encode(ragged(seed=seed)).features.tolist(), seed) for seed in range(24)]
