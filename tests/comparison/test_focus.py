@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from syntaxlm.comparison.focus import AGREEMENT, FocusOptions, focus
+from syntaxlm.comparison.focus import AGREEMENT, FocusOptions, _plan_parsers, focus
 from syntaxlm.core.errors import InputError
 from syntaxlm.data.treebanks import read_treebank
 from syntaxlm.evaluation.agreement import Agreement
@@ -21,6 +21,7 @@ from syntaxlm.models.pcfg.grammars import SimplePCFGConfig
 from syntaxlm.models.registry import build_model
 from syntaxlm.parsing.options import ParseOptions
 from syntaxlm.parsing.parse import parse_lines, parse_text
+from syntaxlm.storage.bundled import bundled_folder
 from syntaxlm.storage.folder import read_model
 from syntaxlm.text.options import AS_WRITTEN
 from syntaxlm.training.recipe import read_recipe, recipe_from
@@ -318,6 +319,21 @@ def test_more_parsers_than_the_focused_grammar_has_learned_from_are_refused_befo
     assert not (tmp_path / "parsers" / "seed-3").exists()
     (tmp_path / "focused").rename(tmp_path / "earlier")
     assert len(focus(recipe, tmp_path, FocusOptions(seeds=3, keep_all=True), watching).parsers) == 3
+
+
+def test_a_parser_is_the_same_under_another_path(recipe, tmp_path):
+    link = tmp_path / "link"
+    link.symlink_to(bundled_folder("en-fast"))
+    with pytest.raises(InputError, match=r"--also: found .*link twice; expected each parser once"):
+        focus(recipe, tmp_path / "new", FocusOptions(seeds=1, also=["en-fast", link]), watching)
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_parser_with_the_name_of_a_seed_has_its_path_as_its_name(recipe, tmp_path, monkeypatch):
+    (tmp_path / "seed-1").symlink_to(bundled_folder("en-fast"))
+    monkeypatch.chdir(tmp_path)
+    plan = _plan_parsers(recipe, tmp_path / "new", FocusOptions(seeds=1, also=["seed-1"]))
+    assert list(plan.folders) == ["seed-1", str(tmp_path / "seed-1")]
 
 
 def test_what_cannot_be_focused_is_refused_before_anything_is_trained(recipe, few, tmp_path):

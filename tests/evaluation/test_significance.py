@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -132,6 +133,27 @@ def test_a_file_counts_once_and_one_model_has_one_decoder(lines, scored):
     with pytest.raises(InputError, match=r"other\.jsonl: found trees of the decoder cky; expected predicted"):
         compare_details([first, other], [RIGHT_BRANCHING])
     assert compare_details([first], [other], samples=20).result.difference == 0, "two models may have two decoders"
+
+
+def test_a_link_to_a_file_and_another_path_of_it_are_the_same_file(scored):
+    (first, second, *_), _ = scored
+    link = first.with_name("link.jsonl")
+    link.symlink_to(first)
+    for again in (link, f"{first.parent}/./{first.name}"):
+        with pytest.raises(InputError, match=rf"{again}: is given twice for one model \(also as .*0\.jsonl\)"):
+            compare_details([first, second, again], [RIGHT_BRANCHING])
+
+
+def test_right_branching_is_scored_on_the_sentences_of_a_file_with_another_limit_of_words(tmp_path):
+    lengths = [5, 12] * 6
+    words = [[f"w{place}" for place in range(length)] for length in lengths]
+    for seed in range(2):
+        write_brackets(trees_of(random_trees(lengths, seed), words), tmp_path / f"{seed}.mrg")
+    protocol = replace(PROTOCOLS["wsj10"], max_words=40)
+    evaluate_trees(tmp_path / "0.mrg", tmp_path / "1.mrg", protocol).write_details(tmp_path / "0.jsonl")
+    found = compare_details([tmp_path / "0.jsonl"], [RIGHT_BRANCHING], samples=20)
+    assert found.items == 12
+    assert found.second.over_seeds.mean == pytest.approx(score(right(lengths), random_trees(lengths, 1), protocol).f1)
 
 
 def test_against_may_be_repeated(scored, capsys):

@@ -1,13 +1,16 @@
 """The form of bracketed text is decided once, from the whole file; what contradicts it is counted or refused."""
 
+import random
 import warnings
 
 import pytest
 
 from syntaxlm.core.errors import InputError, InputWarning
+from syntaxlm.trees.bounds import random_trees
 from syntaxlm.trees.brackets import Place
 from syntaxlm.trees.preprocessing import PREPROCESSINGS, clean, without_lemmas
-from syntaxlm.trees.tree import bracket_file, parse_brackets, read_bracket_file
+from syntaxlm.trees.spans import trees_of
+from syntaxlm.trees.tree import bracket_file, parse_brackets, read_bracket_file, write_brackets
 
 LABELLED, UNLABELLED = "labelled trees", "trees without labels"
 GOOD = "(S (NP (DT the) (NN cat)) (VP (VBD slept)))\n"
@@ -189,3 +192,45 @@ def test_labels_of_treebanks_and_of_this_program_are_no_doubt(text):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         parse_brackets(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "(ROOT [58.857]\n  (S [58.753]\n    (NP [12.331] (DT the) (NN cat))\n    (VP [-1.200] (VBD slept))))\n",
+        "(ROOT [58,857] (S [58,753] (NP [12,3] (DT [3,1] the) (NN [5,2] cat)) (VP [9,1] (VBD [9,0] slept))))",
+    ],
+)
+def test_scores_that_the_stanford_parser_writes_after_labels_are_no_words(text):
+    assert parse_brackets(text) == parse_brackets(f"(ROOT {GOOD})")
+    assert parse_brackets(text, labelled=True) == parse_brackets(f"(ROOT {GOOD})")
+    (remark,) = bracket_file(text).reading.remarks
+    assert (remark.what, remark.count) == (
+        "scores after labels, as the Stanford parser writes them, left out",
+        text.count("["),
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("(S (NP (CD [58.8]) (NN mm)) (VP (VBD fell)))", "[58.8] mm fell"),
+        ("(X [58.8] (X the cat))", "[58.8] the cat"),
+        ("(X [58.8] cat) (X a (X b c))", "[58.8] cat"),
+        ("(X [1] (X the (X old cat)))", "[1] the old cat"),
+    ],
+)
+def test_numbers_in_square_brackets_that_are_words_stay(text, expected):
+    assert words(text)[0] == expected
+
+
+@pytest.mark.parametrize("forms", [("DT", "NN", "VBD", "IN", "NNP", "JJ", "PRP$"), ("THE", "OLD", "CAT", "SAT", "I")])
+def test_trees_without_labels_of_tags_or_in_capital_letters_are_read_back(forms, tmp_path):
+    source = random.Random(0)
+    lengths = [source.randint(2, 12) for _ in range(40)]
+    written = trees_of(random_trees(lengths, 0), [source.choices(forms, k=length) for length in lengths])
+    write_brackets(written, tmp_path / "trees.txt", labelled=False)
+    read = read_bracket_file(tmp_path / "trees.txt")
+    assert read.reading.form == UNLABELLED
+    assert [tree.words for tree in read.trees] == [tree.words for tree in written]
+    assert words("(S (NP DT NN) (VP VBD (NP DT NN)))\n(S (NP NN) (VP VBD))\n") == ["DT NN VBD DT NN", "NN VBD"]

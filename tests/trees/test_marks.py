@@ -6,9 +6,12 @@ import numpy as np
 import pytest
 
 from syntaxlm.trees.averaging import average
+from syntaxlm.trees.bounds import random_trees
 from syntaxlm.trees.marks import MarkClass, Marks, is_mark, violations
-from syntaxlm.trees.spans import SpanSets
+from syntaxlm.trees.spans import SpanSets, offsets_of
 from syntaxlm.trees.tree import read_brackets
+
+from .enumeration import all_binary_trees
 
 
 def by_definition(marks, start, end, length, side):
@@ -58,3 +61,22 @@ def test_an_average_avoids_spans_that_cross_a_mark_and_end_at_none(tmp_path):
     spans = set(zip(fixed.starts.tolist(), fixed.ends.tolist(), strict=True))
     assert (1, 4) not in spans
     assert {(0, 5), (1, 5), (2, 4)} <= spans
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_an_average_with_marks_is_the_best_tree_of_an_enumeration(count):
+    lengths = np.array([5, 6] * 40)
+    predictions = [random_trees(lengths, seed) for seed in range(count)]
+    gaps = (np.random.default_rng(count).random(lengths.sum() + len(lengths)) < 0.3).astype(np.int16)
+    averaged = average(predictions, marks=Marks(gaps, lengths, "both"))
+    for sentence, (length, first) in enumerate(zip(lengths, offsets_of(lengths + 1), strict=False)):
+        marks = gaps[first : first + length] != 0
+        trees = [prediction.sentence(sentence) for prediction in predictions]
+
+        def value(tree, trees=trees, marks=marks, length=length):
+            """The mean probability of the spans of a tree minus their violations."""
+            shared = sum(len(tree & other) for other in trees) / count
+            return shared - sum(by_definition(marks, *span, length, "both") for span in tree)
+
+        best = max(map(value, all_binary_trees(0, int(length))))
+        assert value(averaged.sentence(sentence)) == pytest.approx(best)

@@ -40,6 +40,7 @@ from syntaxlm.core.files import (
     read_stored,
     refuse_overwriting,
     remove_unfinished,
+    repeated_file,
     replaced,
     to_json,
     write_text,
@@ -401,13 +402,13 @@ def _plan_parsers(recipe: Recipe, folder: Path, options: FocusOptions) -> _Parse
     }
     paths = [*runs, *map(Path, options.also)]
     folders = [Path(os.path.abspath(path)) for path in paths]
-    if twice := [str(path) for path, times in Counter(folders).items() if times > 1]:
-        raise InputError(f"--also: found {twice[0]} twice; expected each parser once")
+    if twice := repeated_file(map(find_model, paths)):
+        raise InputError(f"--also: found {os.path.abspath(twice[0])} twice; expected each parser once")
+    names = [path.name for path in folders[:count]]
     short = Counter(path.name for path in folders)
-    names = [
-        path.name if short[path.name] == 1 or number < count else str(options.also[number - count])
-        for number, path in enumerate(folders)
-    ]
+    for given, place in zip(options.also, folders[count:], strict=True):
+        name = place.name if short[place.name] == 1 else str(given)
+        names.append(str(place) if name in names else name)
     for path in options.also:
         read_model(path).require(ParsesSentences, f"focusing on the trees of {path}")
 

@@ -157,6 +157,21 @@ def same_file(path: str | Path, other: str | Path) -> bool:
         return os.path.realpath(path) == os.path.realpath(other)
 
 
+def repeated_file(paths: Iterable[str | Path]) -> tuple[str | Path, str | Path] | None:
+    """Return the first path that is the same file or folder as an earlier one (see `same_file`), and that one."""
+    earlier: dict[object, str | Path] = {}
+    for path in paths:
+        try:
+            status = os.stat(path)
+            identity: object = (status.st_dev, status.st_ino)
+        except (OSError, ValueError):
+            identity = os.path.realpath(path)
+        if identity in earlier:
+            return path, earlier[identity]
+        earlier[identity] = path
+    return None
+
+
 _MODEL_FILES = (
     {"weights.safetensors"}, {"checkpoint.safetensors"}, {"classifier.json"}, {"config.json", "vocabulary.json"},
     {"recipe.yaml", "inputs.json"},

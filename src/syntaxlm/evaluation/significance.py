@@ -21,7 +21,7 @@ from pydantic import BaseModel, NonNegativeInt
 from syntaxlm.core.arrays import Flags, Numbers
 from syntaxlm.core.declarations import Bounds
 from syntaxlm.core.errors import InputError, shortened
-from syntaxlm.core.files import parse_json
+from syntaxlm.core.files import parse_json, repeated_file
 from syntaxlm.core.reading import ReadingReport, announce
 from syntaxlm.core.text_files import read_lines, source_name
 from syntaxlm.reports.report import HasReport, Report
@@ -294,9 +294,10 @@ def compare_details(
             raise InputError(
                 "found no file of details for one of the models; expected one or more files for each model"
             )
-        twice = next((name for name in side if side.count(name) > 1), None)
-        if twice is not None:
-            raise InputError(f"{twice}: is given twice for one model; expected one file for each of its seeds")
+        if twice := repeated_file(side):
+            name, other = twice
+            also = "" if name == other else f" (also as {other})"
+            raise InputError(f"{name}: is given twice for one model{also}; expected one file for each of its seeds")
     is_baseline = sides[1] == [RIGHT_BRANCHING]
     if RIGHT_BRANCHING in sides[1] and not is_baseline:
         raise InputError(
@@ -412,7 +413,8 @@ def _right_branching(details: DetailedScores) -> DetailedScores:
             )
         read += gold
     spans, (first, *_) = SpanSets.of(read), details.trees.values()
-    scores = run_scores([score(right(spans.lengths), spans, PROTOCOLS[first.protocol], details=False)])
+    protocol = replace(PROTOCOLS[first.protocol], max_words=None)  # the file may have another limit
+    scores = run_scores([score(right(spans.lengths), spans, protocol, details=False)])
     return replace(details, source=RIGHT_BRANCHING, names=("right branching",), scores=scores)
 
 

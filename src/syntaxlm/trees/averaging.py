@@ -159,7 +159,7 @@ def average(
         InputError: if sentences differ in number or length, weights do not fit, a probability is not finite, or a
             sentence has more than `charts.MAXIMUM_WORDS` words.
     """
-    charts = _expected_spans(predictions, weights)
+    charts = _expected_spans(predictions, weights, marks)
 
     def chart_of(chosen: Integers, length: int) -> Chart:
         return charts.minus_violations(charts(chosen, length), chosen, length, marks)
@@ -199,7 +199,7 @@ def best_averages(
 
     A sentence with fewer binary trees gets all of them. Other arguments and errors: see `average`.
     """
-    charts = _expected_spans(predictions)
+    charts = _expected_spans(predictions, None, marks)
     lengths = predictions[0].lengths
     trees: list[list[RankedTree]] = [[] for _ in lengths]
     for length, chosen in equal_lengths(lengths, lambda length: max(1, _CANDIDATES_AT_A_TIME // (length**2 * count))):
@@ -242,11 +242,11 @@ class _ExpectedSpans:
         """Return a chart minus the violations of marks, which have the weight of all predictions."""
         if marks is None:
             return chart
-        return chart - np.rint(marks.violations(chosen, length) * float(self.total)).astype(chart.dtype)
+        return chart - np.rint(marks.violations(chosen, length) * self.total).astype(chart.dtype)
 
 
 def _expected_spans(
-    predictions: Sequence[SpanSets | SpanTable], weights: Sequence[float] | None = None
+    predictions: Sequence[SpanSets | SpanTable], weights: Sequence[float] | None, marks: Marks | None
 ) -> _ExpectedSpans:
     """Check the arguments of `average`, and return the weights of spans."""
     if not predictions:
@@ -256,9 +256,9 @@ def _expected_spans(
     for table in tables:
         table.check_finite()
     # Weights are scaled by a power of ten and rounded to integers, so that 0.1 and 0.2 add up to exactly 0.3, and the
-    # order of additions breaks no ties.
+    # order of additions breaks no ties. Violations of marks, which may be 1/4, need the scale, too.
     integers: npt.NDArray[np.signedinteger[Any]] = np.ones(len(predictions), np.int32)
-    if weights is not None or tables:
+    if weights is not None or tables or marks is not None:
         floats = np.ones(len(predictions)) if weights is None else np.asarray(weights, np.float64)
         if floats.shape != (len(predictions),) or not (np.isfinite(floats) & (floats > 0)).all():
             listed = ", ".join(f"{weight:g}" for weight in floats)

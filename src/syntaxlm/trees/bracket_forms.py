@@ -10,6 +10,7 @@ from syntaxlm.trees.bracket_tokens import ATOM, SPACE
 
 LABEL_LIKE = 0.5  # smallest share of labels that look like labels
 OVERLAP = 0.1  # largest share of words that also are labels, for labels that are recognised by their recurrence
+LABEL_LIKE_OVERLAP = 0.3  # the same for labels that look like labels
 
 # Labels of phrases in lower case, in treebanks of Romance languages and others. Tags are recognised by recurrence.
 _LOWER_CASE = frozenset(
@@ -25,6 +26,10 @@ _ESCAPED = re.compile(r"\\([()])")
 _AS_WORDS = (re.compile(rf"\((?:-LRB-|\(){SPACE}+\(\)"), re.compile(rf"\((?:-RRB-|\)){SPACE}+\)\)"))
 _WITH_ANY_TAG = re.compile(rf"\(({ATOM}+){SPACE}+\(\)")
 _WORDS = {"(": "-LRB-", ")": "-RRB-"}
+
+# The score of a constituent after its label, as the Stanford parser writes it: (ROOT [58.8] (S [57.1] (NP ...
+_SCORED = re.compile(rf"(\({SPACE}*{ATOM}++ )\[-?[0-9]+[.,][0-9]+\](?={SPACE}++(\(|{ATOM}))")
+_TAGGED = re.compile(rf"\({SPACE}*{ATOM}++{SPACE}++{ATOM}++{SPACE}*\)")
 
 _OTHER_FORMATS = (
     (re.compile(r"\s*<(\?xml|corpus|treebank|s\b|graph)", re.IGNORECASE), "XML"),
@@ -56,10 +61,13 @@ def has_labels(firsts: Counter[str], words: Counter[str], recurs: bool = True) -
         return False, "no bracket starts with an atom"
     like = sum(count for atom, count in firsts.items() if is_label_like(atom))
     share = f"{like:,} of {total:,} brackets start with an atom that looks like a label"
-    if like >= LABEL_LIKE * total:
-        return True, share
-    most = min(0.6 * total, 3.5 * total**0.55)  # far more than a treebank has labels, far fewer than a text has words
     as_words = sum(count for word, count in words.items() if word in firsts and any(map(str.isalnum, word)))
+    if like >= LABEL_LIKE * total:
+        # Words that look like labels may be tags, or text in capital letters. Labels hardly occur as words.
+        if as_words <= LABEL_LIKE_OVERLAP * words.total():
+            return True, share
+        return False, f"{as_words:,} of {words.total():,} words are also the first atom of a bracket"
+    most = min(0.6 * total, 3.5 * total**0.55)  # far more than a treebank has labels, far fewer than a text has words
     if recurs and len(firsts) <= most and as_words <= OVERLAP * words.total():
         return True, f"{total:,} brackets start with only {len(firsts):,} different atoms, which hardly occur as words"
     return False, f"only {share}" if like else f"none of {total:,} brackets starts with an atom that looks like a label"
@@ -88,6 +96,20 @@ def _better(text: str, replaced: str) -> str:
 
 def _is_balanced(text: str) -> bool:
     return text.count("(") == text.count(")")
+
+
+def without_scores(text: str) -> tuple[str, int]:
+    """Return the text without the scores of constituents, and their number.
+
+    A word such as [58.8] may follow a label, too, so there are scores only if most constituents have one.
+    """
+    if " [" not in text:
+        return text, 0
+    following = [after for _, after in _SCORED.findall(text)]
+    brackets = text.count("(") - len(_TAGGED.findall(text))  # other than those of a word and its tag
+    if "(" not in following or 2 * len(following) <= brackets:
+        return text, 0
+    return _SCORED.sub(r"\1", text), len(following)
 
 
 def foreign_format(text: str) -> str:

@@ -23,6 +23,7 @@ from syntaxlm.trees.bracket_forms import (
     is_discontinuous,
     is_label_like,
     with_escaped_parentheses,
+    without_scores,
 )
 from syntaxlm.trees.bracket_tokens import SPACE, TOKEN, Token, TokenPlaces
 
@@ -99,6 +100,7 @@ def parse(text: str, labelled: bool | None, source: str, make: Callable[[Parts],
     Raises:
         InputError: the message names source and line.
     """
+    text, scores = (text, 0) if labelled is False else without_scores(text)
     plain = with_escaped_parentheses(text)
     treebank = foreign_treebank(plain, source)
     if named := treebank[0] if treebank else foreign_format(plain):
@@ -110,6 +112,8 @@ def parse(text: str, labelled: bool | None, source: str, make: Callable[[Parts],
         parser = _Parser(plain, source, make)
         parsed = parser.parse(labelled)
         del parser  # its tokens, before objects are counted again
+    if scores:
+        parsed.remarks.add("scores after labels, as the Stanford parser writes them, left out", count=scores)
     if plain != text:
         for number, (line, written) in enumerate(zip(plain.split("\n"), text.split("\n"), strict=True), 1):
             if line != written:

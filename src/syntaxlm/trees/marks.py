@@ -19,7 +19,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from syntaxlm.core.arrays import Flags, Integers
+from syntaxlm.core.arrays import Flags, Integers, Numbers
 from syntaxlm.trees.charts import spans_in
 from syntaxlm.trees.spans import offsets_of
 
@@ -175,14 +175,14 @@ class Marks:
     side: MarkSide
     share: float = 1.0
 
-    def violations(self, chosen: Integers, length: int) -> Violations:
+    def violations(self, chosen: Integers, length: int) -> Numbers:
         """Return the violations of spans of sentences of one length: (n(n + 1)/2, B), see `charts`.
 
         Args:
             chosen: (B,) indices of the sentences.
         """
         marks = self.gaps[self._offsets[chosen][:, None] + np.arange(length)] != 0
-        return violations(marks, *spans_in(length), length, self.side).T * self.share
+        return violations(marks, *spans_in(length), length, self.side).T.astype(np.float64) * self.share
 
     @cached_property
     def _offsets(self) -> Integers:

@@ -213,8 +213,8 @@ def parse_brackets(text: str, labelled: bool | None = None, source: str = "text"
 
     Args:
         labelled: whether brackets start with a label. None: decided from all brackets. They have labels if nearly every
-            word has a tag, if most first atoms look like labels, or if few different atoms are the first of many
-            brackets and hardly occur as words.
+            word has a tag, if most first atoms look like labels and are not among the words, or if few different atoms
+            are the first of many brackets and hardly occur as words.
         source: name of the text, for messages.
 
     Raises:
