@@ -479,8 +479,8 @@ def _check_settings(folder: Path, settings: Mapping[str, Any]) -> None:
     ]
     if faults:
         advice = (
-            "A resumed run keeps the model, the texts, the batches and the seed of its start. Restore these settings, or"
-            " start a new run."
+            "A resumed run keeps the model, the texts, the batches and the seed of its start. Restore these settings,"
+            " or start a new run."
         )
         raise InputError("\n".join([*faults, advice]))
 
