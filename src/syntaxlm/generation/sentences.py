@@ -248,7 +248,9 @@ def _together(
     read = torch.tensor([vocabulary.begin_id, *prompt])[:, None].repeat(1, len(random))
     batch = TokenBatch(read, read.roll(-1, 0)).to(device)
     drawn: list[list[int]] = [list(prompt) for _ in random]
-    log_probs: list[list[float]] = model.token_log_probs(batch).log_probs[:-1].T.tolist()
+    log_probs: list[list[float]] = [[] for _ in random]
+    if prompt:
+        log_probs = model.token_log_probs(batch).log_probs[:-1].T.tolist()
     next_log_probs, state = model.next_log_probs(batch)
 
     # Tokens that cannot be drawn first, and later. BOS may be the same token as EOS. A model that does not predict EOS

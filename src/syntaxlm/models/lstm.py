@@ -106,8 +106,25 @@ class LSTMBackbone(Backbone):
         if self.config.cell == "rnn":
             hidden, last = self.lstm(inputs, None if state is None else state["hidden"])
             return hidden, {"hidden": last}
+        if len(inputs) == 1 and state is not None and not torch.is_grad_enabled() and inputs.device.type == "cpu":
+            return self._read_word(inputs[0], state)
         hidden, (last, cell) = self.lstm(inputs, None if state is None else (state["hidden"], state["cell"]))
         return hidden, {"hidden": last, "cell": cell}
+
+    def _read_word(self, inputs: Tensor, state: State) -> tuple[Tensor, dict[str, Tensor]]:
+        """Return what `_read` does for one word of each column, (B, E) -> (1, B, D), as in sampling.
+
+        nn.LSTM copies its weights into another layout at each call, which takes longer than a single step.
+        """
+        assert state is not None
+        hidden, after = inputs, []
+        for number, weights in enumerate(self.lstm.all_weights):
+            if number:
+                hidden = dropout(hidden, self.config.layer_dropout, self.training)
+            after.append(torch.lstm_cell(hidden, (state["hidden"][number], state["cell"][number]), *weights))
+            hidden = after[-1][0]
+        last, cell = (torch.stack(parts) for parts in zip(*after, strict=True))
+        return hidden[None], {"hidden": last, "cell": cell}
 
     def _read_rows(self, inputs: Tensor, rows: Rows, state: State) -> tuple[Tensor, dict[str, Tensor]]:
         """Return what `_read` does for real tokens alone, (n, E) -> (n, D).
