@@ -229,6 +229,15 @@ def test_runs_and_odd_names_are_refused(hub, prpn, tmp_path):
     assert not hub.requests
 
 
+@pytest.mark.parametrize("name", ["config.json", "classifier.json"])
+def test_a_model_of_another_program_and_a_classifier_are_not_replaced(prpn, tmp_path, name):
+    (tmp_path / name).write_text('{"model_type": "gpt2"}')
+    with pytest.raises(InputError, match="holds a model of another program, or a pair classifier"):
+        prpn.save_pretrained(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+    assert (tmp_path / name).read_text() == '{"model_type": "gpt2"}'
+
+
 def test_without_the_library_the_extra_is_reported(monkeypatch, prpn):
     real = builtins.__import__
 

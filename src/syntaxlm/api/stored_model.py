@@ -10,7 +10,7 @@ from pathlib import Path
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import named_path
 from syntaxlm.generation.stops import read_stops, write_stops
-from syntaxlm.storage.folder import STOPS, ModelBundle, write_model
+from syntaxlm.storage.folder import CLASSIFIER, CONFIG, STOPS, WEIGHTS, ModelBundle, write_model
 from syntaxlm.storage.hub import CardFacts, check_repository_name, has_card, upload, write_card
 
 
@@ -46,7 +46,8 @@ class StoredModel(ModelBundle):
             description: what the model is for.
 
         Raises:
-            InputError: for the folder of a training run, and if the folder cannot be written.
+            InputError: for the folder of a training run, of a pair classifier or of a model of another program, and if
+                the folder cannot be written.
         """
         self._save(named_path(folder).expanduser(), None, CardFacts(licence, language, data, description))
 
@@ -116,6 +117,11 @@ class StoredModel(ModelBundle):
     def _save(self, folder: Path, repository: str | None, facts: CardFacts) -> None:
         if (folder / "recipe.yaml").exists():
             raise InputError(f"{folder}: is the folder of a training run; expected another folder")
+        if (folder / CLASSIFIER).exists() or ((folder / CONFIG).exists() and not (folder / WEIGHTS).exists()):
+            raise InputError(
+                f"{folder}: holds a model of another program, or a pair classifier, which would be replaced; expected"
+                " another folder"
+            )
         write_model(folder, self)
         if self.model.reads == "trees" and self.folder is not None and (self.folder / STOPS).exists():
             write_stops(folder, read_stops(self.folder, self), self.model)
