@@ -189,6 +189,12 @@ class SyntaxComponent:
             model.require(ScoresTokens, f"the spaCy component {self.name}")
         self._parses = parses if self._parse is None else self._parse
         self._scores = scores if self._surprisal is None else self._surprisal
+        given = {"decoder": self._decoder is not None, "labels": self._labels}
+        if found := ", ".join(name for name, is_given in given.items() if is_given and not self._parses):
+            raise InputError(
+                f"{self.model_name}: the component {self.name} computes no constituents, but found {found}; omit it, or"
+                " use a model that parses"
+            )
         self._model, self._process = model, os.getpid()
 
     def __call__(self, doc: Doc) -> Doc:

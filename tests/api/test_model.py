@@ -246,7 +246,7 @@ def test_sentences_are_generated_with_trees_where_the_model_has_them(tmp_path):
     assert pcfg.generate(2, seed=3, max_words=9, trees=True) == list(
         sample_with_trees(pcfg, 2, SamplingOptions(seed=3, max_words=9))
     )
-    with pytest.raises(InputError, match=r"prompt, top-k: Sentences with trees are sampled top-down\."):
+    with pytest.raises(InputError, match=r"prompt, top_k: Sentences with trees are sampled top-down\."):
         pcfg.generate(2, "the", top_k=2, trees=True)
     with pytest.raises(InputError, match="this lstm model"):
         language_model(fresh("lstm")).generate(trees=True)

@@ -15,6 +15,7 @@ from syntaxlm.parsing.parse import parse_lines
 from syntaxlm.trees.decoding import SPAN_RULES
 from syntaxlm.trees.tree import parse_brackets
 from tests.drawing.reading import drawn, of_role, read_svg, tooltip
+from tests.fresh_models import fresh
 from tests.parsing.span_models import NAMES, bracketing, scoring
 
 SENTENCE = "the old cat sees a dog"
@@ -113,3 +114,28 @@ def test_the_quickstart_parses_by_the_default_decoder(toy, trained, tmp_path, mo
     assert result.parsing.chosen == "greedy-right"
     assert len(result.drawn) == 3
     assert "greedy-right (chosen)" in result.report.read_text(encoding="utf-8")
+
+
+def test_the_scores_of_a_model_that_was_trained_with_trees_are_drawn_as_they_are():
+    """They are lengths of vectors, not logarithms of shares of the attention."""
+    stored, words = fresh("lstm that learns from trees"), SENTENCE.split()
+    (parse,) = parse_lines(stored, [SENTENCE])
+    expected = {
+        f"{words[first]} → {words[last]}: {parse.span_scores[first, last]:.4g}"
+        for last in range(6)
+        for first in range(last + 1)
+    }
+    for sentence in (SENTENCE, words):
+        analysis = analyse(stored, sentence)
+        assert {note.fill for note in analysis.span_notes.values()} == {0.0}
+        svg = Drawing(analysis).picture().svg()
+        assert "span scores, whose sum over both parts is the score of a split" in svg
+        assert "attention" not in svg
+        cells = {tooltip(cell) for role in ("cell", "negative") for cell in of_role(read_svg(svg), role)}
+        assert cells - {None, ""} == expected
+
+
+def test_constituents_without_values_are_not_said_to_have_distances():
+    analysis = analyse(fresh("dmv"), SENTENCE)
+    assert analysis.span_notes
+    assert {note.tooltip for note in analysis.span_notes.values()} == {"constituent"}

@@ -207,6 +207,14 @@ def test_words_that_brackets_cannot_hold_as_they_are_come_back_the_same(run, tex
     assert len(complete.words) == len(words.split()) + 2, "dropped marks are put back, {x} as three"
 
 
+def test_marks_that_are_not_read_are_shown_in_each_of_several_trees(run):
+    words = "parse", "en-fast", "--text", "The old man the boats.", "--format", "brackets", "--show-unread"
+    (complete,) = run(*words)[1].splitlines()
+    trees = [line.rpartition("\t")[2] for line in run(*words, "--best", 3)[1].splitlines() if line]
+    assert trees[0] == complete
+    assert [tree.count("(UNREAD .)") for tree in trees] == [1, 1, 1]
+
+
 def test_output_files_are_written_atomically(run, refused, text, trained, tmp_path, monkeypatch):
     path, out = text("the cat sees a dog\n" * 3), tmp_path / "deep" / "out.mrg"
     out.parent.mkdir()

@@ -7,9 +7,12 @@ from pathlib import Path
 
 import pytest
 
+import syntaxlm
 from syntaxlm.drawing.files import _has_fonts
+from syntaxlm.storage.folder import write_model
 from syntaxlm.trees.tree import parse_brackets
 from tests.drawing.reading import drawn, of_role, read_svg
+from tests.grammar_models import grammar
 
 SENTENCE = "the cat sees a dog"
 GOLD = "(S (NP (DT the) (NN cat)) (VP (VBZ sees) (NP (DT a) (NN dog))))"
@@ -161,3 +164,13 @@ def test_a_drawing_of_beliefs_refuses_what_it_does_not_use(refused, trained, tmp
     assert "gives no probabilities of constituents after each word" in refused(
         "draw", trained.prpn, SENTENCE, "--beliefs"
     )
+
+
+def test_a_drawing_of_beliefs_names_the_model_in_the_present_folder(run, tmp_path, monkeypatch):
+    folder = tmp_path / "mine"
+    write_model(folder, grammar("simple-pcfg"))
+    monkeypatch.chdir(folder)
+    code, svg, _ = run("draw", ".", SENTENCE, "--beliefs")
+    assert code == 0
+    assert "Model: mine." in svg
+    assert "Model: mine." in syntaxlm.load(".").draw_beliefs(SENTENCE).svg()

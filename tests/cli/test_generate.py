@@ -115,7 +115,7 @@ def test_a_compound_pcfg_is_sampled_top_down_by_default(pcfg):
     ("options", "fault"),
     [
         (["--prompt", "the"], "prompt: --trees samples top-down, not word by word. Leave it out"),
-        (["--temperature", "0.5", "--top-k", "3"], "temperature, top-k: --trees samples top-down"),
+        (["--temperature", "0.5", "--top-k", "3"], "temperature, top_k: --trees samples top-down"),
         (["--format", "conllu"], "--format conllu: found --trees"),
     ],
 )

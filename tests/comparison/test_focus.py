@@ -263,6 +263,19 @@ def test_a_student_learns_from_the_average_and_is_resumed_with_the_other_parsers
     assert focus(recipe, folder, options, watching).student.criterion == result.student.criterion
 
 
+def test_the_student_is_trained_on_the_device_of_the_command(refused, tmp_path, monkeypatch):
+    asked = []
+
+    def stop(recipe, folder, options, *others):
+        asked.append((recipe, options.student))
+        raise InputError("enough")
+
+    monkeypatch.setattr("syntaxlm.comparison.focus.focus", stop)
+    words = ["focus", "simple-pcfg-text", "--student", "span-parser-text", "--device", "cpu"]
+    assert "enough" in refused(*words, "-o", tmp_path / "run")
+    assert [each.run.accelerator for each in asked[0]] == ["cpu", "cpu"]
+
+
 def test_a_language_model_learns_from_text_and_the_trees_of_the_average(recipe, few, tmp_path):
     """It reads a word that the parsers drop, so that their trees must have it."""
     normaliser = replace(recipe.text.normaliser, drop_words=("not",))

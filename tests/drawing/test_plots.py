@@ -171,3 +171,11 @@ def test_an_infinite_surprisal_has_a_number_but_no_bar():
     assert [bar.get_height() for bar in panel.patches] == [3, 0]
     assert [text.get_text() for text in panel.texts] == ["3.0", "inf"]
     assert panel.get_ylim()[1] < 4
+
+
+@pytest.mark.parametrize(("sentence", "is_mirrored"), [("הילד הלך הביתה", True), ("the boy went", False)])
+def test_the_first_word_of_a_sentence_is_on_the_side_where_its_script_begins(sentence, is_mirrored):
+    words = [WordSurprisal(1, place, word, 0, 1, word, True, 3.0) for place, word in enumerate(sentence.split(), 1)]
+    (panel,) = plot_surprisals([words]).axes
+    assert [label.get_text() for label in panel.get_xticklabels()] == sentence.split()
+    assert panel.xaxis_inverted() == is_mirrored

@@ -129,9 +129,10 @@ def test_the_command_prints_attachment_and_writes_json_tables_and_sentences(fold
 
 
 def test_options_of_constituency_trees_are_refused(folder, treebank, capsys):
-    assert cli.main(["evaluate", "parse", str(folder), str(treebank), "--decoder", "heads", "--layer", "1"]) != 0
+    options = "--decoder", "heads", "--layer", "1", "--marks", "both"
+    assert cli.main(["evaluate", "parse", str(folder), str(treebank), *options]) != 0
     said = capsys.readouterr().err
-    assert "--decoder, --layer: found dependency trees in" in said
+    assert "--decoder, --layer, --marks: found dependency trees in" in said
     assert "expected constituency trees" in said
 
 

@@ -86,7 +86,7 @@ def test_generate_samples_top_down_what_does_not_predict_the_next_word():
         one.text for one in sample_with_trees(stored, 5, SamplingOptions(seed=2))
     ]
     assert all(one.ended and not one.surprisals for one in sentences)
-    with pytest.raises(InputError, match=r"prompt, top-k: a compound-pcfg model does not predict the next token"):
+    with pytest.raises(InputError, match=r"prompt, top_k: a compound-pcfg model does not predict the next token"):
         generate(stored, prompt="the", options=SamplingOptions(top_k=3))
     with pytest.raises(InputError, match="temperature: a compound-pcfg model"):
         generate(stored, options=SamplingOptions(temperature=0.5))

@@ -200,6 +200,8 @@ def test_a_model_does_what_it_can():
             "decoder: found 'cky'; expected biased",
         ),
         (fresh("prpn"), {"labels": True}, "labels"),
+        (fresh("lstm"), {"decoder": "biased"}, "computes no constituents, but found decoder"),
+        (grammar("simple-pcfg"), {"parse": False, "labels": True}, "computes no constituents, but found labels"),
     ],
 )
 def test_settings_that_the_model_does_not_support_are_reported(stored, settings, message):

@@ -84,6 +84,15 @@ def test_words_that_the_tree_does_not_have_are_counted_and_unknown_as_in_python(
     assert bars == 5  # of two joined words, two words, an emoji beside the last one, and the end
 
 
+def test_the_citation_names_the_decoder_that_is_used(opened):
+    page = opened(view="sentences", models=("prpn",), text=SENTENCE, decoder="unbiased")
+    cited = page.locator("#citation q")
+    assert cited.text_content().endswith(" parameters, decoder unbiased); each sentence was read by itself.")
+    page.evaluate("document.getElementById('decoder').closest('details').open = true")
+    page.locator("#decoder").select_option("")
+    assert ", decoder biased)" in cited.text_content()
+
+
 def test_back_returns_to_the_previous_result_and_then_to_none(opened):
     page = opened()
     for text in ("the cat", "a dog"):

@@ -229,6 +229,26 @@ def test_runs_and_odd_names_are_refused(hub, prpn, tmp_path):
     assert not hub.requests
 
 
+@pytest.mark.parametrize("name", ["config.json", "classifier.json"])
+def test_a_model_of_another_program_and_a_classifier_are_not_replaced(prpn, tmp_path, name):
+    (tmp_path / name).write_text('{"model_type": "gpt2"}')
+    with pytest.raises(InputError, match="holds a model of another program, or a pair classifier"):
+        prpn.save_pretrained(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+    assert (tmp_path / name).read_text() == '{"model_type": "gpt2"}'
+
+
+def test_the_card_of_another_model_is_not_kept(prpn, tmp_path):
+    prpn.save_pretrained(tmp_path)
+    lstm = language_model(fresh("lstm"))
+    with pytest.raises(InputError, match=r"README\.md describes a model with other settings"):
+        lstm.save_pretrained(tmp_path)
+    assert syntaxlm.load(tmp_path).name == "prpn"
+    lstm.save_pretrained(tmp_path, licence="mit")
+    assert syntaxlm.load(tmp_path).name == "lstm"
+    assert "| model type | `lstm` |" in (tmp_path / "README.md").read_text()
+
+
 def test_without_the_library_the_extra_is_reported(monkeypatch, prpn):
     real = builtins.__import__
 

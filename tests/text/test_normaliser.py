@@ -157,6 +157,8 @@ def test_punctuation_is_split_off_at_both_ends_of_a_word(line, tokens):
 def test_invisible_characters_except_joiners_are_removed_and_the_zero_width_space_separates_words():
     assert Normaliser().tokens("\ufeffco\u00adop\u200bword\u2060s \u2060 a\u00a0b\r\n") == ["coop", "words", "a", "b"]
     assert Normaliser().tokens("می\u200cخواهم") == ["می\u200cخواهم"]  # joiners are spelling
+    directed = "\u200fשלום\u200f \u202bעולם!\u202c\u200e \u061c\u2067\u2069"  # as pages of the web have them
+    assert Normaliser().tokens(directed) == ["שלום", "עולם!"]
 
 
 def test_dropped_words_are_shown_with_no_token():

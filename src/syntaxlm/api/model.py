@@ -366,7 +366,7 @@ class LanguageModel(StoredModel):
             'Beliefs after each word: The old man the boats'
         """
         options = ParseOptions(punctuation=punctuation, contractions=contractions)
-        name = self.name if self.folder is None else self.folder.name
+        name = self.name if self.folder is None else self.folder.resolve().name
         return beliefs_picture(beliefs_of(self, name, text, options))
 
     @overload

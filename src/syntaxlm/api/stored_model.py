@@ -10,8 +10,18 @@ from pathlib import Path
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import named_path
 from syntaxlm.generation.stops import read_stops, write_stops
-from syntaxlm.storage.folder import STOPS, ModelBundle, write_model
-from syntaxlm.storage.hub import CardFacts, check_repository_name, has_card, upload, write_card
+from syntaxlm.storage.folder import (
+    CLASSIFIER,
+    CONFIG,
+    FORMAT,
+    STOPS,
+    WEIGHTS,
+    ModelBundle,
+    ModelSettings,
+    read_config,
+    write_model,
+)
+from syntaxlm.storage.hub import CARD, CardFacts, check_repository_name, has_card, upload, write_card
 
 
 @dataclass(frozen=True, repr=False)
@@ -46,7 +56,8 @@ class StoredModel(ModelBundle):
             description: what the model is for.
 
         Raises:
-            InputError: for the folder of a training run, and if the folder cannot be written.
+            InputError: for the folder of a training run, of a pair classifier or of a model of another program, for a
+                card that would be kept and is of a model with other settings, and if the folder cannot be written.
         """
         self._save(named_path(folder).expanduser(), None, CardFacts(licence, language, data, description))
 
@@ -116,6 +127,17 @@ class StoredModel(ModelBundle):
     def _save(self, folder: Path, repository: str | None, facts: CardFacts) -> None:
         if (folder / "recipe.yaml").exists():
             raise InputError(f"{folder}: is the folder of a training run; expected another folder")
+        if (folder / CLASSIFIER).exists() or ((folder / CONFIG).exists() and not (folder / WEIGHTS).exists()):
+            raise InputError(
+                f"{folder}: holds a model of another program, or a pair classifier, which would be replaced; expected"
+                " another folder"
+            )
+        keeps_card = not facts and has_card(folder) and (folder / CONFIG).exists()
+        if keeps_card and read_config(ModelSettings, folder / CONFIG, FORMAT) != self.settings:
+            raise InputError(
+                f"{folder}: {CARD} describes a model with other settings; expected another folder, or a licence, a"
+                " language, data or a description for a new card"
+            )
         write_model(folder, self)
         if self.model.reads == "trees" and self.folder is not None and (self.folder / STOPS).exists():
             write_stops(folder, read_stops(self.folder, self), self.model)

@@ -108,7 +108,7 @@ def draw(
     bundle = model.load()
     text = sentence or "" if gold_tree is None else gold_tree
     if beliefs:
-        _draw_beliefs(bundle, model.model.name, text, options, output, theme)
+        _draw_beliefs(bundle, model.model.resolve().name, text, options, output, theme)
         return
     analysis = analyse(bundle, text, options)
     if surprisal and sentence is not None:

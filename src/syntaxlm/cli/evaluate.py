@@ -143,6 +143,7 @@ def parse(
         else:
             options = {"--also": models.also, "--decoder": decoding.decoder, "--layer": decoding.layer}
             options["--random-weights"] = random_weights is not None
+            options["--marks"] = decoding.marks not in ("auto", "none")
             if extra := ", ".join(name for name, value in options.items() if value):
                 raise InputError(f"{extra}: found dependency trees in {gold.source}; expected constituency trees")
             report = evaluate_attachment(bundle, gold, scoring, preprocessing=rule)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -214,7 +214,7 @@ def _write_trees(
             file.write(_formatted(parses, format, with_unread))
 
 
-def _alternatives(parse: Parse, format: str) -> str:
+def _alternatives(parse: Parse, format: str, with_unread: bool) -> str:
     """Return several trees of a sentence, each after its confidence and probability, and an empty line."""
     from syntaxlm.drawing.terminal import draw_tree
 
@@ -223,7 +223,8 @@ def _alternatives(parse: Parse, format: str) -> str:
         head = f"confidence {confidence:.3f}"
         if probability is not None:
             head += f"\tprobability {probability:.3g}"
-        lines.append(f"{head}\n{draw_tree(tree, parse.known)}\n" if format == "tree" else f"{head}\t{tree}\n")
+        shown = replace(parse, tree=tree).complete_tree if with_unread else tree
+        lines.append(f"{head}\n{draw_tree(tree, parse.known)}\n" if format == "tree" else f"{head}\t{shown}\n")
     return "".join([*lines, "\n"])
 
 
@@ -242,7 +243,7 @@ def _formatted(parses: ParseBatch, format: str, with_unread: bool) -> str:
         dependencies = (parse.dependencies for parse in parses)
         return "".join(format_conllu(tree) for tree in dependencies if tree is not None)
     if format in ("brackets", "tree") and parses.alternatives:
-        return "".join(_alternatives(parse, format) for parse in parses)
+        return "".join(_alternatives(parse, format, with_unread) for parse in parses)
     if format == "brackets":
         trees = parses.brackets(with_unread)
     elif format == "json":

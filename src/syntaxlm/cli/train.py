@@ -284,7 +284,7 @@ def focus(
         variants=[_settings(each) for each in variant],
         variant_seeds=variant_seeds,
         also=also,
-        student=None if student is None else read_recipe(student),
+        student=None if student is None else read_recipe(student, training_device(settings.device)),
         strength=strength,
         minutes=minutes,
         jobs=jobs,

@@ -39,13 +39,14 @@ class Analysis:
         tokens: as read by the model.
         distances: one per word; empty if the tree was not decoded from distances.
         unknown: one per word, whether it is missing from the model's vocabulary.
-        span_scores: (n, n) log scores of spans, by first and last word; None if the tree was not decoded from them.
+        span_scores: (n, n) scores of spans, by first and last word; None if the tree was not decoded from them.
         marginals: (n, n) probabilities of spans, by first and last word; None if the tree was not decoded from them.
         dependencies: the dependency tree from which the constituents follow; None if the model gives none.
         places: start and end of each word in the sentence; empty if it was not read from text.
         span_notes: what the marker of each constituent shows.
         surprisals: of the words as written, and of the end of the sentence; empty for a drawing without bars.
         units: what the model reads: a key of `FULL`.
+        are_logarithms: whether the span scores are logarithms of shares of the attention.
     """
 
     words: tuple[str, ...]
@@ -60,6 +61,7 @@ class Analysis:
     span_notes: Mapping[Span, SpanNote] | None = field(default=None, compare=False)
     surprisals: Sequence[DrawableSurprisal] = field(default=(), compare=False)
     units: str = "words"
+    are_logarithms: bool = True
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,9 +145,12 @@ class Drawing:
         if sentence.marginals is not None:
             chart = sentence.marginals
             title = "probability of each span given the sentence, 0 to 1"
-        elif sentence.span_scores is not None:
+        elif sentence.span_scores is not None and sentence.are_logarithms:
             chart = np.exp(sentence.span_scores)  # not log scores, of which the lowest would get the strongest colour
             title = "span scores: shares of the attention"
+        elif sentence.span_scores is not None:
+            chart = sentence.span_scores
+            title = "span scores, whose sum over both parts is the score of a split"
         else:
             return ()
         axes = "first word of the span", "last word"

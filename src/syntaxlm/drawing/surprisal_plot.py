@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from syntaxlm.drawing.plots import CHARACTER, Plot, draw_bars, hatch_tops, label_axes, new_plot
 from syntaxlm.drawing.surprisal import END, DrawableSurprisal
-from syntaxlm.drawing.svg import visible
+from syntaxlm.drawing.svg import right_to_left, visible
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -30,7 +30,7 @@ def plot_surprisals(sentences: Sequence[Words], ax: Axes | Sequence[Axes] | None
 
     The part of punctuation marks, such as the stop of "boats.", is hatched, at the top of a bar. An infinite surprisal,
     of a word with probability 0, has a number, but no bar. A sentence of more than `ROW_WORDS` words has several rows
-    in a new figure.
+    in a new figure. In a right-to-left script, the first word is on the right.
 
     Args:
         sentences: their words.
@@ -51,6 +51,9 @@ def plot_surprisals(sentences: Sequence[Words], ax: Axes | Sequence[Axes] | None
 
     highest = max((_height(word) for row in rows for word in row), default=0.0)
     has_marks = any(word.surprisal_marks for row in rows for word in row)
+    places = (-0.6, most - 0.4)
+    if right_to_left(word.word for row in rows for word in row):
+        places = places[::-1]
     legend: dict[str, Artist] = {}
     for row, panel in zip(rows, plot.axes, strict=True):
         bits = [math.nan if word.surprisal is None else _height(word) for word in row]
@@ -62,7 +65,7 @@ def plot_surprisals(sentences: Sequence[Words], ax: Axes | Sequence[Axes] | None
             legend = {"word": bars[known], "punctuation marks": marks}
         label_axes(panel, "", "surprisal in bits")
         panel.yaxis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 5, 10], integer=True))
-        panel.set(xlim=(-0.6, most - 0.4), ylim=(0, HEADROOM[has_marks] * highest or 1))
+        panel.set(xlim=places, ylim=(0, HEADROOM[has_marks] * highest or 1))
     if legend:
         plot.add_legend(legend)
     if any(word.in_vocabulary is False for row in rows for word in row):

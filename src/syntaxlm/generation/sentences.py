@@ -137,7 +137,7 @@ def refuse_word_options(prompt: str | None, options: SamplingOptions, reason: st
     is_set = {
         "prompt": prompt is not None,
         "temperature": options.temperature != SamplingOptions.temperature,
-        "top-k": options.top_k is not None,
+        "top_k": options.top_k is not None,
     }
     if named := [name for name in is_set if is_set[name]]:
         raise InputError(f"{', '.join(named)}: {reason} Leave {'it' if len(named) == 1 else 'them'} out.")

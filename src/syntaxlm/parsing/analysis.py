@@ -22,6 +22,7 @@ from syntaxlm.drawing.tree import SpanNote
 from syntaxlm.models.abilities import HasMaps, HasTreeBeliefs
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.combination import believing_parser
+from syntaxlm.models.structures import CorpusSplitScores
 from syntaxlm.ops.inside import belief_updates
 from syntaxlm.parsing.options import ParseOptions
 from syntaxlm.parsing.parse import parse_lines
@@ -129,7 +130,8 @@ def analyse(
         structure = structure_of(bundle, [tokens], labels=False)
         leaves = [tokens] if bundle.normaliser.units == "tags" else None
         (tree,) = trees_of(structure.decode(*decoding), [words], leaves)
-        parse = Parse(1, words, tokens, tree, structure.word_values(decoding.layer), structure.span_values(0))
+        values = structure.word_values(decoding.layer), structure.span_values(0)
+        parse = Parse(1, words, tokens, tree, *values, structure=structure.name)
     return analysis_of(parse, bundle.vocabulary)
 
 
@@ -169,11 +171,17 @@ def analysis_of(parse: Parse, vocabulary: Vocabulary | None = None) -> Analysis:
         parse.dependencies,
         tuple(parse.offsets),
         span_notes(parse),
+        are_logarithms=_are_logarithms(parse),
     )
 
 
+def _are_logarithms(parse: Parse) -> bool:
+    """Return whether the scores of spans, if there are any, are logarithms of shares of the attention."""
+    return parse.structure != CorpusSplitScores.name
+
+
 def span_notes(parse: Parse) -> dict[Span, SpanNote]:
-    """Return what the marker of each constituent shows: its probability or score, or the distances around it."""
+    """Return what the marker of each constituent shows: its probability or score, or the distances inside it."""
     notes = {}
     for row in parse.rows():
         start = row["start"]
@@ -182,9 +190,12 @@ def span_notes(parse: Parse) -> dict[Span, SpanNote]:
         if row["marginal"] is not None:
             note = SpanNote(f"probability {row['marginal']:.3f}{label}", row["marginal"])
         elif row["score"] is not None:
-            note = SpanNote(f"score {row['score']:.3f}{label}", min(1.0, math.exp(row["score"])))
+            share = math.exp(row["score"]) if _are_logarithms(parse) else 0.0
+            note = SpanNote(f"score {row['score']:.3f}{label}", share)
+        elif parse.distances:
+            note = SpanNote(f"largest distance inside {max(parse.distances[start + 1 : end]):.3f}")
         else:
-            note = SpanNote(f"largest distance inside {max(parse.distances[start + 1 : end], default=0.0):.3f}")
+            note = SpanNote("constituent")
         notes[start, end] = note
     return notes
 

@@ -69,7 +69,7 @@ CONSTITUENTS = Columns(
         "end": Column("integer", "the word after its last word, counted from 0"),
         "text": Column("text", "its words as written, joined by spaces"),
         "label": Column("text", "its induced label; empty without labels"),
-        "score": Column("number", "its log score; missing if the model does not score spans"),
+        "score": Column("number", "its score, for PaLM a logarithm; missing if the model does not score spans"),
         "marginal": Column("number", "its probability; missing if the model does not compute it"),
         "rank": Column("integer", "rank of its tree among the best of the sentence, or number of the sample, from 1"),
         "confidence": Column("number", "mean probability of the constituents of its tree; missing without marginals"),
@@ -98,6 +98,7 @@ class Parse(HasRows):
             if the sentence has no words.
         alternatives: the best trees, the best first, if several were requested; or samples of trees.
         others: further values of every row: the cells of a table beside the sentence.
+        structure: what the tree was decoded from, such as "span scores"; "" for an average, and without words.
 
     Examples:
         >>> parse = nlp.parse("a cat sleeps")
@@ -119,6 +120,7 @@ class Parse(HasRows):
     not_read: list[NotRead] = field(default_factory=list)
     alternatives: list[Alternative] = field(default_factory=list, compare=False)
     others: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    structure: str = field(default="", compare=False)
 
     @property
     def columns(self) -> Columns:  # type: ignore[override]  # they depend on the input
@@ -138,7 +140,11 @@ class Parse(HasRows):
 
     @property
     def span_scores(self) -> Scores | None:
-        """(n, n), log scores by first and last word of the span; None if the model does not score spans."""
+        """(n, n), scores by first and last word of the span; None if the model does not score spans.
+
+        Those of a PaLM are logarithms of shares of its attention. Those of a model that was trained with TreeReg are
+        lengths of vectors, whose sum over both parts of a split is the score of the split.
+        """
         return self.span_values.get("scores")
 
     @property
@@ -392,6 +398,7 @@ class ParseBatch:
                 known=known,
                 not_read=not_read,
                 alternatives=[_alternative(tree, ranked) for ranked in ranked_trees],
+                structure="" if structure is None else structure.name,
             )
             start = end
             sentence += 1

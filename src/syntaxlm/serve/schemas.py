@@ -212,7 +212,7 @@ class ParsedSentence(BaseModel):
     spans: list[tuple[int, int]]
     labels: Annotated[list[str] | None, Field(description="Induced label of each span.")] = None
     word_labels: list[str] | None = None
-    scores: Annotated[list[float] | None, Field(description="Log score of each span.")] = None
+    scores: Annotated[list[float] | None, Field(description="Score of each span, for PaLM a logarithm.")] = None
     marginals: Annotated[list[float] | None, Field(description="Probability of each span.")] = None
     confidence: Annotated[float | None, Field(description="Mean probability of the constituents.")] = None
     alternatives: Annotated[list[ScoredTree] | None, Field(description="The best trees, if requested.")] = None

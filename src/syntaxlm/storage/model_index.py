@@ -87,9 +87,12 @@ class Result(pydantic.BaseModel):
 
 
 def _shown(value: str | float) -> str:
+    """Return a value for reading. A number below 10, such as an accuracy from 0 to 1, has up to four digits."""
     if isinstance(value, str):
         return value
-    return f"{value:,.1f}" if isinstance(value, float) else f"{value:,}"
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:,.1f}" if abs(value) >= 10 or value == round(value, 1) else f"{value:.4g}"
 
 
 class _IndexEntry(pydantic.BaseModel):

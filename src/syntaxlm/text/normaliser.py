@@ -26,8 +26,9 @@ LONG_LINE = 2**20  # characters; longer lines are read in pieces of about this s
 
 # The zero-width space marks a word boundary (Unicode, chapter 23.2), but Python's split() ignores it.
 ZERO_WIDTH_SPACE = "\u200b"
-# Soft hyphen, word joiner, byte order mark: invisible and not part of a word. Joiners (U+200C, U+200D) are spelling.
-INVISIBLE = re.compile("[\u00ad\u2060\ufeff]")
+# Soft hyphen, word joiner, byte order mark, and marks of the direction of writing (Unicode, annex 9): invisible and not
+# part of a word. Joiners (U+200C, U+200D) are spelling.
+INVISIBLE = re.compile("[\u00ad\u061c\u200e\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff]")
 _WHITE_SPACE = re.compile(r"\s+")
 _PIECE = re.compile(r"\S+")
 _WHOLE_NUMBER = re.compile(r"[-+−.,:/\\%]*\d[-.,:/\\%\d]*|%")

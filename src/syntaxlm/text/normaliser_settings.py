@@ -26,8 +26,9 @@ class NormaliserSettings(Settings, section="normaliser"):
        each run of the SAME character as one token ("..." is one token, `!?` is two). The rest remains one token, so
        inner apostrophes, hyphens and points are kept: `"don't!"` -> `" don't ! "`, but `Mr.` -> `Mr .`, `$5` -> `$ 5`.
        Markup of the form <unk> is never split.
-    2. U+00AD, U+2060 and U+FEFF are removed; the Unicode form is applied; then lower case (and the form once more,
-       because lower case can undo it); white space that a compatibility form adds inside a word is removed.
+    2. U+00AD, U+2060, U+FEFF and marks of the direction of writing, such as U+200E and U+200F, are removed; the Unicode
+       form is applied; then lower case (and the form once more, because lower case can undo it); white space that a
+       compatibility form adds inside a word is removed.
     3. Numbers. `whole`: a token made of digits and - + . , : / \\ % with at least one digit becomes N; so does a single
        %. This is the rule of Mikolov's Penn Treebank text: 3\\/4, 1989-90, 10:30 and % become N, but 30-year, 1980s and
        '86 do not. `runs`: every run of digits becomes N ("1,000" -> "N,N"), as in PRPN's and ON-LSTM's trees. If

@@ -32,10 +32,14 @@ _SIGNS = frozenset("#%&*@/\\")  # read aloud as words, though Unicode counts the
 
 
 def is_mark(text: str) -> bool:
-    """Return whether a text consists of punctuation marks. Currency and other signs that stand for words are none."""
-    return all(
-        sign in _ACCENTS or (unicodedata.category(sign)[0] == "P" and sign not in _SIGNS) for sign in text
-    ) and bool(text)
+    """Return whether a text consists of punctuation marks. Currency and other signs that stand for words are none.
+
+    Invisible characters beside a mark, such as marks of the direction of writing, do not matter.
+    """
+    signs = [sign for sign in text if unicodedata.category(sign) != "Cf"]
+    return bool(signs) and all(
+        sign in _ACCENTS or (unicodedata.category(sign)[0] == "P" and sign not in _SIGNS) for sign in signs
+    )
 
 
 class MarkClass(IntFlag):
@@ -86,7 +90,7 @@ def _class_of(mark: str) -> int:
     for sign in mark:
         name = unicodedata.name(sign, "")
         by_category = _OF_CATEGORIES.get(unicodedata.category(sign), MarkClass.OTHER)
-        if sign not in _STRAIGHT_QUOTES:
+        if sign not in _STRAIGHT_QUOTES and unicodedata.category(sign) != "Cf":
             classes |= next((of_name for part, of_name in _OF_NAMES.items() if part in name), by_category)
     return int(classes)
 

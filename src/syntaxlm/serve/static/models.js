@@ -61,12 +61,16 @@ function tablesOf(stated) {
 export const cardsOf = (models) => models.filter((model) => model.has_card).map((model) =>
   element("a", { href: `api/card?${new URLSearchParams({ model: model.name })}`, target: "_blank" }, `Card of ${model.name}`));
 
-// A sentence for a paper that says what was used, and how.
-export function citationOf(models, version) {
+// The decoder of a model: the one that is chosen if the model has it, otherwise its default.
+export const decoderOf = (model, chosen) => (model.decoders.includes(chosen) ? chosen : model.decoders[0]);
+
+// A sentence for a paper that says what was used, and how. decoder, layer: those that are chosen, which some models have.
+export function citationOf(models, version, decoder, layer) {
   const used = models.map((model) => {
     const type = model.model_type === model.name ? "" : `${model.model_type}, `;
-    const decoder = model.decoders.length ? `, decoder ${model.decoders[0]}` : "";
-    return `${model.name} (${type}${model.parameters.toLocaleString("en")} parameters${decoder})`;
+    const decoded = model.decoders.length ? `, decoder ${decoderOf(model, decoder)}` : "";
+    const ofLayer = layer !== null && layer <= model.layers ? `, layer ${layer}` : "";
+    return `${model.name} (${type}${model.parameters.toLocaleString("en")} parameters${decoded}${ofLayer})`;
   });
   const text = `syntaxlm ${version}, ${models.length === 1 ? "model" : "models"} ${used.join(" and ")}; each sentence was read by itself.`;
   return [element("q", {}, text), " ", button("Copy", () => copy(text, "The text is"), { class: "link" })];

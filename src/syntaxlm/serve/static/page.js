@@ -83,6 +83,7 @@ function restore() {
     if (["decoder", "layer"].includes(name) && field.value !== (state.get(name) ?? "")) missing.push(`the ${name} ${state.get(name)}`);
   }
   columns();
+  cite();
   $("many").open = $("pairs").value !== "";
   reading = Math.max(1, Number(state.get("reading")) || 1);
   return true;
@@ -271,7 +272,11 @@ function options() {
   const labelled = models.some((model) => can(model, "labels"));
   for (const id of ["labels", "trees"]) $(id).closest("label").hidden = !labelled;
   $("by-word").hidden = ($("trees").checked && labelled && models.every((model) => can(model, "labels"))) || !models.some((model) => model.by_word);
-  $("citation").replaceChildren(...citationOf(models, server.version));
+  cite();
+}
+
+function cite() {
+  $("citation").replaceChildren(...citationOf(chosen(), server.version, $("decoder").value, tasks.optional("layer")));
 }
 
 // Offers the columns of a pasted table.
@@ -365,6 +370,7 @@ function listen() {
   $("form").addEventListener("change", ({ target }) => {
     const isModel = target.name === "model";
     if (isModel || target.id === "trees") options();
+    if (["decoder", "layer"].includes(target.id)) cite();
     const follows = (isModel && tab !== "generate") || RERUN.includes(target.id);
     if (follows && views[tab].node.childElementCount) submit();
     else checkStale();

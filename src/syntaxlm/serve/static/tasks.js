@@ -1,7 +1,7 @@
 // The tasks of the page. Each returns the elements of its results, and what to announce.
 
 import { $, counted, element } from "./elements.js";
-import { can } from "./models.js";
+import { can, decoderOf } from "./models.js";
 import { pairColumn, pairsColumn } from "./pairs.js";
 import { Refused, ask, perSentence } from "./requests.js";
 import { generatedColumn } from "./samples.js";
@@ -83,7 +83,7 @@ export async function sentences(models, { limits, signal, reading, onReading }) 
 }
 
 async function analysed(model, texts, limits, signal) {
-  const decoder = model.decoders.includes($("decoder").value) ? $("decoder").value : model.decoders[0];
+  const decoder = decoderOf(model, $("decoder").value);
   const layer = optional("layer");
   const labels = $("labels").checked && can(model, "labels");
   let version = null;
