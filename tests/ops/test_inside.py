@@ -140,7 +140,9 @@ def span_gradients(rules, log_probs, add):
 def check_partition(rules, words, lengths, weights, form, kernel=None, case=None):
     def fast(given):
         log_probs, parts = given["log_probs"], [given[name] for name in tensors_of(rules)]
-        return inside.log_partition(type(rules)(*parts), log_probs, words, Layout(lengths), weights)
+        values = inside.log_partition(type(rules)(*parts), log_probs, words, Layout(lengths), weights)
+        assert values.dtype == torch.float64
+        return values.to(form.dtype)
 
     def expected(given):
         log_probs, parts = given["log_probs"], [given[name] for name in tensors_of(rules)]
@@ -343,6 +345,18 @@ def test_blocks_of_sentences_change_nothing(monkeypatch, dtype):
     assert len(layout.blocks(50)) == 4
     for one, other in zip(together, results(), strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("form", FORMS[:4], ids=str)
+def test_rules_that_are_no_numbers_give_no_finite_value(form):
+    rules, log_probs = converted(factored(5, 6, None), form.dtype), word_log_probs(8, 6).detach().to(form.dtype)
+    left = rules.left.detach().clone()
+    left[1] = torch.nan
+    rules = FactoredRules(rules.root.detach(), left, rules.right.detach())
+    with form.running("inside"):
+        found = inside.log_partition(rules, log_probs, text([5]), Layout([5]))
+        assert not found.isfinite()
+        assert not inside.posteriors(rules, log_probs, text([5]), Layout([5])).log_probs.isfinite()
 
 
 def test_long_sentences_do_not_underflow_or_overflow():

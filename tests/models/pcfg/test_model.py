@@ -446,6 +446,45 @@ def test_structures_are_as_exact_as_the_weights_on_every_processor(name):
     torch.testing.assert_close(found.double(), expected, rtol=0, atol=2e-6)
 
 
+def in_both_precisions(name, sharpness=1.0) -> list[sentence_pcfg.SentencePCFG]:
+    """The same model in float32 and in float64."""
+    models = [small_model(name), small_model(name)]
+    for model in models:
+        for parameter in model.parameters():
+            parameter.data *= sharpness
+    return [models[0].float(), models[1].double()]
+
+
+@pytest.mark.parametrize(("name", "length"), [("simple", 12), ("tensor", 6)])
+def test_a_sentence_whose_probability_is_0_in_float32_has_the_trees_of_float64(name, length):
+    words = torch.randint(WORDS, (length,), generator=torch.Generator().manual_seed(length)).tolist()
+    batch = batch_of([words], closed=True)
+    single, double = in_both_precisions(name, sharpness=2.0)
+    tables = single.grammar.tables(Sentences.of([words]))
+    with torch.no_grad():
+        assert float(log_partition(tables.rules, tables.emissions, tables.words, Layout([length]))) == -torch.inf
+    expected = double.structure(batch).values
+    assert float(expected.min()) < 1e-3
+    torch.testing.assert_close(single.structure(batch).values.double(), expected, rtol=0, atol=1e-5)
+    (trees,) = single.sample_trees(batch, 20, np.random.default_rng(0))
+    assert all(expected[0, start, end - 1] > 1e-3 for spans in trees for start, end in spans)
+
+
+@pytest.mark.parametrize(("name", "length"), [("simple", 60), ("tensor", 60), ("neural", 40), ("compound", 40)])
+def test_trees_of_long_sentences_have_the_probabilities_of_float64(name, length):
+    """The probability of a tree is the ratio of two tiny ones."""
+    words = torch.randint(WORDS, (length,), generator=torch.Generator().manual_seed(1)).tolist()
+    batch = batch_of([words], closed=True)
+    single, double = in_both_precisions(name)
+    spans = torch.zeros(1, length, length, dtype=torch.bool)
+    for first, last, _ in double.best_trees(batch)[0]:
+        spans[0, first, last] = first < last
+    found, expected = (model.tree_log_probs(batch, spans) for model in (single, double))
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
+    marginals = [model.structure(batch).values.double() for model in (single, double)]
+    torch.testing.assert_close(*marginals, rtol=0, atol=2e-6)
+
+
 @every_type
 def test_scores_with_gradients_equal_those_without(name):
     model, batch = small_model(name), batch_of(SORTED)

@@ -70,6 +70,9 @@ class Tables(NamedTuple):
     words: Tensor
     penalties: Tensor | None = None
 
+    def double(self) -> Tables:
+        return self._replace(rules=self.rules.double(), emissions=self.emissions.double())
+
 
 class Grammar(nn.Module, ABC):
     """Computes the rule probabilities of a grammar from its weights.

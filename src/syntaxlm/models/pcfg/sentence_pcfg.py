@@ -229,10 +229,9 @@ class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBe
             part_weights = None if weights is None else weights[index, :longest, :longest]
             layout = Layout(part.lengths, self.device)
             log_probs = log_partition(tables.rules, tables.emissions, tables.words, layout, part_weights)
-            if not torch.is_grad_enabled() and bool((log_probs == -torch.inf).any()):  # too small for this precision
-                rules = tables.rules.double()
-                emissions = tables.emissions.double()
-                log_probs = log_partition(rules, emissions, tables.words, layout, part_weights)
+            if not torch.is_grad_enabled() and _underflows(log_probs):
+                exact = tables.double()
+                log_probs = log_partition(exact.rules, exact.emissions, exact.words, layout, part_weights)
             if tables.penalties is not None:
                 log_probs = log_probs - tables.penalties
             result = result.index_copy(0, index, log_probs.double() + torch.log1p(-share))
@@ -254,6 +253,9 @@ class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBe
             tables = self._tables(part)
             layout = Layout(part.lengths, self.device)
             chart = posteriors(tables.rules, tables.emissions, tables.words, layout, labels=labelled)
+            if _underflows(chart.log_probs):
+                exact = tables.double()
+                chart = posteriors(exact.rules, exact.emissions, exact.words, layout, labels=labelled)
             size = chart.marginals.shape[-1]
             marginals = marginals.to(chart.marginals.dtype)
             marginals[index, :size, :size] = chart.marginals.clamp(0, 1)  # rounded sums may slightly exceed 1
@@ -298,6 +300,8 @@ class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBe
         for index, part in self._groups(sentences, _PROBABILITIES_TOGETHER // 2):
             tables = self._tables(part)
             layout = Layout(part.lengths, self.device)
+            if _underflows(log_partition(tables.rules, tables.emissions, tables.words, layout)):
+                tables = tables.double()
             samples = sample_trees(tables.rules, tables.emissions, tables.words, layout, count, generator)
             for column, sentence_trees in zip(index.tolist(), samples, strict=True):
                 trees[column] = sentence_trees
@@ -432,6 +436,11 @@ class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBe
             lengths = tuple(sentences.lengths[index] for index in group)
             part = Sentences(torch.cat([words[index] for index in group]), lengths)
             yield torch.tensor(group, device=self.device), part
+
+
+def _underflows(log_probs: Tensor) -> bool:
+    """Return whether a sentence has the probability 0, because its probability is too small for the precision."""
+    return bool((log_probs == -torch.inf).any())
 
 
 # ---- the end bias: which words end constituents, estimated from the words that end sentences

@@ -88,9 +88,10 @@ def _binary(rules: Rules, left: Tensor, right: Tensor, add: Addition) -> Tensor:
 def log_partition(
     rules: Rules, emissions: Tensor, words: Tensor, layout: Layout, weights: Tensor | None = None
 ) -> Tensor:
-    """Return log Z of each sentence, (B,) natural logarithms, in the order given to `layout`.
+    """Return log Z of each sentence, (B,) natural logarithms in float64, in the order given to `layout`.
 
-    Without weights, log Z is log P(sentence).
+    Without weights, log Z is log P(sentence). In float32, log Z of a long sentence would be rounded too much for the
+    log-probability of a tree, which is the difference of two of them.
 
     Factored rules: products in autocast's dtype, sums at least in float32. Tables: in the dtype of `emissions`.
 
@@ -103,7 +104,7 @@ def log_partition(
             both inclusive; they get no gradient, and those of single words are ignored. None: no weights.
     """
     if isinstance(rules, TableRules):
-        result = emissions.new_empty(len(layout))
+        result = emissions.new_empty(len(layout), dtype=torch.float64)
         groups = list(table_groups(rules, words, layout))
         sentences = torch.cat([group.sentences for group in groups]).to(result.device)
         log_probs = [group.of_root(group.chart(emissions, weights)[-1])[:, 0] for group in groups]
@@ -118,7 +119,7 @@ class Posteriors(NamedTuple):
     """Posterior probabilities of the spans of a batch of sentences.
 
     Attributes:
-        log_probs: (B,).
+        log_probs: (B,), as returned by `log_partition`.
         marginals: (B, n, n), indexed by first and last word, both inclusive; 0 for single words and where there is no
             span.
         labels: (B, n, n) int64, the most probable symbol of each span given that it is a constituent: 0 to m - 1 for
@@ -297,8 +298,8 @@ class InsideCharts:
         whole = layout.whole_rows
         self.whole = self.values[whole, : self.factors].to(self.root.dtype)
         self.root_sums = self.whole @ self.root
-        result = torch.empty_like(self.root_sums)
-        result[layout.order.to(result.device)] = self.root_sums.log() + self.scales[whole].to(result.dtype)
+        result = torch.empty_like(self.scales[whole])
+        result[layout.order.to(result.device)] = self.root_sums.log() + self.scales[whole]
         return result
 
     def outside(self, grads: Tensor) -> None:
@@ -308,7 +309,7 @@ class InsideCharts:
             grads: (B,) of log Z, in the caller's order.
         """
         layout, device = self.layout, self.values.device
-        self.whole_grads = grads[layout.order.to(device)] / self.root_sums
+        self.whole_grads = grads[layout.order.to(device)].to(self.root.dtype) / self.root_sums
         self.value_grads = torch.empty_like(self.values)
         if self.library is None:
             self.children_grads = torch.zeros_like(self.children, dtype=self.sum_dtype)
@@ -425,7 +426,7 @@ class SpanValues(NamedTuple):
 
     Attributes:
         values: (S, n - width + 1, symbols), probabilities divided by exp(scale).
-        scales: (S, n - width + 1).
+        scales: (S, n - width + 1) float64.
         symbols: those that `values` has: all, nonterminals, or preterminals.
     """
 
@@ -458,7 +459,7 @@ class TableGroup:
         """
         log_probs = emissions[self.words]
         top = log_probs.detach().amax(-1, keepdim=True)
-        chart = [SpanValues(torch.exp(log_probs - top), top[..., 0], self.preterminals)]
+        chart = [SpanValues(torch.exp(log_probs - top), top[..., 0].double(), self.preterminals)]
         # beta_A(i, j) = sum over B and C of p(A -> B C) (sum over k of beta_B(i, k) beta_C(k + 1, j))
         for width in range(2, self.words.shape[1] + 1):
             value, scale = rescaled(*self.split_sums(chart, chart, width))
@@ -479,6 +480,7 @@ class TableGroup:
         pairs = [(lefts[k - 1], rights[width - k - 1]) for k in range(1, width)]
         logs = [left.scales[:, :rows] + right.scales[:, k : k + rows] for k, (left, right) in enumerate(pairs, 1)]
         top, factors = split_factors(torch.stack(logs, -1))
+        factors = factors.to(self.rules.binary.dtype)
 
         # Splits whose children have the same symbols are one product: single words have preterminals only.
         total = factors.new_zeros(*top.shape, self.rules.nonterminals)
@@ -547,7 +549,7 @@ def _table_posteriors(
     rules: TableRules, emissions: Tensor, words: Tensor, layout: Layout, labelled: bool
 ) -> Posteriors:
     longest, nonterminals = layout.longest, rules.nonterminals
-    log_probs = emissions.new_empty(len(layout))
+    log_probs = emissions.new_empty(len(layout), dtype=torch.float64)
     marginals = emissions.new_zeros(len(layout), longest, longest)
     labels = torch.full((len(layout), longest, longest), -1, device=emissions.device) if labelled else None
     for group in table_groups(rules, words, layout):

@@ -29,9 +29,13 @@ static inline integer row_of(const Chart *c, integer sentence, integer first, in
     return c->starts[width] + c->begins[sentence] - sentence * (width - 1) + first;
 }
 
+/* NaN stays NaN. */
 static inline void clear_tiny(lanes values[4]) {
     lanes most = (lanes){0} + TINY;
-    for (int j = 0; j < 4; j++) values[j] = (lanes)((bits32)values[j] & (bits32)((values[j] > most) | (values[j] < -most)));
+    for (int j = 0; j < 4; j++) {
+        bits32 tiny = (bits32)((values[j] <= most) & (values[j] >= -most));
+        values[j] = (lanes)((bits32)values[j] & ~tiny);
+    }
 }
 
 /* sums of factor * left * right over terms, for 64 entries; rows are given by their addresses. */
