@@ -72,7 +72,7 @@ class ParseOptions(DecodingOptions, TextOptions):
             probability of its constituents. This requires models of span probabilities and the decoder `mbr`.
         samples: Draw N trees of each sentence at random, at most 10,000, by their probabilities, instead of choosing
             the best tree. This requires the decoder `mbr` and a single model with probabilities of trees, which is a
-            PCFG, a span parser, a combination of these, or ccm.
+            PCFG, a span parser, a combination of these, ccm, diora or tree-transformer.
         sample_seed: Draw the samples with this random seed.
         pretokenised: Read each string between white space as one word of the tree, as `evaluate parse` does. Use it for
             text that `data words` or a tokeniser wrote. No word is split or left out. A word that the model would split
