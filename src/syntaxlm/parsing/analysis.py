@@ -195,7 +195,7 @@ def span_notes(parse: Parse) -> dict[Span, SpanNote]:
         elif parse.distances:
             note = SpanNote(f"largest distance inside {max(parse.distances[start + 1 : end]):.3f}")
         else:
-            note = SpanNote("constituent")
+            note = SpanNote(row["label"] or "constituent")
         notes[start, end] = note
     return notes
 
