@@ -133,6 +133,7 @@ def test_the_page_is_self_contained_without_scripts(html_of, theme):
     assert set(re.findall(r"https?://[^\"' <]*", html)) == {"http://www.w3.org/2000/svg"}
 
 
+@pytest.mark.long
 def test_the_theme_fixes_the_colours_of_page_and_pictures(html_of):
     auto, light, dark = map(html_of, ("auto", "light", "dark"))
     assert "color-scheme:light dark" in auto

@@ -110,6 +110,7 @@ def test_the_commands_of_the_page_on_lme4_run(study, capsys, monkeypatch):
     exec(block, {})
 
 
+@pytest.mark.long
 def test_an_edited_script_is_kept_and_a_predictor_with_the_name_of_a_column_is_refused(study, capsys, monkeypatch):
     monkeypatch.chdir(study)
     first = re.findall(r"^syntaxlm (evaluate .*)$", LME4, re.M)[0].replace("rows.csv", "again.csv").split()

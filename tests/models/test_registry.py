@@ -80,6 +80,7 @@ def test_reading_the_settings_of_a_model_imports_the_modules_of_that_model_only(
     assert expected <= imported[f"read {name}"] <= expected | SHARED
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", LOADED)
 def test_loading_a_model_imports_the_module_of_that_model_only(name, imported):
     module = name.removesuffix("-nce").replace("-", "_")
