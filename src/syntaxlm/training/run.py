@@ -457,10 +457,12 @@ def _fixed_settings(recipe: Recipe) -> dict[str, Any]:
     """
     sections = {name: values for name, values in recipe.to_dict().items() if name not in ("optimiser", "schedule")}
     sections["run"] = {"seed": recipe.run.seed}
-    fixed: dict[str, Any] = {}
-    for section, values in sections.items():
-        is_section = isinstance(values, dict)
-        fixed |= {f"{section}.{name}": value for name, value in values.items()} if is_section else {section: values}
+    fixed = {
+        f"{section}.{name}": value
+        for section, values in sections.items()
+        if isinstance(values, dict)
+        for name, value in values.items()
+    }
     settings: dict[str, Any] = json.loads(to_json(fixed))
     return settings
 
