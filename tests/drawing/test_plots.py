@@ -86,6 +86,18 @@ def test_ticks_of_a_logarithmic_axis_are_plain_numbers():
     assert {"100", "200", "500", "1,000"} <= set(texts)
 
 
+def test_ticks_of_millions_are_powers_of_ten_so_that_they_do_not_overlap():
+    plot = plots.new_plot("")
+    plots.draw_lines(plot.axes[0], {"a": [(1e5, 1.2), (1e7, 1.5)]})
+    plots.scale_by_factors(plot.axes[0], "x")
+    plots.scale_by_factors(plot.axes[0], "y")
+    plot.figure.draw_without_rendering()
+    names = [label.get_text() for label in plot.axes[0].get_xticklabels()]
+    assert {"100,000", "1,000,000", "10,000,000"} <= set(names)
+    assert "200,000" not in names
+    assert {"1.2", "1.5"} <= {label.get_text() for label in plot.axes[0].get_yticklabels()}
+
+
 def test_users_may_give_axes_of_their_own_which_keep_their_style():
     figure = Figure()
     left, right = figure.subplots(1, 2)

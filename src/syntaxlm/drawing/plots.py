@@ -127,8 +127,9 @@ def scale_by_factors(ax: Axes, side: Literal["x", "y"]) -> None:
     (ax.set_xscale if side == "x" else ax.set_yscale)("log")
     axis = ax.xaxis if side == "x" else ax.yaxis
     low, high = axis.get_data_interval()
-    axis.set_major_locator(LogLocator(subs=first_digits(low, high)))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+    is_wide = side == "x" and high >= 1e6  # there is no room for more numbers of seven digits
+    axis.set_major_locator(LogLocator(subs=(1,) if is_wide else first_digits(low, high)))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}" if value >= 1e6 else f"{value:,g}"))
     axis.set_minor_formatter(NullFormatter())
 
 
