@@ -13,6 +13,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from syntaxlm.core.errors import InputError
 from syntaxlm.models.abilities import Model, ParsesSentences, TrainsByCounting
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.config import BaseConfig
@@ -56,6 +57,8 @@ class MutualInformationParser(Model, TrainsByCounting, ParsesSentences):
         self._seen.append(batch.tokens[mask] * self.vocabulary_size + batch.targets[mask])
 
     def maximise(self) -> dict[str, Any]:
+        if not self._seen:
+            raise InputError("mutual-information model: found no sentence to count; expected one or more")
         seen = torch.cat(self._seen)
         self._seen = []
         self.pairs, counts = torch.unique(seen, return_counts=True)

@@ -16,7 +16,7 @@ from syntaxlm.core.errors import InputError, shortened, warn_caller
 from syntaxlm.core.foreign_files import foreign_treebank
 from syntaxlm.core.reading import LINES_NAMED, ReadingReport, Remark, Remarks, announce
 from syntaxlm.data.table_form import refuse_table_lines
-from syntaxlm.text.normaliser import ZERO_WIDTH_SPACE, split_words
+from syntaxlm.text.normaliser import ZERO_WIDTH_SPACE, word_spans
 
 _LINES_COMPARED = 1_000  # at the start of a text, from which its form is decided
 _MIN_MARKED_SHARE = (
@@ -365,9 +365,14 @@ def _has_numbers(numbered: Sequence[tuple[int, str]], source: str) -> str:
     )
 
 
+def _is_one_word(line: str) -> bool:
+    """Return whether a line has one word. A line may have gigabytes, so its words are not listed."""
+    return len(list(islice(word_spans(line), 2))) == 1
+
+
 def _has_one_word(numbered: Sequence[tuple[int, str]], source: str) -> str:
     """Return a warning if nearly all lines have one word, and marks or blank lines stand between them, else ""."""
-    single = sum(len(split_words(line)) == 1 for _, line in numbered)
+    single = sum(_is_one_word(line) for _, line in numbered)
     marks = sum(line.strip() in ".?!" for _, line in numbered)
     gaps = sum(after > before + 1 for (before, _), (after, _) in pairwise(numbered))
     if len(numbered) < _MIN_FORM_LINES or single < _NEARLY_ALL * len(numbered) or not (marks or gaps):
@@ -380,7 +385,7 @@ def _has_one_word(numbered: Sequence[tuple[int, str]], source: str) -> str:
 
 def _lacks_spaces(numbered: Sequence[tuple[int, str]], source: str) -> str:
     """Return a warning if most lines are of a script that is written without spaces."""
-    without = sum(len(split_words(line)) == 1 and _WITHOUT_SPACES.search(line) is not None for _, line in numbered)
+    without = sum(_is_one_word(line) and _WITHOUT_SPACES.search(line) is not None for _, line in numbered)
     if not without or without < _MIN_MARKED_SHARE * len(numbered):
         return ""
     return (
