@@ -88,7 +88,7 @@ def while_reading(text: str) -> str:
     lines = [[TREES["none"], plain.shown_seeds, plain.shown_minutes, perplexity(plain.perplexity("test")), "", "", ""]]
 
     # The kinds of trees of which models were trained on this text, and the weight of the decisions' loss.
-    for kind in ("induced", "induced-weight-0.1", "right", "random"):
+    for kind in ("induced", "induced-weight-0.1", "right", "right-weight-0.1", "random"):
         name = f"{prefix}{kind}"
         trees, _, weight = kind.partition("-weight-")
         title = f"{TREES[trees]}, weight {weight}" if weight else TREES[trees]
