@@ -114,6 +114,7 @@ def beams() -> str:
     reports = {
         "induced": stored_report(TREE_TRANSFORMER, run="beam"),
         "induced, weight 0.1": stored_report(TREE_TRANSFORMER, run="beam-weight-0.1"),
+        "right branching, weight 0.1": stored_report(TREE_TRANSFORMER, run="beam-right-weight-0.1"),
     }
     widths = sorted({key for report in reports.values() for key in report if key.startswith(measured)}, key=_number)
     plain = stored_report(TREE_TRANSFORMER, run="plain-first")["perplexity"]

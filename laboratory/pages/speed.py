@@ -104,7 +104,7 @@ def job_speed() -> str:
             f"{report['largest_worker_memory'] / 2**20:,.0f} MiB",
             machine,
         ]
-        for report, model, machine in latest.values()
+        for report, model, machine in (latest[setting] for setting in sorted(latest))
     ]
     heads = ["command, model", "engine", "workers", "sentences", "seconds", "sentences/s",
              "per processor second of a worker", "memory of a worker", "machine"]  # fmt: skip

@@ -161,11 +161,10 @@ def repeated_file(paths: Iterable[str | Path]) -> tuple[str | Path, str | Path] 
     """Return the first path that is the same file or folder as an earlier one (see `same_file`), and that one."""
     earlier: dict[object, str | Path] = {}
     for path in paths:
-        try:
-            status = os.stat(path)
-            identity: object = (status.st_dev, status.st_ino)
-        except (OSError, ValueError):
-            identity = os.path.realpath(path)
+        identity: object = os.path.realpath(path)
+        with suppress(OSError, ValueError):
+            status = os.stat(str(identity))
+            identity = status.st_dev, status.st_ino
         if identity in earlier:
             return path, earlier[identity]
         earlier[identity] = path

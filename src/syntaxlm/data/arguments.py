@@ -15,6 +15,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from syntaxlm.core.declarations import Options
 from syntaxlm.core.errors import InputError, closest_match, listed, warn_caller
+from syntaxlm.core.files import repeated_file
 from syntaxlm.core.text_files import check_encodable
 from syntaxlm.data.input_table import InputTable, frame_columns, is_frame
 from syntaxlm.data.tables import input_columns
@@ -194,9 +195,8 @@ def files_of(files: Any, name: str) -> list[str | Path]:
     if not is_list or wrong is not None:
         found = _shown(files if wrong is None else wrong)
         raise TypeError(f"{name}: found {found}; expected the name of a file, or a list of names.{remedy}")
-    places = [os.path.realpath(path) for path in paths]
-    if twice := next((path for number, path in enumerate(paths) if places[number] in places[:number]), None):
-        raise InputError(f"{name}: found {os.fspath(twice)} twice; expected each file once, so that it counts once")
+    if twice := repeated_file(paths):
+        raise InputError(f"{name}: found {os.fspath(twice[0])} twice; expected each file once, so that it counts once")
     return [path if isinstance(path, str) else Path(path) for path in paths]
 
 

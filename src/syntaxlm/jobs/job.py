@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from syntaxlm.core.declarations import LARGEST_COUNT
 from syntaxlm.core.errors import InputError, warn_caller
-from syntaxlm.core.files import remove_unfinished
+from syntaxlm.core.files import remove_unfinished, repeated_file
 from syntaxlm.core.iteration import batched
 from syntaxlm.core.progress import working
 from syntaxlm.core.reading import ReadingReport, collected
@@ -387,17 +387,13 @@ def _opened(job: Job) -> list[Source]:
     """Return the inputs of a job. Raises InputError for wrong ones."""
     if not job.inputs:
         raise InputError("found no input; expected one file or more")
-    twice = sorted({name for name in job.inputs if job.inputs.count(name) > 1})
-    if twice:
-        raise InputError(f"{twice[0]}: is given twice; expected different inputs")
+    if twice := repeated_file(job.inputs):
+        name, other = twice
+        found = "is given twice" if name == other else f"is the same file as {other}"
+        raise InputError(f"{name}: {found}; expected different inputs")
     sources = [open_source(name, job.column, job.id_column) for name in job.inputs]
     first, place = sources[0], Path(os.path.realpath(job.folder))
-    names: dict[tuple[int, int], str] = {}  # by the identity of the file, which may be given by several paths or links
     for source in sources:
-        status = os.stat(source.path)
-        other = names.setdefault((status.st_dev, status.st_ino), source.name)
-        if other != source.name:
-            raise InputError(f"{source.name}: is the same file as {other}; expected different inputs")
         if source.id_type != first.id_type:
             raise InputError(
                 f"{source.name}: found ids of the type {source.id_type}; expected {first.id_type}, the type of the ids"

@@ -457,6 +457,7 @@ def _fixed_settings(recipe: Recipe) -> dict[str, Any]:
     """
     sections = {name: values for name, values in recipe.to_dict().items() if name not in ("optimiser", "schedule")}
     sections["run"] = {"seed": recipe.run.seed}
+    # Other values of a recipe than sections cannot be set in a file, so they are not compared.
     fixed = {
         f"{section}.{name}": value
         for section, values in sections.items()
@@ -474,8 +475,8 @@ def _check_settings(folder: Path, settings: Mapping[str, Any]) -> None:
     of a model, such as its number of heads, change what it computes, but not the shapes of its weights.
     """
     content = parse_json(read_stored(folder / INPUTS), str(folder / INPUTS))
-    before = content.get("settings", content.get("order"))  # runs of earlier versions have fewer settings, or none
-    if not isinstance(before, dict):
+    before = content.get("settings")
+    if not isinstance(before, dict):  # runs of earlier versions have none
         return
     faults = [
         f"{folder / RECIPE}: {name}: found {to_json(settings.get(name))}; expected {to_json(value)}, as at the start"
