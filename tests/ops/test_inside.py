@@ -262,7 +262,7 @@ def test_one_chart_gives_the_next_words_after_each_prefix(kind):
 def test_a_chart_that_grows_gives_the_same_next_words_and_sentences(kind, shift):
     rules, log_probs = RULES[kind](), word_log_probs(8, 4) - shift
     sentences = [[3, 1, 7, 0, 5, 5], [2, 2, 6, 1, 0, 4], [0, 4, 4, 4, 1, 7]]
-    chart = inside.empty_chart(rules, log_probs, len(sentences))
+    chart = inside.empty_chart(rules, log_probs, log_probs.exp(), len(sentences))
     expected = inside.next_words_after_each(rules, log_probs, torch.tensor(sentences).flatten(), (6, 6, 6))
     whole = inside.prefix_log_probs(rules, log_probs, torch.tensor(sentences).flatten(), Layout([6, 6, 6]))
     for count in range(7):
@@ -281,7 +281,7 @@ def test_a_chart_that_grows_gives_the_same_next_words_and_sentences(kind, shift)
 def test_a_chart_after_an_impossible_word_is_not_finite():
     rules, log_probs = factored(3, 4, None), word_log_probs(8, 4).detach().clone()
     log_probs[5] = -math.inf
-    chart = inside.empty_chart(rules, log_probs, 2).with_words(torch.tensor([1, 5]))
+    chart = inside.empty_chart(rules, log_probs, log_probs.exp(), 2).with_words(torch.tensor([1, 5]))
     assert not chart.is_finite
 
 

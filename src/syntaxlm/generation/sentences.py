@@ -268,29 +268,31 @@ def _together(
             " keep_unknown"
         )
 
-    growing = np.ones(len(random), bool)
+    growing = list(range(len(random)))  # columns of the sentences that have not ended
     for _ in range(options.max_words or MAXIMUM[bundle.normaliser.units]):
         check_wanted()
-        next_values: Numbers = next_log_probs.double().cpu().numpy()
-        uniform = np.array([generator.random() for generator in random])
+        next_values: Numbers = next_log_probs[growing].double().cpu().numpy()
+        uniform = np.array([random[column].random() for column in growing])
         chosen = choose(np.where(barred, -np.inf, next_values), uniform, options)
         barred = barred_later
-        for column in np.flatnonzero(growing):
-            log_probs[column].append(float(next_values[column, chosen[column]]))
-            if chosen[column] == vocabulary.end_id:
-                growing[column] = False
-            else:
-                drawn[column].append(int(chosen[column]))
-        if not growing.any():
+        tokens = np.full(len(random), chosen[0])  # sentences that have ended read any word
+        tokens[growing] = chosen
+        for column, token, values in zip(growing, chosen.tolist(), next_values, strict=True):
+            log_probs[column].append(float(values[token]))
+            if token != vocabulary.end_id:
+                drawn[column].append(token)
+        growing = [column for column in growing if tokens[column] != vocabulary.end_id]
+        if not growing:
             break
-        tokens = torch.from_numpy(chosen)[None].to(device)
-        next_log_probs, state = model.next_log_probs(TokenBatch(tokens, tokens, carries=True), state)
+        read = torch.from_numpy(tokens)[None].to(device)
+        next_log_probs, state = model.next_log_probs(TokenBatch(read, read, carries=True), state)
 
     sentences = []
-    for number, ids, values, grows in zip(numbers, drawn, log_probs, growing.tolist(), strict=True):
-        words = vocabulary.decode(ids)
-        bits = [0.0 - value / math.log(2) for value in values]
-        sentences.append(GeneratedSentence(number, as_text(bundle.normaliser, words), words, bits, not grows))
+    for column, number in enumerate(numbers):
+        words = vocabulary.decode(drawn[column])
+        bits = [0.0 - value / math.log(2) for value in log_probs[column]]
+        ended = column not in growing
+        sentences.append(GeneratedSentence(number, as_text(bundle.normaliser, words), words, bits, ended))
     return sentences
 
 
@@ -303,7 +305,8 @@ def choose(log_probs: Numbers, uniform: Numbers, options: SamplingOptions) -> In
     Raises:
         InputError: for NaN.
     """
-    if np.isnan(log_probs).any():
+    top = log_probs.max(1, keepdims=True)
+    if np.isnan(top).any():  # as soon as one value is NaN
         raise InputError("the model returned NaN; its weights are unusable")
     if options.temperature == 0:
         return log_probs.argmax(1)
@@ -312,11 +315,11 @@ def choose(log_probs: Numbers, uniform: Numbers, options: SamplingOptions) -> In
         log_probs = log_probs.copy()
         np.put_along_axis(log_probs, rest, -np.inf, axis=1)
     with np.errstate(over="ignore"):  # overflow to -inf at a temperature near 0
-        weights = np.exp((log_probs - log_probs.max(1, keepdims=True)) / options.temperature)
+        weights = np.exp((log_probs - top) / options.temperature)
     sums = weights.cumsum(1)
     # Stay below the total, so that a larger cumulative sum exists and its token has a probability above 0.
     points = np.minimum(uniform * sums[:, -1], np.nextafter(sums[:, -1], 0))
-    return (sums <= points[:, None]).sum(1)
+    return np.array([row.searchsorted(point, side="right") for row, point in zip(sums, points, strict=True)])
 
 
 def barred_tokens(vocabulary: Vocabulary, keep_unknown: bool) -> Flags:

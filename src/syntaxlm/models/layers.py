@@ -314,7 +314,10 @@ class AdaptiveDecoder(nn.Module):
     def forward(self, rows: Tensor) -> Tensor:
         """Return log-probabilities of all words. (..., E) -> (..., V)."""
         edges = self.embedding.edges
-        first = torch.log_softmax(linear(rows, *self._first()), -1)
+        # There are two products, because a single one would need a copy of all weights.
+        words = linear(rows, self.embedding.bands[0], self.bias[: edges[1]])
+        bands = linear(rows, self.of_bands, self.bias[edges[-1] :])
+        first = torch.log_softmax(torch.cat([words, bands], -1), -1)
         parts = [first[..., : edges[1]]]
         for number in range(1, len(edges) - 1):
             inside = torch.log_softmax(linear(*self._band(rows, number)), -1)

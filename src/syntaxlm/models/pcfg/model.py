@@ -107,7 +107,7 @@ class PCFG(SentencePCFG, PredictsNextToken, HasTreeBeliefs):
             rules, emissions = self._all_tables()
             if not isinstance(rules, FactoredRules):
                 return None
-            chart = empty_chart(rules, emissions, tokens.shape[1])
+            chart = empty_chart(rules, emissions, self._word_probabilities(), tokens.shape[1])
             tokens = tokens[1:]  # without BOS
         elif "lefts" in state:
             chart = GrowingChart(*(state[name] for name in GrowingChart._fields))
@@ -200,7 +200,7 @@ class PCFG(SentencePCFG, PredictsNextToken, HasTreeBeliefs):
         tables = self._tables(sentences)  # of the words in the prefixes only
         predicted = next_words(tables.rules, tables.emissions, tables.words, sentences.lengths)
         last = torch.tensor(sentences.lengths, device=self.device)
-        words = self._next_words(predicted, self._all_tables()[1].exp().double())
+        words = self._next_words(predicted, self._word_probabilities())
         prefix, whole = (chart.gather(1, last[:, None])[:, 0] for chart in (prefixes, wholes))
         result = self._distributions(words, last == 0, prefix, whole)
         return result[torch.tensor([places[part] for part in parts], device=self.device)]
@@ -228,7 +228,7 @@ class PCFG(SentencePCFG, PredictsNextToken, HasTreeBeliefs):
         tables = self._tables(sentences)
         predicted = next_words_after_each(tables.rules, tables.emissions, tables.words, sentences.lengths)
         weights, scales = (torch.stack(parts, 1) for parts in zip(*predicted, strict=True))  # (n + 1, B, ...)
-        probabilities = self._all_tables()[1].exp().double()
+        probabilities = self._word_probabilities()
         for step, next_word in enumerate(map(NextWords, weights, scales)):
             words = self._next_words(next_word, probabilities)
             is_empty = torch.full(batch.tokens.shape[1:], step == 0, device=self.device)

@@ -107,6 +107,8 @@ class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBe
         # autocast's dtype, in which validation and later use may differ.
         self._caches: dict[torch.dtype | None, tuple[list[Tensor], Rules, Tensor]] = {}
         self._cached_sampler: Sampler | None = None
+        # What `_word_probabilities` returns, after the emissions from which it was computed.
+        self._cached_probabilities: tuple[Tensor, Tensor] | None = None
 
     # ---- training
 
@@ -353,13 +355,13 @@ class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBe
     def train(self, mode: bool = True) -> SentencePCFG:
         if mode:  # free the memory
             self._caches.clear()
-            self._cached_sampler = None
+            self._cached_sampler = self._cached_probabilities = None
         super().train(mode)
         return self
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what copies have, also in other processes: the caches, as large as the weights, stay behind."""
-        return vars(self) | {"_caches": {}, "_cached_sampler": None}
+        return vars(self) | {"_caches": {}, "_cached_sampler": None, "_cached_probabilities": None}
 
     def _tables(self, sentences: Sentences) -> Tables:
         if self.training or torch.is_grad_enabled() or self.grammar.latent_size:
@@ -386,6 +388,15 @@ class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBe
                 tables = self.grammar.all_tables()
             self._caches[dtype] = cached = ([weight.clone() for weight in weights], *tables)
         return cached[1:]
+
+    @torch.no_grad()
+    def _word_probabilities(self) -> Tensor:
+        """Return p(word | preterminal) of all words, (V - 2, t), float64, recomputed only if weights changed."""
+        emissions = self._all_tables()[1]
+        cached = self._cached_probabilities  # another thread may replace it
+        if cached is None or cached[0] is not emissions:
+            self._cached_probabilities = cached = emissions, emissions.exp().double()
+        return cached[1]
 
     def _sentences(self, batch: TokenBatch, closed: bool = False) -> Sentences:
         """Return the words of whole sentences; BOS and EOS inside a sentence become unknown words.

@@ -99,11 +99,12 @@ class GrowingChart(NamedTuple):
 
 
 @torch.no_grad()
-def empty_chart(rules: FactoredRules, emissions: Tensor, prefixes: int) -> GrowingChart:
+def empty_chart(rules: FactoredRules, emissions: Tensor, probabilities: Tensor, prefixes: int) -> GrowingChart:
     """Return the chart of this number of prefixes without words.
 
     Args:
         emissions: (u, t) log p(word | T) of all words.
+        probabilities: (u, t) p(word | T), float64. The caller computes them once for many charts.
     """
     root, left, right = rules.double().over_factors()
     factors = len(root)
@@ -115,7 +116,7 @@ def empty_chart(rules: FactoredRules, emissions: Tensor, prefixes: int) -> Growi
         right,
         closure,
         emissions,
-        probabilities=emissions.exp().double(),
+        probabilities,
         lefts=root.new_empty(prefixes, 0, factors),
         reached=reached,
         weights=reached[:, 0] @ left[:, factors:],
