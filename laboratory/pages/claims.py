@@ -21,7 +21,7 @@ from laboratory.pages.stored_results import Figure
 from syntaxlm.statistics.intervals import Interval, mean_interval, t_quantile
 
 TOLERANCE = 2.0  # points of F1 or accuracy: about the 95% interval of the F1 of 500 sentences
-_ROUNDING = 1e-9  # the largest difference of two equal values
+_ROUNDING = 1e-9  # the largest difference of two numbers that are equal except for rounding errors
 _PUBLISHED = re.compile(r"(\d+(?:\.\d+)?)(?: ± (\d+(?:\.\d+)?))?")
 
 
@@ -112,7 +112,7 @@ def _welch(first: np.ndarray[Any, Any], second: np.ndarray[Any, Any]) -> Interva
     if not errors.any():
         return Interval(value, value, value)
     degrees = errors.sum() ** 2 / (errors[0] ** 2 / (len(first) - 1) + errors[1] ** 2 / (len(second) - 1))
-    reach = t_quantile(math.floor(degrees)) * math.sqrt(errors.sum())
+    reach = t_quantile(math.floor(degrees + _ROUNDING)) * math.sqrt(errors.sum())
     return Interval(value, value - reach, value + reach)
 
 

@@ -74,9 +74,15 @@ def _of_runs(runs: Runs, experiment: str, value: Measured) -> Measured:
 
 
 def _trees(entry: Entry) -> Measured:
-    """F1 of `evaluate parse`. An entry can ask for F1 of a layer, recall of a label, or depth or sides of the trees."""
+    """F1 of `evaluate parse`. An entry can ask for F1 of a layer, recall of a label, or depth or sides of the trees.
+
+    Raises:
+        ValueError: for recall, depth or sides of another decoder than that of the report, which stores them for one.
+    """
     runs = evaluated(entry)
     decoder = entry.get("decoder", runs.first["decoder"])
+    if decoder != runs.first["decoder"] and entry.keys() & {"label", "depth", "sides"}:
+        raise ValueError(f"{entry}: found the decoder {runs.first['decoder']} in the report")
     reports = runs.reports.values()
     if "label" in entry:
         scores = Figure.of(100 * report["recall_by_label"][entry["label"]][0] for report in reports)

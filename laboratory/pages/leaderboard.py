@@ -1,4 +1,6 @@
-"""The leaderboard of docs/results.md: all parsers scored on the whole WSJ sample by one protocol, also as a CSV file.
+"""The leaderboard of docs/results.md: parsers scored on the whole WSJ sample by one protocol, also as a CSV file.
+
+Every run that was scored on the whole sample is in PARSERS or in OTHER_RUNS.
 
 To add a parser: store the reports of `train` and of `evaluate parse MODEL 'WSJ/*.mrg' --format json` with
 `python -m laboratory.results add`, and write a line in PARSERS.
@@ -60,8 +62,8 @@ class Parser:
     test_text: str = "PTB"
 
 
-_PTB = "words of PTB"
-_BOTH = ("biased", "unbiased")
+_PTB, _GUM, _GUM_TREES = "words of PTB", "words of GUM", "words and automatic trees of GUM"
+_BOTH, _GREEDY = ("biased", "unbiased"), ("greedy-sum", "greedy-right")
 PARSERS = [
     Parser(
         "six diverse SN-PCFGs averaged",
@@ -129,14 +131,25 @@ PARSERS = [
     Parser("DIORA, word vectors of an LSTM", _PTB, "diora", run="vectors"),
     Parser("Gumbel Tree-LSTM", "pairs of sentences of PTB", "encoders", run="gumbel-tree-lstm"),
     Parser("RL-SPINN", "pairs of sentences of PTB", "encoders", run="rl-spinn"),
+    Parser("Tree Transformer with the trees of two SN-PCFGs", _PTB, "tree-transformer", run="induced"),
     Parser(
-        "PaLM-S",
-        "words and automatic trees of GUM",
-        "palm-gum",
-        run="palm-s",
-        decoders=("greedy-sum", "greedy-right"),
-        test_text="GUM",
+        "Tree Transformer with the trees of two SN-PCFGs, weight of decisions 0.1",
+        _PTB,
+        "tree-transformer",
+        run="induced-weight-0.1",
     ),
+    Parser(
+        "two SN-PCFGs averaged, whose trees the Tree Transformers learn from",
+        _PTB,
+        "tree-transformer",
+        run="teacher",
+        averaged=2,
+        trained=False,
+    ),
+    Parser("PaLM-S", _GUM_TREES, "palm-gum", run="palm-s", decoders=_GREEDY, test_text="GUM"),
+    Parser("PaLM-S, 30 epochs", _GUM_TREES, "palm-gum", run="palm-s-30-epochs", decoders=_GREEDY, test_text="GUM"),
+    Parser("PaLM-U", _GUM, "palm-gum", run="palm", decoders=_GREEDY, test_text="GUM"),
+    Parser("PaLM-U, 30 epochs", _GUM, "palm-gum", run="palm-30-epochs", decoders=_GREEDY, test_text="GUM"),
     Parser(
         "`en`, a span parser and an SN-PCFG averaged",
         "other English text",
@@ -147,6 +160,35 @@ PARSERS = [
     ),
     Parser("`en-fast`, an SN-PCFG", "other English text", "shipped", run="en-fast", trained=False),
 ]
+OTHER_RUNS = {  # further settings, averages and baselines without a row, by experiment
+    "diora": ("without-dropout",),
+    "on-lstm-focus": ("", "average"),
+    "on-lstm-ptb-words-small": ("averaged-trees",),
+    "palm-gum": ("palm-after-last-layer", "palm-paper-form", "palm-pretrained"),
+    "prpn-ptb-parsing": ("averaged-trees",),
+    "shipped": ("with-classes", "without-classes"),
+    "simple-pcfg-ptb": (
+        "average-without-seed-5",
+        "average-without-seed-5-with-both-focused",
+        "average-without-seed-5-with-focused",
+        "average-without-seed-5-with-xavier-focused",
+        "xavier-start",
+        "xavier-start/average-of-4",
+        "xavier-start/average-with-small",
+        "xavier-start/focused",
+    ),
+    "simple-pcfg-ptb-128": ("six-learned",),
+    "simple-pcfg-sizes": ("",),
+    "tree-transformer": (
+        "right",
+        "right-weight-0.1",
+        "random",
+        "tenth-induced",
+        "tenth-random",
+        "tenth-right",
+        "tenth-teacher",
+    ),
+}
 _TITLES = {"binary_bound": "best binary trees", "right": "right branching", "balanced": "balanced trees",
            "random": "random trees", "left": "left branching"}  # fmt: skip
 

@@ -171,13 +171,18 @@ def _perplexity_by_seed(facts: Facts) -> str:
 
 
 def _perplexity_difference(facts: Facts) -> str:
-    """Return the differences to the perplexities of a baseline with the same seeds, signed; "" without a baseline."""
+    """Return the differences to the perplexities of a baseline with the same seeds, signed; "" without a baseline.
+
+    Raises:
+        ValueError: the baseline has other seeds.
+    """
     if "baseline" not in facts:
         return ""
-    run, baseline = (
-        trained(facts["experiment"], facts[name]).perplexity(facts["part"]).values for name in ("run", "baseline")
-    )
-    return ", ".join(f"{value - other:+.1f}" for value, other in zip(run, baseline, strict=True))
+    run, baseline = (trained(facts["experiment"], facts[name]) for name in ("run", "baseline"))
+    if list(run.by_seed) != list(baseline.by_seed):
+        raise ValueError(f"{facts['run']}: seeds {run.seeds}; {facts['baseline']}: seeds {baseline.seeds}")
+    values, others = (runs.perplexity(facts["part"]).values for runs in (run, baseline))
+    return ", ".join(f"{value - other:+.1f}" for value, other in zip(values, others, strict=True))
 
 
 def _gain_over_right_branching(facts: Facts) -> str:

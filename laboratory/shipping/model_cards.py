@@ -93,8 +93,8 @@ def write_cards() -> None:
             f"## {FOR_PSYCHOLINGUISTS}",
             psycholinguists(name),
             "## Figures",
-            "Unlabelled F1, decoder `mbr`, protocol `wsj-test`, preprocessing `ptb-keep`, without and with punctuation"
-            " as evidence. GUM's constituency trees are automatic.",
+            "Unlabelled F1, decoder `mbr`, protocol `wsj-test`, preprocessing `ptb-keep` (`letters` for the ordinary"
+            " sentences), without and with punctuation as evidence. GUM's constituency trees are automatic.",
             specified_table("shipped-trees"),
             "Perplexity on the development and test splits of the English Web Treebank.",
             specified_table("shipped-perplexity"),
@@ -128,14 +128,11 @@ def write_icelandic() -> None:
 
 def tree_results(model: str) -> list[Result]:
     """F1 of a bundled model, for the index of its card."""
-    protocol: Facts = {
-        "decoder": "mbr", "protocol": "wsj-test", "preprocessing": "letters" if model == "is" else "ptb-keep",
-        "average": "sentences",
-    }  # fmt: skip
-
     results = []
     for treebank, title in TREEBANKS["is" if model == "is" else "en"].items():
         runs = parsed("shipped", treebank, model)
+        protocol: Facts = {name: runs.first[name] for name in ("decoder", "protocol", "preprocessing")}
+        protocol |= {"average": "sentences"}
         values = {"F1": runs.f1, "F1 with marks": runs.first["f1_by_decoder"].get("mbr with marks (both)")}
         metrics = [
             Metric(type=F1, value=float(percent(value)), name=name, args=protocol)

@@ -127,3 +127,16 @@ def test_decimal_numbers_in_the_text_of_the_results_are_in_its_tables_or_in_a_st
         f"{trained('kn5', 'ptb-words-dropped').perplexity('test').mean:.1f}": "5-grams, without $ and #",
     }  # fmt: skip
     assert set(re.findall(r"\d+\.\d+", written)) <= {*re.findall(r"\d+\.\d+", tables)} | known.keys()
+
+
+def test_the_null_grammars_that_find_a_construction_are_those_in_the_text():
+    """Below a millionth of a bit, a difference is a rounding error."""
+    rows = stored_report("belief-updates", data="garden-path-constructions")["differences"]
+    found = {
+        (row["grammar"], row["seed"], row["construction"])
+        for row in rows
+        if row["measure"] == "belief_update" and row["difference"]["low"] > 0 and row["difference"]["value"] > 1e-6
+    }
+    assert found == {("right branching", None, "mvrr"), ("words exchanged", 3, "npz")}
+    text = "Right branching finds MV/RR, and one of the three exchanges of words finds NP/Z"
+    assert text in page("explanation/belief-updates.md")

@@ -6,8 +6,8 @@ import csv
 import io
 
 import pytest
-from laboratory.pages.leaderboard import CSV, PARSERS, csv_text, leaderboard, lines
-from laboratory.results.store import stored_runs
+from laboratory.pages.leaderboard import CSV, OTHER_RUNS, PARSERS, csv_text, leaderboard, lines
+from laboratory.results.store import RESULTS, select, stored_runs
 
 
 def rows():
@@ -22,6 +22,16 @@ def test_all_rows_are_of_the_same_sentences_protocol_and_right_branching():
     assert {(one.sentences, one.protocol) for one in lines()} == {(3901, "wsj-test")}
     assert max(one.right_branching for one in lines()) == pytest.approx(min(one.right_branching for one in lines()))
     assert [one.f1 for one in lines()] == sorted((one.f1 for one in lines()), reverse=True)
+
+
+def test_every_run_that_was_scored_on_the_whole_sample_has_a_row_or_is_listed_as_left_out():
+    facts = {"what": "trees", "data": "wsj", "protocol": "wsj-test", "max_words": None}
+    experiments = {path.stem for path in RESULTS.glob("*.jsonl")} - {"baselines"}
+    scored = {(name, run.run) for name in experiments for run in select(name, **facts)}
+    left_out = {(name, run) for name, runs in OTHER_RUNS.items() for run in runs}
+    shown = {(parser.experiment, parser.run) for parser in PARSERS}
+    assert not shown & left_out
+    assert sorted(scored - shown - left_out) == []
 
 
 def test_every_parser_has_decoder_and_seeds_and_those_with_a_report_of_training_have_costs():

@@ -67,6 +67,13 @@ def test_a_place_without_a_value_is_refused():
         measured({"boundaries": "lstm"})
 
 
+@pytest.mark.parametrize("more", [{"label": "PP"}, {"depth": True}, {"sides": ["left"]}])
+def test_labels_and_shapes_of_a_decoder_that_the_report_lacks_are_refused(more):
+    place = {"reports": "on-lstm-ptb-words-small", "scored_on": "wsj", "decoder": "unbiased"}
+    with pytest.raises(ValueError, match="found the decoder biased in the report"):
+        measured(place | more)
+
+
 def test_a_section_has_verdict_claims_and_links_to_the_stored_runs():
     (row,) = (row for row in ROWS if row["item"] == "PRPN, Table 3: ablations")
     heading, verdict, notes, claims, shared, table = section(row).split("\n\n")

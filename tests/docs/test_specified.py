@@ -99,3 +99,15 @@ def test_a_column_for_each_seed_and_several_decoders_in_one_cell(results):
         ["model", "1", "2"],
         ["A parser", "50.0 / 30.0", "40.0 / 20.0"],
     ]
+
+
+def test_perplexities_of_other_seeds_are_not_subtracted(store):
+    for run, seeds in (("lstm", (1, 2)), ("prpn", (1, 2)), ("on-lstm", (1, 3))):
+        for seed in seeds:
+            store("converged", "training", run, seed, test={"perplexity": 100.0 + seed + len(run)})
+    columns = [{"heading": "difference", "value": "perplexity_difference"}]
+    specification = {"experiment": "converged", "part": "test", "columns": columns}
+    shown = render({**specification, "lines": [{"run": "prpn", "baseline": "lstm"}]})
+    assert cells(shown)[2:] == [["+0.0, +0.0"]]
+    with pytest.raises(ValueError, match=r"on-lstm: seeds \[1, 3\]; lstm: seeds \[1, 2\]"):
+        render({**specification, "lines": [{"run": "on-lstm", "baseline": "lstm"}]})

@@ -40,6 +40,13 @@ def test_the_interval_of_different_models_is_that_of_welch():
     assert wider.low < low < high < wider.high
 
 
+def test_rounding_errors_cost_no_degree_of_freedom():
+    """Those of equal standard deviations are 2 here, but 1.9999999999999996 as computed."""
+    first, second = [66.2, 62.0], [58.2, 54.0]
+    low, high = stats.ttest_ind(first, second, equal_var=False).confidence_interval(0.95)
+    assert difference(sample(*first), sample(*second)) == pytest.approx((8.0, low, high))
+
+
 def test_two_values_of_the_same_models_are_subtracted_seed_by_seed():
     first, second = (40.0, 50.0, 60.0), (39.0, 48.9, 59.2)
     same, other = ("some", "prpn"), ("some", "lstm")
