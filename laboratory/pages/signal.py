@@ -13,6 +13,7 @@ from laboratory.results.store import select, stored_report
 
 EXPERIMENT = "trees-as-signal"
 TREE_TRANSFORMER = "tree-transformer"
+FIRST_SENTENCES = "ptb-test-first"  # the first 300 sentences of the test text
 TREES = {
     "none": "none",
     "induced": "induced",
@@ -117,13 +118,27 @@ def beams() -> str:
         "right branching, weight 0.1": stored_report(TREE_TRANSFORMER, run="beam-right-weight-0.1"),
     }
     widths = sorted({key for report in reports.values() for key in report if key.startswith(measured)}, key=_number)
-    plain = stored_report(TREE_TRANSFORMER, run="plain-first")["perplexity"]
+    plain = stored_report(TREE_TRANSFORMER, run="plain", seed=1, data=FIRST_SENTENCES)["perplexity"]
     lines = [[TREES["none"], perplexity(Figure.of([plain])), *[""] * len(widths)]]
     for title, report in reports.items():
         cells = [perplexity(Figure.of([report[width]])) if width in report else "" for width in widths]
         lines.append([title, "", *cells])
     heads = ["trees in training", "no beam", *(f"beam of {_number(width)}" for width in widths)]
     return table(heads, lines)
+
+
+def seeds_of_beams() -> str:
+    """Perplexity of the first test sentences over all seeds, with few and with many hypotheses."""
+    plain = {run.seed: run.report["perplexity"] for run in select(TREE_TRANSFORMER, run="plain", data=FIRST_SENTENCES)}
+    lines = [[TREES["none"], "", len(plain), perplexity(Figure.of(list(plain.values()))), ""]]
+    for trees in ("induced", "right"):
+        runs = select(TREE_TRANSFORMER, run=f"{trees}-weight-0.1", data=FIRST_SENTENCES)
+        without = [plain[run.seed] for run in runs]
+        for width in (4, 64) if trees == "induced" else (4,):  # wider beams do not change right-branching trees
+            values = [run.report[f"perplexity, beam {width}"] for run in runs]
+            figure, difference = perplexity(Figure.of(values)), _difference(values, without)
+            lines.append([f"{TREES[trees]}, weight 0.1", width, len(runs), figure, difference])
+    return table(["trees in training", "beam", "seeds", "perplexity", "difference to none, 95% interval"], lines)
 
 
 def _number(measure: str) -> int:
