@@ -119,6 +119,13 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
         raise
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any, error: object) -> None:
+    """Print the exit code of a worker that did not end by itself; negative: the signal that killed it."""
+    if error:
+        print(f"\n{node.gateway.id} ended with exit code {node.gateway._io.popen.wait(timeout=30)}", flush=True)
+
+
 def pytest_collection_finish() -> None:
     gc.freeze()  # what was imported and collected is not searched again
     gc.enable()
