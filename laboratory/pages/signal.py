@@ -130,14 +130,14 @@ def beams() -> str:
 def seeds_of_beams() -> str:
     """Perplexity of the first test sentences over all seeds, with few and with many hypotheses."""
     plain = {run.seed: run.report["perplexity"] for run in select(TREE_TRANSFORMER, run="plain", data=FIRST_SENTENCES)}
-    lines = [[TREES["none"], "", len(plain), perplexity(Figure.of(list(plain.values()))), ""]]
+    lines = [[TREES["none"], "", str(len(plain)), perplexity(Figure.of(list(plain.values()))), ""]]
     for trees in ("induced", "right"):
         runs = select(TREE_TRANSFORMER, run=f"{trees}-weight-0.1", data=FIRST_SENTENCES)
         without = [plain[run.seed] for run in runs]
         for width in (4, 64) if trees == "induced" else (4,):  # wider beams do not change right-branching trees
             values = [run.report[f"perplexity, beam {width}"] for run in runs]
             figure, difference = perplexity(Figure.of(values)), _difference(values, without)
-            lines.append([f"{TREES[trees]}, weight 0.1", width, len(runs), figure, difference])
+            lines.append([f"{TREES[trees]}, weight 0.1", str(width), str(len(runs)), figure, difference])
     return table(["trees in training", "beam", "seeds", "perplexity", "difference to none, 95% interval"], lines)
 
 
