@@ -141,6 +141,27 @@ def seeds_of_beams() -> str:
     return table(["trees in training", "beam", "seeds", "perplexity", "difference to none, 95% interval"], lines)
 
 
+def suites_of_seeds() -> str:
+    """Accuracy on SyntaxGym, items whose words are known, of the models of `seeds_of_beams` with four hypotheses."""
+    models = stored_report(TREE_TRANSFORMER, what="suites", run="whole-text-syntaxgym")["models"]
+    circuits = ("Agreement", "Garden-Path Effects")
+    lines = []
+    for run, title in (
+        ("plain", TREES["none"]),
+        ("induced-weight-0.1", f"{TREES['induced']}, weight 0.1"),
+        ("right-weight-0.1", f"{TREES['right']}, weight 0.1"),
+    ):
+        of_run = [model for model in models if model["model"].split("/")[-2] == run]
+        scores = [
+            [model["words_known"], *(model["by_circuit"][name]["words_known"] for name in circuits)] for model in of_run
+        ]
+        columns = [[100 * score["accuracy"] for score in column] for column in zip(*scores, strict=True)]
+        lines.append([title, str(len(of_run)), *map(_mean, columns)])
+    chances = [models[0], *(models[0]["by_circuit"][name] for name in circuits)]
+    lines.append(["chance", "", *(f"{100 * chance['chance']:.1f}" for chance in chances)])
+    return table(["trees in training", "seeds", "mean over suites", *(name.lower() for name in circuits)], lines)
+
+
 def _number(measure: str) -> int:
     """The number at the end of the name of a measure."""
     return int(measure.split()[-1])
