@@ -21,7 +21,6 @@ from syntaxlm.core.errors import InputError
 
 def main(arguments: list[str] | None = None) -> int:
     """List or run experiments, and return the exit code."""
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # the reader of a pipe may stop reading
     options = _parser().parse_args(arguments)
     try:
         if options.action == "list":
@@ -95,4 +94,7 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 if __name__ == "__main__":
+    # End without an error if the reader of a pipe stops reading. This is not done in `main`, because another process
+    # that calls it would be killed, too, when it writes to a socket whose reader has gone.
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     sys.exit(main())

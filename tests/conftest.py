@@ -111,8 +111,6 @@ def argument_names(mark: pytest.Mark) -> tuple[str, ...]:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     """Skip tests that need pipes, forks or signals of POSIX on Windows, which lacks them."""
-    if hasattr(signal, "SIGPIPE"):  # its default action, which an earlier test may have restored, kills the worker
-        signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     try:
         return (yield)
     except AttributeError as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import sqrt
 from typing import Any
 
@@ -91,13 +91,11 @@ def while_reading(text: str) -> str:
     # The kinds of trees of which models were trained on this text, and the weight of the decisions' loss.
     for kind in ("induced", "induced-weight-0.1", "right", "right-weight-0.1", "random"):
         name = f"{prefix}{kind}"
-        trees, _, weight = kind.partition("-weight-")
-        title = f"{TREES[trees]}, weight {weight}" if weight else TREES[trees]
         for runs in all_runs(TREE_TRANSFORMER, what="training", run=name):
             values = runs.perplexity("test")
             without = [plain.reports[seed]["test"]["perplexity"] for seed in runs.seeds]
             sizes = [runs.shown_seeds, runs.shown_minutes, perplexity(values)]
-            lines.append([title, *sizes, _difference(values.values, without), *_f1_cells(name)])
+            lines.append([_title(kind), *sizes, _difference(values.values, without), *_f1_cells(name)])
 
     # The parsers that predicted the induced trees, and on the tenth also parsers that read nothing else.
     teachers = {"teacher": "two SN-PCFGs averaged, the teachers"}
@@ -112,11 +110,10 @@ def while_reading(text: str) -> str:
 def beams() -> str:
     """Perplexity of the first test sentences by the number of hypotheses, beside the plain Transformer."""
     measured = "perplexity, beam "
-    reports = {
-        "induced": stored_report(TREE_TRANSFORMER, run="beam"),
-        "induced, weight 0.1": stored_report(TREE_TRANSFORMER, run="beam-weight-0.1"),
-        "right branching, weight 0.1": stored_report(TREE_TRANSFORMER, run="beam-right-weight-0.1"),
-    }
+    measurements = {
+        "induced": "beam", "induced-weight-0.1": "beam-weight-0.1", "right-weight-0.1": "beam-right-weight-0.1",
+    }  # fmt: skip
+    reports = {_title(name): stored_report(TREE_TRANSFORMER, run=run) for name, run in measurements.items()}
     widths = sorted({key for report in reports.values() for key in report if key.startswith(measured)}, key=_number)
     plain = stored_report(TREE_TRANSFORMER, run="plain", seed=1, data=FIRST_SENTENCES)["perplexity"]
     lines = [[TREES["none"], perplexity(Figure.of([plain])), *[""] * len(widths)]]
@@ -131,35 +128,49 @@ def seeds_of_beams() -> str:
     """Perplexity of the first test sentences over all seeds, with few and with many hypotheses."""
     plain = {run.seed: run.report["perplexity"] for run in select(TREE_TRANSFORMER, run="plain", data=FIRST_SENTENCES)}
     lines = [[TREES["none"], "", str(len(plain)), perplexity(Figure.of(list(plain.values()))), ""]]
-    for trees in ("induced", "right"):
-        runs = select(TREE_TRANSFORMER, run=f"{trees}-weight-0.1", data=FIRST_SENTENCES)
+    # With right-branching trees, wider beams change nothing, see `beams`.
+    for name, widths in (("induced-weight-0.1", (4, 64)), ("right-weight-0.1", (4,))):
+        runs = select(TREE_TRANSFORMER, run=name, data=FIRST_SENTENCES)
         without = [plain[run.seed] for run in runs]
-        for width in (4, 64) if trees == "induced" else (4,):  # wider beams do not change right-branching trees
+        for width in widths:
             values = [run.report[f"perplexity, beam {width}"] for run in runs]
-            figure, difference = perplexity(Figure.of(values)), _difference(values, without)
-            lines.append([f"{TREES[trees]}, weight 0.1", str(width), str(len(runs)), figure, difference])
+            figure = perplexity(Figure.of(values))
+            lines.append([_title(name), str(width), str(len(runs)), figure, _difference(values, without)])
     return table(["trees in training", "beam", "seeds", "perplexity", "difference to none, 95% interval"], lines)
 
 
 def suites_of_seeds() -> str:
-    """Accuracy on SyntaxGym, items whose words are known, of the models of `seeds_of_beams` with four hypotheses."""
+    """Accuracy on the items of SyntaxGym whose words are known, of the models of `seeds_of_beams` by four hypotheses.
+
+    Chance is that of the suites with such items.
+    """
     models = stored_report(TREE_TRANSFORMER, what="suites", run="whole-text-syntaxgym")["models"]
-    circuits = ("Agreement", "Garden-Path Effects")
+    circuits = ("", "Agreement", "Garden-Path Effects")
     lines = []
-    for run, title in (
-        ("plain", TREES["none"]),
-        ("induced-weight-0.1", f"{TREES['induced']}, weight 0.1"),
-        ("right-weight-0.1", f"{TREES['right']}, weight 0.1"),
-    ):
-        of_run = [model for model in models if model["model"].split("/")[-2] == run]
-        scores = [
-            [model["words_known"], *(model["by_circuit"][name]["words_known"] for name in circuits)] for model in of_run
-        ]
-        columns = [[100 * score["accuracy"] for score in column] for column in zip(*scores, strict=True)]
-        lines.append([title, str(len(of_run)), *map(_mean, columns)])
-    chances = [models[0], *(models[0]["by_circuit"][name] for name in circuits)]
-    lines.append(["chance", "", *(f"{100 * chance['chance']:.1f}" for chance in chances)])
-    return table(["trees in training", "seeds", "mean over suites", *(name.lower() for name in circuits)], lines)
+    for name in ("plain", "induced-weight-0.1", "right-weight-0.1"):
+        of_run = [model for model in models if model["model"].split("/")[-2] == name]
+        line = [_title(name), str(len(of_run))]
+        for circuit in circuits:
+            suites = [_suites_with_known_words(model, circuit) for model in of_run]
+            accuracies = [statistics.fmean(suite["words_known"]["accuracy"] for suite in part) for part in suites]
+            line.append(_mean([100 * accuracy for accuracy in accuracies]))
+        lines.append(line)
+    parts = [_suites_with_known_words(models[0], circuit) for circuit in circuits]
+    lines.append(["chance", "", *(percent(statistics.fmean(suite["chance"] for suite in part)) for part in parts)])
+    return table(["trees in training", "seeds", "mean over suites", "agreement", "garden-path effects"], lines)
+
+
+def _suites_with_known_words(model: Mapping[str, Any], circuit: str) -> list[Mapping[str, Any]]:
+    """The suites of a circuit that have items without unknown words.  circuit: "" for all suites."""
+    suites = model["by_suite"].values()
+    return [suite for suite in suites if suite["words_known"]["items"] and circuit in ("", suite["circuit"])]
+
+
+def _title(run: str) -> str:
+    """The trees of a run of the experiment, and the weight of the decisions' loss if it is in the name."""
+    trees, _, weight = run.partition("-weight-")
+    title = TREES["none" if trees == "plain" else trees]
+    return f"{title}, weight {weight}" if weight else title
 
 
 def _number(measure: str) -> int:

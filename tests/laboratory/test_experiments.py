@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import re
 import shutil
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -87,6 +90,17 @@ def test_runs_inherit_and_files_of_data_can_be_elsewhere(tmp_path):
     (tmp_path / "wrong.yaml").write_text("purpose: A test\nrun: {}\n")
     with pytest.raises(InputError, match="run"):
         read_experiment(str(tmp_path / "wrong.yaml"))
+
+
+def test_only_the_command_and_no_caller_of_main_is_ended_by_a_reader_that_stops_reading():
+    before = signal.getsignal(signal.SIGPIPE)
+    assert main(["list"]) == 0
+    assert signal.getsignal(signal.SIGPIPE) == before == signal.SIG_IGN
+    command = [sys.executable, "-m", "laboratory", "list"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == -signal.SIGPIPE
 
 
 def test_the_command_lists_and_prints_experiments_and_refuses_what_is_stored(capsys):

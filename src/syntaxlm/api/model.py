@@ -140,7 +140,7 @@ class LanguageModel(StoredModel):
             also: other models; the tree is then the average of the trees of all models, over the words as this model
                 reads them, without distances, span scores and labels.
             max_words: longer sentences are not parsed: their parses are empty, and an InputWarning names them. The time
-                grows with the cube of the length.
+                of models with a chart grows with the cube of the length.
             progress: whether to show a progress bar; where stderr is no terminal, a line every ten seconds.
             decoder: the decoding algorithm; by default that of the model's structure.
             layer: the layer whose distances are used, from 1; by default the model's.
