@@ -278,6 +278,19 @@ def test_a_chart_that_grows_gives_the_same_next_words_and_sentences(kind, shift)
         chart = chart.with_words(torch.tensor([sentence[count] for sentence in sentences]))
 
 
+@pytest.mark.parametrize("shift", [0, 80, 200])
+def test_next_words_in_float32_are_exact_for_improbable_words_too(shift):
+    rules, log_probs = factored(3, 4, None), word_log_probs(8, 4).detach()
+    log_probs[2:5] -= shift  # at 80 near the end of the range of float32, at 200 beyond it
+    log_probs[7] = -math.inf
+    words = torch.tensor([5, 6, 1])
+    (after,) = inside.next_words_after_each(rules, log_probs, words, (3,))
+    wanted = torch.logsumexp(after.weights.log()[:, None] + log_probs.float().double(), -1) + after.scales[:, None]
+    single = log_probs.float()
+    torch.testing.assert_close(after.log_probs(single, single.exp()), wanted, rtol=0, atol=1e-6)
+    assert (wanted[:, 7] == -math.inf).all()
+
+
 def test_a_chart_after_an_impossible_word_is_not_finite():
     rules, log_probs = factored(3, 4, None), word_log_probs(8, 4).detach().clone()
     log_probs[5] = -math.inf

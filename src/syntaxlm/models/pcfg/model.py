@@ -200,7 +200,7 @@ class PCFG(SentencePCFG, PredictsNextToken, HasTreeBeliefs):
         tables = self._tables(sentences)  # of the words in the prefixes only
         predicted = next_words(tables.rules, tables.emissions, tables.words, sentences.lengths)
         last = torch.tensor(sentences.lengths, device=self.device)
-        words = self._next_words(predicted, self._word_probabilities())
+        words = predicted.log_probs(self._all_tables()[1], self._word_probabilities())
         prefix, whole = (chart.gather(1, last[:, None])[:, 0] for chart in (prefixes, wholes))
         result = self._distributions(words, last == 0, prefix, whole)
         return result[torch.tensor([places[part] for part in parts], device=self.device)]
@@ -216,7 +216,7 @@ class PCFG(SentencePCFG, PredictsNextToken, HasTreeBeliefs):
             wholes = self.one_word_share.double().log() + self.unigrams.double()[words]
             prefixes = torch.logaddexp(prefixes, wholes)
         is_empty = torch.full_like(prefixes, chart.length == 0, dtype=torch.bool)
-        return self._distributions(chart.next_words() + rest, is_empty, prefixes, wholes)
+        return self._distributions(chart.next_words(), is_empty, prefixes, wholes)
 
     @torch.no_grad()
     def each_next_log_probs(self, batch: TokenBatch, state: State = None) -> Iterator[Tensor]:
@@ -228,31 +228,23 @@ class PCFG(SentencePCFG, PredictsNextToken, HasTreeBeliefs):
         tables = self._tables(sentences)
         predicted = next_words_after_each(tables.rules, tables.emissions, tables.words, sentences.lengths)
         weights, scales = (torch.stack(parts, 1) for parts in zip(*predicted, strict=True))  # (n + 1, B, ...)
-        probabilities = self._word_probabilities()
+        emissions, probabilities = self._all_tables()[1], self._word_probabilities()
         for step, next_word in enumerate(map(NextWords, weights, scales)):
-            words = self._next_words(next_word, probabilities)
+            words = next_word.log_probs(emissions, probabilities)
             is_empty = torch.full(batch.tokens.shape[1:], step == 0, device=self.device)
             yield self._distributions(words, is_empty, prefixes[:, step], wholes[:, step])
-
-    def _next_words(self, predicted: NextWords, probabilities: Tensor) -> Tensor:
-        """Return log P(prefix w followed by anything), (B, V - 2), in sentences of two or more words.
-
-        Args:
-            probabilities: (V - 2, t) of words given their preterminals.
-        """
-        words = torch.log(predicted.weights @ probabilities.T) + predicted.scales[:, None]
-        return words + torch.log1p(-self.one_word_share.double())
 
     def _distributions(self, words: Tensor, is_empty: Tensor, prefixes: Tensor, wholes: Tensor) -> Tensor:
         """Return the next-token distributions, (B, V), after prefixes.
 
         Args:
-            words: as `_next_words` returns.
+            words: (B, V - 2), log P(prefix w followed by anything), given that a sentence has two or more words.
             is_empty: whether a prefix has no words.
             prefixes: (B,) log-probability of each prefix.
             wholes: (B,) log-probability of the sentence that ends after it.
         """
         alone = self.unigrams.double() + self.one_word_share.double().log()
+        words = words + torch.log1p(-self.one_word_share.double())
         words[is_empty] = torch.logaddexp(words[is_empty], alone)
         result = words.new_full((len(words), self.vocabulary_size), -torch.inf)
         result[:, 0] = words[:, 0] - prefixes

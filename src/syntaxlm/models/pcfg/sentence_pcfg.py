@@ -391,11 +391,11 @@ class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBe
 
     @torch.no_grad()
     def _word_probabilities(self) -> Tensor:
-        """Return p(word | preterminal) of all words, (V - 2, t), float64, recomputed only if weights changed."""
+        """Return p(word | preterminal) of all words, (V - 2, t), recomputed only if weights changed."""
         emissions = self._all_tables()[1]
         cached = self._cached_probabilities  # another thread may replace it
         if cached is None or cached[0] is not emissions:
-            self._cached_probabilities = cached = emissions, emissions.exp().double()
+            self._cached_probabilities = cached = emissions, emissions.exp()
         return cached[1]
 
     def _sentences(self, batch: TokenBatch, closed: bool = False) -> Sentences:

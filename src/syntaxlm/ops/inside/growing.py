@@ -14,7 +14,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from syntaxlm.ops.inside.prefix import closure_of
+from syntaxlm.ops.inside.prefix import NextWords, closure_of
 from syntaxlm.ops.inside.rules import FactoredRules
 
 
@@ -27,7 +27,7 @@ class GrowingChart(NamedTuple):
         right: (R, R + t).
         closure: (R, R), of the rules.
         emissions: (u, t), log p(word | T), in the precision of the grammar.
-        probabilities: (u, t), p(word | T).
+        probabilities: (u, t), p(word | T), in the same precision.
         lefts: (B, n(n + 1)/2, R), each span as a left child, ordered by its last word, then by its first word.
         reached: (B, n + 1, R), H of `prefix`.
         weights: (B, t), of the next word's emissions.
@@ -60,7 +60,7 @@ class GrowingChart(NamedTuple):
     @torch.no_grad()
     def next_words(self) -> Tensor:
         """Return log P(prefix w followed by anything) for each word w: (B, u)."""
-        return (self.weights @ self.probabilities.T).log_().add_(self.prefixes[:, None])
+        return NextWords(self.weights, self.prefixes).log_probs(self.emissions, self.probabilities)
 
     @torch.no_grad()
     def with_words(self, words: Tensor) -> GrowingChart:
@@ -104,7 +104,7 @@ def empty_chart(rules: FactoredRules, emissions: Tensor, probabilities: Tensor, 
 
     Args:
         emissions: (u, t) log p(word | T) of all words.
-        probabilities: (u, t) p(word | T), float64. The caller computes them once for many charts.
+        probabilities: (u, t) p(word | T), in the same precision. The caller computes them once for many charts.
     """
     root, left, right = rules.double().over_factors()
     factors = len(root)

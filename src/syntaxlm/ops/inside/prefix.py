@@ -33,6 +33,7 @@ from syntaxlm.ops.inside.rules import FactoredRules, Layout, Rules, TableRules
 
 LONG = 150  # words of a sentence that is computed by `long_chart`; more than two windows
 WINDOW = 32  # words after which the probability of the next one is about that after all words before it
+_IMPROBABLE = 1e-30  # probabilities below it are not exact in float32
 _PRODUCTS_TOGETHER = 1 << 18  # products of children that are computed at a time
 
 
@@ -220,6 +221,28 @@ class NextWords(NamedTuple):
 
     weights: Tensor
     scales: Tensor
+
+    def log_probs(self, emissions: Tensor, probabilities: Tensor) -> Tensor:
+        """Return log P(prefix w ...) for each of u words w: (B, u), float64.
+
+        The products are in the precision of the grammar. Words whose probability is near the end of its range are
+        computed in float64.
+
+        Args:
+            emissions: (u, t), log p(word | T).
+            probabilities: (u, t), their exponentials, in the same precision.
+        """
+        largest = self.weights.amax(1, keepdim=True).clamp(min=torch.finfo(torch.float64).tiny)
+        weights = self.weights / largest
+        sums = (weights.to(probabilities.dtype) @ probabilities.T).double()
+        result = sums.log() + (largest.log() + self.scales[:, None])
+        improbable = (sums < _IMPROBABLE).any(0)
+        if improbable.any():
+            exact = emissions[improbable].double()
+            top = exact.amax(1, keepdim=True).clamp(min=torch.finfo(torch.float64).min)  # finite for impossible words
+            exact_sums = weights @ (exact - top).exp().T
+            result[:, improbable] = exact_sums.log() + top.T + largest.log() + self.scales[:, None]
+        return result
 
 
 def next_words(rules: Rules, emissions: Tensor, words: Tensor, lengths: tuple[int, ...]) -> NextWords:
