@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 import re
+import threading
 
 import httpx
 import pytest
@@ -154,6 +156,30 @@ def test_a_seed_gives_the_sentences_of_the_model(client, models):
     options = {"count": 3, "seed": 4, "temperature": 0.5, "max_words": 5}
     found = post(client, "generate", model="lstm", prompt="the cat", **options)["sentences"]
     assert [one["text"] for one in found] == [one.text for one in models["lstm"].generate(prompt="the cat", **options)]
+
+
+@pytest.mark.parametrize(("name", "trees"), [("lstm", False), ("simple-pcfg", True)])
+def test_waiting_requests_for_sentences_with_other_seeds_are_computed_together(models, monkeypatch, name, trees):
+    model, calls, release = ServedModel(name, models[name], Limits()), [], threading.Event()
+    generate = model.generate
+    monkeypatch.setattr(model, "generate", lambda draws, **options: calls.append(draws) or generate(draws, **options))
+    options = {"prompt": None, "max_words": 6, "trees": trees, "pictures": False, "temperature": 1.0, "top_k": None}
+
+    async def ask():
+        model.sampler.submit("busy", [0], lambda items: release.wait(30) and items)
+        requests = [asyncio.create_task(model.sample(count, seed, **options)) for count, seed in ((2, 7), (1, 8))]
+        await asyncio.sleep(0)  # both requests wait
+        release.set()
+        return await asyncio.gather(*requests)
+
+    try:
+        answers = asyncio.run(ask())
+    finally:
+        model.sampler.stop()
+    assert calls == [[(7, 1), (7, 2), (8, 1)]]
+    for (count, seed), found in zip(((2, 7), (1, 8)), answers, strict=True):
+        expected = models[name].generate(count, seed=seed, max_words=6, trees=trees)
+        assert [(one["number"], one["text"]) for one in found] == [(one.number, one.text) for one in expected]
 
 
 def test_trees_are_sampled_from_a_grammar(client, models):

@@ -154,13 +154,14 @@ def test_freed_memory_is_released_now_and_then(worker, monkeypatch):
 
 
 @pytest.mark.parametrize("count", [1, 2])
-def test_no_more_threads_compute_at_a_time_than_there_are_turns_in_the_order_in_which_they_asked(count):
+@pytest.mark.parametrize("times", [[0, 1, 2, 3, 4, 5], [0, 5, 3, 4, 1, 2], [0, 0, 0, 0, 0, 0]])
+def test_no_more_threads_compute_at_a_time_than_there_are_turns_and_the_oldest_request_is_next(count, times):
     turns, computing, most, order = Turns(count), 0, [0], []
     lock, release = threading.Lock(), threading.Event()
 
     def compute(number):
         nonlocal computing
-        with turns.turn():
+        with turns.turn(times[number]):
             with lock:
                 computing += 1
                 most[0] = max(most[0], computing)
@@ -180,7 +181,7 @@ def test_no_more_threads_compute_at_a_time_than_there_are_turns_in_the_order_in_
     assert most == [count]
     assert sorted(order) == list(range(6))
     if count == 1:  # of two threads that are called at once, either may be the first that continues
-        assert order == sorted(order)
+        assert order == sorted(range(6), key=lambda number: (times[number], number))
 
 
 def test_a_long_computation_lets_another_one_go_first_after_its_time(monkeypatch):
@@ -189,11 +190,11 @@ def test_a_long_computation_lets_another_one_go_first_after_its_time(monkeypatch
 
     def short():
         asked.set()
-        with turns.turn():
+        with turns.turn(1):
             order.append("short")
 
     other = threading.Thread(target=short)
-    with turns.turn() as let_others:
+    with turns.turn(0) as let_others:
         let_others()  # nobody waits
         other.start()
         assert asked.wait(30)

@@ -408,7 +408,10 @@ def test_a_request_ends_when_its_client_goes_after_any_number_of_steps(models, m
 
 def test_sampling_does_not_hold_up_other_requests(models, monkeypatch):
     release = threading.Event()
-    monkeypatch.setattr(ServedModel, "generate", lambda *_, **__: release.wait(60) and [])
+    generate = ServedModel.generate
+    monkeypatch.setattr(
+        ServedModel, "generate", lambda *given, **options: release.wait(60) and generate(*given, **options)
+    )
     with running(create_app({"lstm": models["lstm"]})) as address:
         connection = sent(address, "/api/generate", {"count": 1})
         answer = httpx.post(f"{address}/api/surprisal", json={"sentences": [SENTENCE]}, timeout=60)

@@ -9,13 +9,14 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import compress
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
 from syntaxlm.core.arrays import Flags, Integers, Numbers
 from syntaxlm.core.errors import InputError, listed, warn_caller
+from syntaxlm.core.iteration import batched
 from syntaxlm.core.threads import check_wanted
 from syntaxlm.generation.options import SamplingOptions
 from syntaxlm.models.abilities import LabelsSpans, PredictsNextToken, SamplesSentences
@@ -31,6 +32,32 @@ from syntaxlm.trees.tree import INDUCED_LABEL, Constituent, Tree
 
 MAXIMUM = {"words": 100, "characters": 500, "tags": 100}  # default limits of the tokens of a sampled sentence
 SAMPLED_TOGETHER = 64  # sentences sampled in one batch
+
+
+class Draw(NamedTuple):
+    """What determines a sampled sentence, besides the model and the options.
+
+    Attributes:
+        number: of the sentence, from 1.
+    """
+
+    seed: int
+    number: int
+
+    def random(self) -> np.random.Generator:
+        return np.random.default_rng(self)
+
+
+def draws_of(count: int, seed: int) -> list[Draw]:
+    """Return the draws of this number of sentences. Raises InputError for fewer than one sentence."""
+    return [Draw(seed, number) for number in numbers_to(count)]
+
+
+def numbers_to(count: int) -> range:
+    """Return the numbers of sentences, from 1. Raises InputError for fewer than one sentence."""
+    if count < 1:
+        raise InputError(f"count: found {count}; expected 1 or more")
+    return range(1, count + 1)
 
 
 SAMPLED_TREES = Columns(
@@ -99,6 +126,13 @@ def sample_with_trees(
     Raises:
         InputError: for options that only apply word by word, and for a model that does not sample whole sentences.
     """
+    return sample_draws_with_trees(bundle, draws_of(count, options.seed), options)
+
+
+def sample_draws_with_trees(
+    bundle: ModelBundle, draws: Sequence[Draw], options: SamplingOptions = SamplingOptions()
+) -> Iterator[SentenceWithTree]:
+    """As `sample_with_trees`, for given draws. The seed of the options is ignored."""
     refuse_word_options(None, options, "Sentences with trees are sampled top-down.")
     model = bundle.require(SamplesSentences, "sampling of trees")
     bundle.model.eval()
@@ -106,9 +140,9 @@ def sample_with_trees(
     omitted = 0 if options.keep_unknown else len(bundle.vocabulary.unknown_ids)
     longest = options.max_words or MAXIMUM[bundle.normaliser.units]
 
-    def sentence(number: int) -> SentenceWithTree:
+    def sentence(draw: Draw) -> SentenceWithTree:
         check_wanted()
-        (sampled,) = model.sample(1, longest, np.random.default_rng([options.seed, number]), omitted=omitted)
+        (sampled,) = model.sample(1, longest, draw.random(), omitted=omitted)
         tokens = bundle.vocabulary.decode(sampled.words)
         spans = tuple(
             Constituent(INDUCED_LABEL if label < 0 else labels[label], first, last + 1)
@@ -116,16 +150,9 @@ def sample_with_trees(
         )
         tags = [labels[label] for label in sampled.word_labels] or [""] * len(tokens)
         tree = Tree(tuple(tokens), tuple(tags), spans)
-        return SentenceWithTree(number, as_text(bundle.normaliser, tokens), tokens, tree)
+        return SentenceWithTree(draw.number, as_text(bundle.normaliser, tokens), tokens, tree)
 
-    return map(sentence, numbers_to(count))
-
-
-def numbers_to(count: int) -> range:
-    """Return the numbers of sentences, from 1. Raises InputError for fewer than one sentence."""
-    if count < 1:
-        raise InputError(f"count: found {count}; expected 1 or more")
-    return range(1, count + 1)
+    return map(sentence, draws)
 
 
 def refuse_word_options(prompt: str | None, options: SamplingOptions, reason: str) -> None:
@@ -211,11 +238,21 @@ def generate(
         InputError: for a prompt without words, a prompt, temperature or top_k if sentences are sampled top-down, and a
             model that does not sample sentences.
     """
-    numbers = numbers_to(count)
+    return generate_draws(bundle, draws_of(count, options.seed), prompt, options, text)
+
+
+def generate_draws(
+    bundle: ModelBundle,
+    draws: Sequence[Draw],
+    prompt: str | None = None,
+    options: SamplingOptions = SamplingOptions(),
+    text: TextOptions = TextOptions(),
+) -> Iterator[GeneratedSentence]:
+    """As `generate`, for given draws, which are sampled in batches. The seed of the options is ignored."""
     if not isinstance(bundle.model, PredictsNextToken) and isinstance(bundle.model, SamplesSentences):
         reason = f"a {bundle.name} model does not predict the next token; its sentences are sampled top-down."
         refuse_word_options(prompt, options, reason)
-        trees = sample_with_trees(bundle, count, options)
+        trees = sample_draws_with_trees(bundle, draws, options)
         return (GeneratedSentence(sampled.number, sampled.text, sampled.tokens, [], True) for sampled in trees)
     words: list[str] = []
     if prompt is not None:
@@ -230,21 +267,21 @@ def generate(
     if is_unknown.any():
         unknown = listed(dict.fromkeys(compress(words, is_unknown)))
         warn_caller(f"prompt: not in the vocabulary of {bundle.name}, and read as unknown: {unknown}")
-    chunks = (numbers[start : start + SAMPLED_TOGETHER] for start in range(0, count, SAMPLED_TOGETHER))
-    return (sentence for chunk in chunks for sentence in _together(bundle, chunk, ids, options))
+    batches = batched(draws, SAMPLED_TOGETHER)
+    return (sentence for batch in batches for sentence in _together(bundle, batch, ids, options))
 
 
 @torch.no_grad()
 def _together(
-    bundle: ModelBundle, numbers: range, prompt: list[int], options: SamplingOptions
+    bundle: ModelBundle, draws: Sequence[Draw], prompt: list[int], options: SamplingOptions
 ) -> list[GeneratedSentence]:
-    """Sample the sentences with these numbers in one batch, one column per sentence."""
+    """Sample sentences in one batch, one column per sentence."""
     model = bundle.require(PredictsNextToken, "generate", SamplesSentences)
     vocabulary = bundle.vocabulary
     device = bundle.model.eval().device
 
     # Read BOS and the prompt in every column. The target after the prompt is not known yet.
-    random = [np.random.default_rng([options.seed, number]) for number in numbers]
+    random = [draw.random() for draw in draws]
     read = torch.tensor([vocabulary.begin_id, *prompt])[:, None].repeat(1, len(random))
     batch = TokenBatch(read, read.roll(-1, 0)).to(device)
     drawn: list[list[int]] = [list(prompt) for _ in random]
@@ -288,11 +325,11 @@ def _together(
         next_log_probs, state = model.next_log_probs(TokenBatch(read, read, carries=True), state)
 
     sentences = []
-    for column, number in enumerate(numbers):
+    for column, draw in enumerate(draws):
         words = vocabulary.decode(drawn[column])
         bits = [0.0 - value / math.log(2) for value in log_probs[column]]
         ended = column not in growing
-        sentences.append(GeneratedSentence(number, as_text(bundle.normaliser, words), words, bits, ended))
+        sentences.append(GeneratedSentence(draw.number, as_text(bundle.normaliser, words), words, bits, ended))
     return sentences
 
 

@@ -163,7 +163,7 @@ async def generate(request: schemas.GenerateRequest, served: ServedHere) -> sche
         raise InputError(f"count: found {request.count:,}; expected at most {served.limits.max_sentences:,}")
     if request.prompt is not None:
         served.limits.check_text(request.prompt, "prompt")
-    sampled = await model.sample(request.model_dump(exclude={"model"}))
+    sampled = await model.sample(**request.model_dump(exclude={"model"}))
     return _validated(schemas.GenerateAnswer, model=model.name, sentences=sampled)
 
 

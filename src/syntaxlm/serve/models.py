@@ -10,8 +10,9 @@ from collections.abc import Hashable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from difflib import SequenceMatcher
+from functools import partial
 from itertools import zip_longest
-from typing import Any, cast
+from typing import Any
 
 from syntaxlm.api.model import LanguageModel
 from syntaxlm.api.results import SentenceSurprisal
@@ -19,7 +20,14 @@ from syntaxlm.core.errors import InputError
 from syntaxlm.drawing.latex import format_latex
 from syntaxlm.drawing.surprisal import pair_picture
 from syntaxlm.drawing.tree import SpanNote, tree_picture
-from syntaxlm.generation.sentences import SentenceWithTree
+from syntaxlm.generation.options import SamplingOptions
+from syntaxlm.generation.sentences import (
+    Draw,
+    draws_of,
+    generate_draws,
+    refuse_word_options,
+    sample_draws_with_trees,
+)
 from syntaxlm.models.abilities import (
     HasTreeBeliefs,
     LabelsSpans,
@@ -122,19 +130,17 @@ class ServedModel:
         """
         return await answer_of(self.thread.submit(key, list(items), compute, check), self.limits, self.name)
 
-    async def sample(self, options: Values) -> list[Values]:
-        """Return sampled sentences.
+    async def sample(self, count: int, seed: int, **options: Any) -> list[Values]:
+        """Return sampled sentences. Waiting requests that differ only in count and seed are computed together.
 
         Raises errors as `answer_of` does.
 
         Args:
-            options: the options of `generate`.
+            options: the other options of `generate`.
         """
-        (sampled,) = await answer_of(self.sampler.submit(object(), [options], self._generated), self.limits, self.name)
-        return cast(list[Values], sampled)
-
-    def _generated(self, requests: list[Values]) -> list[list[Values]]:
-        return [self.generate(**options) for options in requests]
+        key, draws = tuple(options.items()), draws_of(count, seed)
+        compute = partial(self.generate, **options)
+        return await answer_of(self.sampler.submit(key, draws, compute), self.limits, self.name)
 
     def info(self) -> ModelInfo:
         model, card = self.model.model, self._card
@@ -240,27 +246,36 @@ class ServedModel:
             for place, pair in zip(places, pairs, strict=True)
         ]
 
-    def generate(self, count: int, pictures: bool, **options: Any) -> list[Values]:
-        """Return sampled sentences.
+    def generate(
+        self,
+        draws: Sequence[Draw],
+        prompt: str | None,
+        max_words: int | None,
+        trees: bool,
+        pictures: bool,
+        **options: Any,
+    ) -> list[Values]:
+        """Return a sampled sentence for each draw.
 
         Args:
-            **options: of `LanguageModel.generate`.
+            trees: whether sentences are sampled with their trees.
+            pictures: whether trees have a picture.
+            **options: of `SamplingOptions`.
         """
         in_characters = self.model.normaliser.units == "characters"
         longest = self.limits.max_characters if in_characters else self.limits.max_words
-        max_words = options.pop("max_words") or longest
-        if max_words > longest:
+        if max_words is not None and max_words > longest:
             raise InputError(f"max_words: found {max_words:,}; expected at most {longest:,}")
-        if options["prompt"] is not None:
-            self._check_text(options["prompt"], "prompt")
+        sampling = SamplingOptions(max_words=max_words or longest, **options)
+        if not trees:
+            if prompt is not None:
+                self._check_text(prompt, "prompt")
+            return [sentence.to_dict() for sentence in generate_draws(self.model, draws, prompt, sampling)]
+        refuse_word_options(prompt, sampling, "Sentences with trees are sampled top-down.")
         sampled = []
-        for sentence in self.model.generate(count, max_words=max_words, **options):
-            values = sentence.to_dict()
-            if isinstance(sentence, SentenceWithTree):
-                values["brackets"] = _brackets(sentence.tree)
-                if pictures:
-                    values["svg"] = tree_picture(sentence.tree).svg()
-            sampled.append(values)
+        for sentence in sample_draws_with_trees(self.model, draws, sampling):
+            values = sentence.to_dict() | {"brackets": _brackets(sentence.tree)}
+            sampled.append(values | ({"svg": tree_picture(sentence.tree).svg()} if pictures else {}))
         return sampled
 
     def check(self, sentences: Sequence[str], given: str | None = None) -> None:

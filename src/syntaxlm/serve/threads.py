@@ -36,6 +36,7 @@ class _Job:
     Attributes:
         compute: maps some items to as many results. Jobs with the same key differ only in their items.
         check: raises an error for wrong items. It gets all items of the job, so that it can number them.
+        submitted: the time, in seconds.
     """
 
     key: Hashable
@@ -43,34 +44,38 @@ class _Job:
     compute: Compute
     check: Check | None
     result: Future[list[Any]] = field(default_factory=Future)
+    submitted: float = field(default_factory=time.monotonic)
 
 
 class Turns:
-    """Lets as many threads compute at a time as there are cores, in the order in which they ask.
+    """Lets as many threads compute at a time as there are cores, those with the oldest requests first.
 
     More threads than cores would spend a quarter of the time on waiting for the interpreter's lock.
     """
 
     def __init__(self, count: int) -> None:
         self._free = count
-        self._waiting: deque[threading.Event] = deque()
+        self._waiting: dict[threading.Event, float] = {}  # with the times of the requests
         self._lock = threading.Lock()
 
     @contextmanager
-    def turn(self) -> Iterator[Callable[[], None]]:
+    def turn(self, since: float) -> Iterator[Callable[[], None]]:
         """Wait for a turn, which lasts while the block runs.
+
+        Args:
+            since: the time of the request, `time.monotonic()`.
 
         Yields:
             A function that, if the turn has lasted for `TURN_SECONDS`, ends it and waits for the next one.
         """
-        self._begin()
+        self._begin(since)
         began = time.monotonic()
 
         def let_others() -> None:
             nonlocal began
             if self._waiting and time.monotonic() - began >= TURN_SECONDS:
                 self._end()
-                self._begin()
+                self._begin(since)
                 began = time.monotonic()
 
         try:
@@ -78,19 +83,21 @@ class Turns:
         finally:
             self._end()
 
-    def _begin(self) -> None:
+    def _begin(self, since: float) -> None:
         with self._lock:
             if self._free:
                 self._free -= 1
                 return
             called = threading.Event()
-            self._waiting.append(called)
+            self._waiting[called] = since
         called.wait()
 
     def _end(self) -> None:
         with self._lock:
             if self._waiting:
-                self._waiting.popleft().set()
+                oldest = min(self._waiting, key=self._waiting.__getitem__)
+                del self._waiting[oldest]
+                oldest.set()
             else:
                 self._free += 1
 
@@ -155,7 +162,7 @@ class ModelThread:
                 self._jobs.remove(job)
             self._running = jobs = [job for job in jobs if not job.result.done()]
         if jobs:
-            with _turns.turn() as let_others:
+            with _turns.turn(jobs[0].submitted) as let_others:
 
                 def is_wanted() -> bool:
                     let_others()
