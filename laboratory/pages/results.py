@@ -60,7 +60,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "signal-gum-trained": partial(signal.by_trees, "gum"),
     "signal-while-reading-beams": signal.beams,
     "signal-while-reading-seeds": signal.seeds_of_beams,
-    "signal-while-reading-suites": signal.suites_of_seeds,
+    "signal-while-reading-items": signal.items_of_seeds,
     "signal-while-reading": partial(signal.while_reading, "whole"),
     "signal-while-reading-tenth": partial(signal.while_reading, "tenth"),
     "signal-outside": signal.outside,

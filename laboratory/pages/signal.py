@@ -139,25 +139,41 @@ def seeds_of_beams() -> str:
     return table(["trees in training", "beam", "seeds", "perplexity", "difference to none, 95% interval"], lines)
 
 
-def suites_of_seeds() -> str:
-    """Accuracy on the items of SyntaxGym whose words are known, of the models of `seeds_of_beams` by four hypotheses.
+def items_of_seeds() -> str:
+    """The models of `seeds_of_beams`, by four hypotheses, on suites, minimal pairs and reading times.
 
-    Chance is that of the suites with such items.
+    Suites and pairs are those whose words are known. Chance is that of the suites with such items, and of pairs.
     """
-    models = stored_report(TREE_TRANSFORMER, what="suites", run="whole-text-syntaxgym")["models"]
     circuits = ("", "Agreement", "Garden-Path Effects")
+    suites, pairs, times = (
+        stored_report(TREE_TRANSFORMER, what=what, run=run)["models"]
+        for what, run in (
+            ("suites", "whole-text-syntaxgym"),
+            ("pairs", "whole-text-marvin-linzen"),
+            ("reading-times", "whole-text-natural-stories"),
+        )
+    )
     lines = []
     for name in ("plain", "induced-weight-0.1", "right-weight-0.1"):
-        of_run = [model for model in models if model["model"].split("/")[-2] == name]
-        line = [_title(name), str(len(of_run))]
+        line = [_title(name)]
         for circuit in circuits:
-            suites = [_suites_with_known_words(model, circuit) for model in of_run]
-            accuracies = [statistics.fmean(suite["words_known"]["accuracy"] for suite in part) for part in suites]
+            parts = [_suites_with_known_words(model, circuit) for model in _of_run(suites, name)]
+            accuracies = [statistics.fmean(suite["words_known"]["accuracy"] for suite in part) for part in parts]
             line.append(_mean([100 * accuracy for accuracy in accuracies]))
+        line.append(_mean([100 * model["differing_words_known"]["accuracy"] for model in _of_run(pairs, name)]))
+        line.append(_mean([1000 * model["delta_log_likelihood"]["value"] for model in _of_run(times, name)]))
         lines.append(line)
-    parts = [_suites_with_known_words(models[0], circuit) for circuit in circuits]
-    lines.append(["chance", "", *(percent(statistics.fmean(suite["chance"] for suite in part)) for part in parts)])
-    return table(["trees in training", "seeds", "mean over suites", "agreement", "garden-path effects"], lines)
+    parts = [_suites_with_known_words(suites[0], circuit) for circuit in circuits]
+    chances = [percent(statistics.fmean(suite["chance"] for suite in part)) for part in parts]
+    lines.append(["chance", *chances, percent(0.5), ""])
+    heads = ["trees in training", "SyntaxGym, mean over suites", "agreement", "garden-path effects",
+             "Marvin and Linzen", "reading times, 10^-3 nats/word"]  # fmt: skip
+    return table(heads, lines)
+
+
+def _of_run(models: Sequence[Mapping[str, Any]], name: str) -> list[Mapping[str, Any]]:
+    """The models of a run, one for each seed."""
+    return [model for model in models if model["model"].split("/")[-2] == name]
 
 
 def _suites_with_known_words(model: Mapping[str, Any], circuit: str) -> list[Mapping[str, Any]]:
