@@ -224,8 +224,8 @@ class PaLMConfig(AWDConfig):
             (left-branching), or equal scores for the constituents of text.trees, text.valid_trees and text.test_trees,
             without attention to other spans (trees)
         supervision: lambda, the weight of the loss on gold spans; requires text.trees
-        supervision_epochs: number of first epochs, which train only the attention on gold spans; the other epochs
-            train only the language model; with 0, all epochs train both
+        supervision_epochs: number of first epochs, which have only the loss on gold spans; the other epochs have only
+            the loss of the language model; with 0, all epochs have both
         initial_weights: whether LSTM layers start with orthogonal matrices and biases of 0, as in the released program,
             or with uniform weights and biases, as in AWD-LSTM
         form: whether the equations follow the released program or the paper

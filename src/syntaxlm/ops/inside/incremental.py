@@ -190,8 +190,8 @@ def derivation_entropies(
     """Return the entropy of the derivations of each prefix (Hale 2006), from derivatives of its probability.
 
     If all probabilities of rules and words are raised to the power s, the sum over derivations D of a prefix has the
-    derivative sum_D p(D) log p(D) at s = 1, which is computed in forward mode. Derivations of TN-PCFG and Hol-PCFG
-    include the factors of their rules.
+    derivative sum_D p(D) log p(D) at s = 1, which is computed in forward mode. Derivations of TN-PCFG have the factors
+    of its rules in place of nonterminals, which are summed out.
 
     Args:
         rules: see `incremental_beliefs`, as are `emissions` and `words`.
