@@ -60,6 +60,13 @@ def test_every_sentence_of_a_text_gets_a_binary_tree_with_labels_of_the_grammar(
         assert all(count <= symbol < len(stored.model.labels) for symbol in one.word_labels)
 
 
+def test_words_of_ordinary_text_are_split_as_parse_splits_them(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_text("The cat sees the dog.\n", encoding="utf-8")
+    (sentence,) = parsed_sentences(grammar("simple-pcfg"), path)
+    assert list(sentence.tokens) == ["the", "cat", "sees", "the", "dog"]
+
+
 def test_use_is_counted_in_constituents_and_words_and_examples_are_the_most_frequent():
     model = grammar("neural-pcfg").model
     first, second, third = 4, 6, 7

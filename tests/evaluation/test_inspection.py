@@ -185,6 +185,25 @@ def test_a_model_folder_and_a_folder_of_trees_are_recognised(tmp_path):
     assert inspection.report.form == "labelled trees in 2 files"
 
 
+@pytest.mark.parametrize("names", [["a.tagged.txt"], ["a.txt"], ["folder/a.tagged", "folder/b.tagged"]])
+def test_tagged_text_has_commands_that_read_it(tmp_path, names):
+    for name in names:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("the_DT cat_NN sat_VBD\na_DT dog_NN ran_VBD\n")
+    file = tmp_path / names[0].split("/")[0]
+    (inspection,) = inspect(file).inspections
+    words, tags = (f"syntaxlm data {kind} {file} -o FILE" for kind in ("words", "tags"))
+    parsed = [f"syntaxlm parse MODEL {file}"] if names == ["a.tagged.txt"] else []  # a_DT is a word in other texts
+    assert list(inspection.commands) == [*parsed, words, f"{tags}.tagged.txt"]
+
+
+def test_a_folder_of_dependency_trees_has_the_commands_of_its_files(tmp_path):
+    (tmp_path / "a.conllu").write_text("1\tcats\t_\tNOUN\t_\t_\t0\troot\t_\t_\n\n")
+    (of_folder,) = inspect(tmp_path).inspections
+    (of_file,) = inspect(tmp_path / "a.conllu").inspections
+    assert [one.replace("/a.conllu", "") for one in of_file.commands] == list(of_folder.commands)
+
+
 def test_nothing_is_announced_to_others_and_no_file_is_an_error(tmp_path):
     (tmp_path / "a.txt").write_text("the cat\n")
     with collected() as reports:

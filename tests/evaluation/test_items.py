@@ -54,6 +54,19 @@ def test_regions_have_the_sums_of_their_words(name, write):
     assert all(list(row) == list(report.columns) for row in rows)
 
 
+def test_a_region_of_which_the_model_reads_nothing_has_no_surprisal(write):
+    stored = fresh("lstm", splitting="punctuation", drop_words=(",",))
+    rows = 'item,condition,sentence\n1,a,"the cat | , | sees"\n1,b,the cat | a | sees\n2,b,the dog | a | sees\n'
+    report = evaluate_items(stored, write(rows), critical="2")
+    assert [row["surprisal"] is None for row in report.rows()] == [False, True, False, *[False] * 6]
+    assert list(report.means["lstm"]["2"]) == ["b"]
+    assert (
+        "lstm: reads nothing of region 2 in item 1, condition a, ',', which are left out of the means"
+        in report.warnings
+    )
+    assert not any("reads nothing" in line for line in evaluate_items(stored, write(rows), critical="3").warnings)
+
+
 def test_each_stimulus_is_read_by_itself(write):
     stored = fresh("lstm", STREAM)
     report = evaluate_items(stored, write(TABLE))
@@ -72,7 +85,7 @@ def test_regions_may_be_columns_or_single_words(write):
     report = evaluate_items(stored, write(columns), regions=["start", "verb", "end"])
     rows = list(report.rows())
     assert [row["region_name"] for row in rows] == ["start", "verb", "end"] * 2
-    assert (rows[4]["words"], rows[4]["surprisal"], rows[4]["region_text"]) == (0, 0, "")
+    assert (rows[4]["words"], rows[4]["surprisal"], rows[4]["region_text"]) == (0, None, "")
     words = evaluate_items(stored, write("item,condition,sentence\n1,a,the cat sees a dog\n"))
     assert [row["region_text"] for row in words.rows()] == ["the", "cat", "sees", "a", "dog"]
     joined = sum(row["surprisal"] for row in words.rows())

@@ -101,7 +101,7 @@ def toy(
     perplexity that a model can have.
 
     Args:
-        output: Write the corpus into this folder, which is new, empty, or written by this command before.
+        output: Write the corpus into this folder. Files of the same names are replaced only if this command wrote them.
         sentences: Sample N training sentences.
         punctuated: Write commas and full stops in text and constituency trees. The words are the same.
 
@@ -212,7 +212,7 @@ def sentences(
             input.
         output: Write the sentences to this file, or to standard output (`-`, the default).
         valid_output: Write some paragraphs, drawn at random, to this file instead, as validation text.
-        valid_share: Draw this share of the paragraphs for the validation text, from 0 to 1.
+        valid_share: Draw this share of the paragraphs for the validation text, more than 0 and less than 1.
         paragraphs: Separate paragraphs in this way.
             - `blank-lines` (default): at blank lines
             - `lines`: at every line end

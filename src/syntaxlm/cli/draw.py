@@ -75,7 +75,8 @@ def draw(
             sentence.
         number: Draw the tree with this number in the file, counted from 1.
         maps: Draw maps of gates and attention, too.
-        surprisal: Draw the surprisal of each word as a bar below it, in bits.
+        surprisal: Draw the surprisal of each word as a bar below it, in bits. This requires a SENTENCE as people write
+            it, without `--gold` and `--pretokenised`.
         no_chart: Leave out the chart of span scores or probabilities.
         beliefs: Draw the probabilities of constituents after each word instead of the tree. This requires a PCFG such
             as `en-fast`, or a combination with a PCFG such as `en`.

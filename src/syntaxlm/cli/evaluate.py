@@ -71,7 +71,7 @@ def perplexity(
       recently followed a similar state. `tune cache` finds its weights.
 
     Args:
-        cache_weight: Use a neural cache with this share of the probability, from 0 to 1.
+        cache_weight: Use a neural cache with this share of the probability, from 0 to less than 1.
         cache_theta: Set how strongly the cache prefers words that followed a similar state, where 0 means no
             preference.
         cache_size: Keep N words in the cache. Default: 2,000.
@@ -363,9 +363,9 @@ class ReadingTimesOutput:
         details: Write a table with one row per displayed word, its time, predictors and surprisals, to this file. It is
             tab-separated, unless the extension is `.csv` or `.jsonl`.
         export: Write a table for mixed models to this file, with one row per subject and analysed word and with scaled
-            predictors. A script that fits the models in R with lme4 is written beside it (`FILE.R`). An earlier script
-            is kept if it names the same measure, and otherwise renamed to `FILE.R.old`. With several `--time-column`,
-            each reading measure is written to a separate file (`FILE-go_past.csv`).
+            predictors. A script that fits the models in R with lme4 is written beside it, `rows.R` for `rows.csv`. An
+            earlier script is kept if it names the same measure, and otherwise renamed to `rows.R.old`. With several
+            `--time-column`, each reading measure is written to a separate file (`rows-go_past.csv`).
         subject: Read the subjects for `--export` from this column of the table of times. Default: `subject` or
             `participant`.
         picture: Draw mean reading time by surprisal for each model into this `.svg`, `.pdf`, `.png` or `.html` file.

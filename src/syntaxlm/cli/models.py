@@ -250,7 +250,8 @@ def show_recipe(recipe: Annotated[str, Argument("RECIPE")], output: OutputFile |
 def to_arpa(model: ModelFolder, output: OutputFile | None = None, format: SummaryFormat = "text") -> None:
     """Write an n-gram model as an ARPA file.
 
-    KenLM, SRILM, IRSTLM and other programs read this text format. `ngram from-arpa` restores exactly the same model.
+    KenLM, SRILM, IRSTLM and other programs read this text format. `ngram from-arpa --like MODEL` restores exactly
+    the same model.
 
     Args:
         output: Write the ARPA file to this file, or to standard output (`-`, the default).

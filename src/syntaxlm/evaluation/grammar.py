@@ -26,6 +26,8 @@ from syntaxlm.reports.report import HasReport, Report
 from syntaxlm.reports.tables import RIGHT, Column, Columns, ReportTable
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.normaliser import UntaggedTokenError, as_text
+from syntaxlm.text.options import TextOptions
+from syntaxlm.text.reader import TextReader
 
 MAX_EXAMPLES = 1 << 18  # most distinct constituents counted as examples, over all symbols
 SYMBOLS = 10  # default number of nonterminals and of preterminals listed
@@ -167,16 +169,19 @@ def sampled_sentences(bundle: ModelBundle, count: int, seed: int) -> Iterator[La
 def parsed_sentences(bundle: ModelBundle, path: str | Path) -> Iterator[LabelledSentence]:
     """Yield the sentences of a text file with their minimum Bayes risk trees and each span's most probable label.
 
+    Words are split as the vocabulary requires, see `TextReader.of`.
+
     Raises:
         InputError: like `read_sentences`, and for a text without a sentence of two or more words.
     """
     lines = read_sentences(path, bundle.normaliser)
+    reader = TextReader.of(bundle.normaliser, bundle.vocabulary, TextOptions())
     is_empty = True
     for chunk in batched(lines, LINES_TOGETHER):
         sentences = []
         for number, line in chunk:
             try:
-                tokens = bundle.normaliser.tokens(line)
+                tokens = reader.tokens(line)
             except UntaggedTokenError as error:
                 raise error.at(f"{path}, line {number}") from None
             if len(tokens) == 1:

@@ -21,7 +21,7 @@ from syntaxlm.core.errors import InputError, InputWarning, printable, shortened
 from syntaxlm.core.files import holds_model
 from syntaxlm.core.reading import ReadingReport, Remark, collected
 from syntaxlm.core.text_files import STANDARD_INPUT, content_suffix, no_sentence, read_lines
-from syntaxlm.data.corpora import TREEBANK_SUFFIXES, read_sentences, treebank_suffix
+from syntaxlm.data.corpora import TAGGED_SUFFIX, TREEBANK_SUFFIXES, is_tagged, read_sentences, treebank_suffix
 from syntaxlm.data.displayed_words import displayed_words
 from syntaxlm.data.frequencies import Frequencies, is_frequency_list
 from syntaxlm.data.input_table import InputTable
@@ -32,7 +32,7 @@ from syntaxlm.data.stimuli import Stimuli
 from syntaxlm.data.suites import read_suites
 from syntaxlm.data.table_form import TABLE_SUFFIXES
 from syntaxlm.data.tables import open_table, refuse_table
-from syntaxlm.data.treebank_files import is_treebank
+from syntaxlm.data.treebank_files import files_of, is_treebank
 from syntaxlm.data.treebanks import read_treebank
 from syntaxlm.reports.report import HasReport, Report
 from syntaxlm.reports.tables import Column, Columns, ReportTable, Row
@@ -202,10 +202,10 @@ def _readers(file: str | Path) -> Iterable[_Reader]:
     known = set(TREEBANK_SUFFIXES) - {".txt"}
     if Path(file).is_dir():
         suffixes = set(map(treebank_suffix, Path(file).iterdir()))
-        yield (_SUITES if ".json" in suffixes and not suffixes & known else _TREEBANK)
+        yield _SUITES if ".json" in suffixes and not suffixes & known else _treebank_reader(file)
         return
     if suffix in known:
-        yield _UD_TREEBANK if suffix == ".conllu" else _TREEBANK
+        yield _treebank_reader(file)
         return
     if is_parquet(file):
         yield _TEXT
@@ -216,7 +216,7 @@ def _readers(file: str | Path) -> Iterable[_Reader]:
     elif suffix in (".json", ".jsonl") or (start and start[0].lstrip().startswith(("{", "["))):
         yield _SUITES if suffix != ".jsonl" and _is_suite(file) else _PAIRS
     elif not (is_list := is_frequency_list(file)) and suffix not in TABLE_SUFFIXES and is_treebank(file):
-        yield _TREEBANK
+        yield _treebank_reader(file)
     else:
         is_a_table = _is_table(file)
         if is_a_table:
@@ -226,6 +226,14 @@ def _readers(file: str | Path) -> Iterable[_Reader]:
             yield _FREQUENCIES
         if not (is_list or is_a_table):
             yield _TEXT
+
+
+def _treebank_reader(file: str | Path) -> _Reader:
+    """Return the reader of a treebank, with the commands that read its trees or its tags."""
+    suffix = files_of(file)[0].suffix
+    if suffix != TAGGED_SUFFIX:
+        return _UD_TREEBANK if suffix == ".conllu" else _TREEBANK
+    return _TAGGED_TEXT if is_tagged(file) else _TAGGED_TREEBANK
 
 
 def _is_suite(file: str | Path) -> bool:
@@ -315,6 +323,11 @@ _UD_TREEBANK: _Reader = (
     read_treebank,
     ("syntaxlm evaluate parse MODEL {} --preprocessing ud", "syntaxlm data words {} -o FILE --preprocessing ud"),
 )
+_TAGGED_TREEBANK: _Reader = (
+    read_treebank,
+    ("syntaxlm data words {} -o FILE", "syntaxlm data tags {} -o FILE.tagged.txt"),
+)
+_TAGGED_TEXT: _Reader = (read_treebank, ("syntaxlm parse MODEL {}", *_TAGGED_TREEBANK[1]))
 _TEXT: _Reader = (
     _read_text,
     ("syntaxlm parse MODEL {}", "syntaxlm score MODEL {}", "syntaxlm train RECIPE -o FOLDER --text.train {}"),

@@ -37,6 +37,7 @@ def warnings_of(
                 f" {'; '.join(examples)}{more}. The surprisal of an unknown word is not informative, and the surprisals"
                 " of later words depend on the word"
             )
+        lines += _unread_regions(stimuli, model, model_scores, critical)
         if alike := _alike(stimuli, model_scores):
             words = _differing(stimuli, model_scores, alike[0])
             lines.append(
@@ -100,6 +101,21 @@ def _empty_regions(stimuli: Stimuli, critical: str | None) -> list[str]:
     if not empty:
         return []
     return [f"region {critical} has no words in {_examples(empty, '; ')}, which are left out of the means"]
+
+
+def _unread_regions(stimuli: Stimuli, model: str, scores: WordScores, critical: str | None) -> list[str]:
+    """Return a line if a model reads no word of the critical region in some sentences."""
+    unread = [
+        f"{_cell(stimuli, item, condition)}, {region.text!r}"
+        for item, condition, regions in zip(stimuli.items, stimuli.conditions, stimuli.regions, strict=True)
+        for region in regions
+        if region.name == critical and region.text and not scores.is_read[region.first : region.end].any()
+    ]
+    if not unread:
+        return []
+    return [
+        f"{model}: reads nothing of region {critical} in {_examples(unread, '; ')}, which are left out of the means"
+    ]
 
 
 def _cell(stimuli: Stimuli, item: str, condition: str) -> str:

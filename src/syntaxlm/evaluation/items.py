@@ -66,7 +66,7 @@ REGION_COLUMNS: Mapping[str, Column] = {
     "words": Column("integer", "number of its words"),
     "unknown": Column("integer", "number of its words that the vocabulary does not have"),
     "not_read": Column("integer", "number of its words of which the model reads nothing, such as a dash"),
-    "surprisal": Column("number", "sum of the surprisals of its words, in bits", ".2f"),
+    "surprisal": Column("number", "sum of the surprisals of its words, in bits; missing if nothing is read", ".2f"),
     "surprisal_word": Column(
         "number", "the part of the surprisal that is not of punctuation marks; missing if only marks are read", ".2f"
     ),
@@ -232,7 +232,7 @@ class ItemsReport(HasReport):
 
         values, unknown = dict[str, dict[str, Numbers]](), dict[str, Flags]()
         for model, scores in self.scores.items():
-            of_words = {"surprisal": np.nan_to_num(scores.surprisal, posinf=np.inf), **scores.measures}
+            of_words = {"surprisal": scores.surprisal, **scores.measures}
             values[model] = {}
             for measure, words in of_words.items():
                 is_read = scores.read_for(measure)
@@ -418,9 +418,8 @@ def _region_values(region: StimulusRegion, scores: WordScores, properties: Mappi
         "words": region.end - region.first,
         "unknown": int((is_read & ~scores.known[words]).sum()),
         "not_read": int((~is_read).sum()),
-        "surprisal": round(float(np.nansum(scores.surprisal[words])), 6),
     }
-    for name in ("surprisal_word", "surprisal_marks"):
+    for name in ("surprisal", "surprisal_word", "surprisal_marks"):
         value = combined(name, getattr(scores, name)[words], is_read)
         row[name] = _number(value, REGION_COLUMNS[name])
     row |= {"tokens": int(scores.token_counts[words].sum()), "length": int(properties["length"][words].sum())}

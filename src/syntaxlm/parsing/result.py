@@ -64,7 +64,7 @@ CONSTITUENTS = Columns(
     "constituents",
     "constituent of two words or more",
     {
-        "sentence": Column("integer", "number of the sentence, from 1"),
+        "sentence": Column("integer", "number of the line, from 1"),
         "start": Column("integer", "first word of the constituent, counted from 0"),
         "end": Column("integer", "the word after its last word, counted from 0"),
         "text": Column("text", "its words as written, joined by spaces"),
