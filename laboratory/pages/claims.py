@@ -53,12 +53,14 @@ class Sample:
         random: whether another seed could change it. Baselines, counts and timings have no seeds.
         part: what the value is called, if it is one of several of a model.
         source: experiment and run of the trained models.
+        seeds: the seed of each value; () if they are not known.
     """
 
     scores: Figure
     random: bool = True
     part: str = ""
     source: tuple[str, str] | None = None
+    seeds: tuple[int, ...] = ()
 
     @property
     def values(self) -> np.ndarray[Any, np.dtype[np.float64]]:
@@ -88,7 +90,8 @@ class Decision:
 def difference(larger: Sample, smaller: Sample) -> Interval:
     """Return a difference with its 95% interval over seeds, NaN if one seed is all there is.
 
-    Two values of the same trained models are subtracted seed by seed; for other models, it is Welch's interval.
+    Two values of the same trained models are subtracted seed by seed. For other models, such as other seeds of the same
+    run, it is Welch's interval.
     """
     first, second = larger.values, smaller.values
     value = float(first.mean() - second.mean())
@@ -98,7 +101,8 @@ def difference(larger: Sample, smaller: Sample) -> Interval:
         return mean_interval(first - second.mean())
     if not larger.random:
         return mean_interval(first.mean() - second)
-    if larger.source and larger.source == smaller.source and len(first) == len(second):
+    are_same = larger.source is not None and (larger.source, larger.seeds) == (smaller.source, smaller.seeds)
+    if are_same and len(first) == len(second):
         return mean_interval(first - second)
     return _welch(first, second)
 
@@ -256,7 +260,9 @@ def _samples(row: Entry, side: Any) -> list[Sample]:
     ours = _measured(row, side)
     random = ours.seeds is not None and not row.get("deterministic", False)
     parts = ours.parts if len(ours.parts) > 1 else [""] * len(ours.scores)
-    return [Sample(scores, random, part, ours.source) for scores, part in zip(ours.scores, parts, strict=True)]
+    return [
+        Sample(scores, random, part, ours.source, ours.numbers) for scores, part in zip(ours.scores, parts, strict=True)
+    ]
 
 
 def _measured(row: Entry, side: Any) -> Measured:

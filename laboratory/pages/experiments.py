@@ -36,6 +36,7 @@ class Measured:
         source: experiment and run of the stored lines.
         how: decoder, protocol and sentences of F1, or else what was measured.
         seeds: number of seeds; None: nothing in the value is random.
+        numbers: the seed of each of the numbers by seed; () if they are not known.
         parameters: of the model.
         text: what the model read.
     """
@@ -46,6 +47,7 @@ class Measured:
     source: tuple[str, str] | None = None
     how: str = ""
     seeds: str | int | None = None
+    numbers: tuple[int, ...] = ()
     parameters: int | None = None
     text: str = ""
 
@@ -61,7 +63,8 @@ def measured(entry: Entry) -> Measured:
 def _of_runs(runs: Runs, experiment: str, value: Measured) -> Measured:
     """Fill in what all values of some runs share: parameters, seeds, source, and what was read in training."""
     parameters, source = runs.first_run.parameters, (experiment, runs.name)
-    value = replace(value, parameters=parameters, seeds=runs.shown_seeds, source=source)
+    numbers = tuple(runs.by_seed)
+    value = replace(value, parameters=parameters, seeds=runs.shown_seeds, numbers=numbers, source=source)
     try:
         training = trained(experiment, runs.name)
     except KeyError:
@@ -198,7 +201,7 @@ def _logic(entry: Entry) -> Measured:
     epochs = Figure.of(report["epochs"] for report in runs.reports.values()).mean
     return Measured(
         f"{scores:.1f}", (scores,), source=("logic", runs.name), how="7 to 12 operators", seeds=runs.count,
-        parameters=runs.first_run.parameters, text=f"{epochs:.1f} epochs",
+        numbers=tuple(runs.by_seed), parameters=runs.first_run.parameters, text=f"{epochs:.1f} epochs",
     )  # fmt: skip
 
 
@@ -240,16 +243,18 @@ def _signal(entry: Entry) -> Measured:
     model, trees, part = entry["signal"], entry["trees"], entry.get("part", "tenth")
     row = signal.compared(part)[model][trees]
     is_of_gum = entry.get("text") == "gum"
-    scores = Figure.of(signal.of_gum(trees, part) if is_of_gum else signal.perplexities(row))
+    by_seed = signal.of_gum(trees, part) if is_of_gum else signal.perplexities(row)
+    scores = Figure.of(by_seed.values())
     how = "without trees" if trees == "none" else f"{signal.TREES[trees]} trees"
     if entry.get("f1"):
-        scores = Figure.of(100 * run["treebank"]["f1"] for run in row["runs"])
+        by_seed = signal.by_seed(row, lambda run: 100 * float(run["treebank"]["f1"]))
+        scores = Figure.of(by_seed.values())
         how = f"`{row['treebank']['decoder']}`, {row['treebank']['sentences']:,} sentences"
     epochs = row["epochs"]["mean"]
     text = f"{epochs:.0f} epochs, {short(epochs * row['epoch_tokens'])} tokens"
     return Measured(
         f"{scores:.1f}", (scores,), source=(signal.EXPERIMENT, f"{part}-{model}-{trees}"), how=how,
-        seeds=len(scores.values), parameters=row["parameters"], text=text,
+        seeds=len(by_seed), numbers=tuple(by_seed), parameters=row["parameters"], text=text,
     )  # fmt: skip
 
 

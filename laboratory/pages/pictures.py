@@ -94,8 +94,8 @@ def trees_as_signal() -> Plot:
         without = signal.perplexities(by_trees["none"])
         for place, (kind, title) in enumerate(signal.TREES.items()):
             if kind != "none" and kind in by_trees:
-                pairs = zip(signal.perplexities(by_trees[kind]), without, strict=True)
-                changes = [100 * (with_trees / without_trees - 1) for with_trees, without_trees in pairs]
+                with_trees = signal.perplexities(by_trees[kind])
+                changes = [100 * (perplexity / without[seed] - 1) for seed, perplexity in with_trees.items()]
                 rows.append(Seeds(f"{signal.MODELS[model]}, {title}", changes, place=place - 1))
     plot = plot_seeds(
         "Test perplexity with trees in training, against the same model without",

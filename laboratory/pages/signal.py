@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import sqrt
 from typing import Any
 
 from laboratory.pages.markdown import table
 from laboratory.pages.stored_results import Figure, all_parsed, all_runs, percent, perplexity, trained
-from laboratory.results.store import select, stored_report
+from laboratory.results.store import StoredRun, select, stored_report
 
 EXPERIMENT = "trees-as-signal"
 TREE_TRANSFORMER = "tree-transformer"
@@ -42,9 +42,14 @@ def compared(text: str = "tenth") -> dict[str, dict[str, dict[str, Any]]]:
     return rows
 
 
-def perplexities(row: dict[str, Any]) -> list[float]:
-    """Test perplexity of each seed of a recipe."""
-    return [trained["test"]["perplexity"] for trained in row["runs"]]
+def perplexities(row: dict[str, Any]) -> dict[int, float]:
+    """Test perplexity of a recipe by seed."""
+    return by_seed(row, lambda run: float(run["test"]["perplexity"]))
+
+
+def by_seed(row: dict[str, Any], value: Callable[[dict[str, Any]], float]) -> dict[int, float]:
+    """Values of the runs of a recipe, by the seed in the name of their folder, such as lstm-none/seed-1."""
+    return {int(run["folder"].rpartition("-")[2]): value(run) for run in row["runs"]}
 
 
 def f1_of(row: dict[str, Any]) -> str:
@@ -61,14 +66,19 @@ def by_trees(text: str) -> str:
             values = perplexities(row)
             difference = "" if trees == "none" else _difference(values, without)
             decoder = f"`{row['treebank']['decoder']}`" if row["treebank"] else ""
-            lines.append([MODELS[model], TREES[trees], _mean(values), difference, f1_of(row), decoder])
+            lines.append([MODELS[model], TREES[trees], _mean(values.values()), difference, f1_of(row), decoder])
     heads = ["model", "trees in training", "test perplexity", "difference to none, 95% interval", "F1", "decoder"]
     return table(heads, lines)
 
 
-def _difference(values: Sequence[float], without: Sequence[float]) -> str:
-    """Mean of the paired differences and their 95% interval by Student's t."""
-    differences = [value - other for value, other in zip(values, without, strict=True)]
+def _difference(values: Mapping[int, float], without: Mapping[int, float]) -> str:
+    """Mean of the differences of each seed and their 95% interval by Student's t.
+
+    Args:
+        values: by seed.
+        without: the values that are subtracted, of these seeds and perhaps others.
+    """
+    differences = [value - without[seed] for seed, value in values.items()]
     mean, count = statistics.fmean(differences), len(differences)
     if count == 1:
         return f"{mean:+.1f} (one pair)"
@@ -92,10 +102,11 @@ def while_reading(text: str) -> str:
     for kind in ("induced", "induced-weight-0.1", "right", "right-weight-0.1", "random"):
         name = f"{prefix}{kind}"
         for runs in all_runs(TREE_TRANSFORMER, what="training", run=name):
-            values = runs.perplexity("test")
-            without = [plain.reports[seed]["test"]["perplexity"] for seed in runs.seeds]
-            sizes = [runs.shown_seeds, runs.shown_minutes, perplexity(values)]
-            lines.append([_title(kind), *sizes, _difference(values.values, without), *_f1_cells(name)])
+            values, without = (
+                {seed: report["test"]["perplexity"] for seed, report in of.reports.items()} for of in (runs, plain)
+            )
+            sizes = [runs.shown_seeds, runs.shown_minutes, perplexity(Figure.of(values.values()))]
+            lines.append([_title(kind), *sizes, _difference(values, without), *_f1_cells(name)])
 
     # The parsers that predicted the induced trees, and on the tenth also parsers that read nothing else.
     teachers = {"teacher": "two SN-PCFGs averaged, the teachers"}
@@ -126,16 +137,15 @@ def beams() -> str:
 
 def seeds_of_beams() -> str:
     """Perplexity of the first test sentences over all seeds, with few and with many hypotheses."""
-    plain = {run.seed: run.report["perplexity"] for run in select(TREE_TRANSFORMER, run="plain", data=FIRST_SENTENCES)}
+    plain = _by_seed(select(TREE_TRANSFORMER, run="plain", data=FIRST_SENTENCES), "perplexity")
     lines = [[TREES["none"], "", str(len(plain)), perplexity(Figure.of(list(plain.values()))), ""]]
     # With right-branching trees, wider beams change nothing, see `beams`.
     for name, widths in (("induced-weight-0.1", (4, 64)), ("right-weight-0.1", (4,))):
         runs = select(TREE_TRANSFORMER, run=name, data=FIRST_SENTENCES)
-        without = [plain[run.seed] for run in runs]
         for width in widths:
-            values = [run.report[f"perplexity, beam {width}"] for run in runs]
-            figure = perplexity(Figure.of(values))
-            lines.append([_title(name), str(width), str(len(runs)), figure, _difference(values, without)])
+            values = _by_seed(runs, f"perplexity, beam {width}")
+            figure = perplexity(Figure.of(values.values()))
+            lines.append([_title(name), str(width), str(len(runs)), figure, _difference(values, plain)])
     return table(["trees in training", "beam", "seeds", "perplexity", "difference to none, 95% interval"], lines)
 
 
@@ -211,7 +221,7 @@ def outside() -> str:
             if values := of_gum(trees, text):
                 difference = "" if trees == "none" else _difference(values, of_gum("none", text))
                 items = _of_items(trees) if text == "tenth" else [""] * 3
-                lines.append([part, title, _mean(values), difference, *items])
+                lines.append([part, title, _mean(values.values()), difference, *items])
     heads = ["training text", "trees in training", "perplexity of GUM's test text", "difference to none, 95% interval",
              "Marvin and Linzen", "SyntaxGym", "reading times, 10^-3 nats/word"]  # fmt: skip
     return table(heads, lines)
@@ -232,13 +242,19 @@ def _of_items(trees: str) -> list[str]:
     return cells
 
 
-def of_gum(trees: str, text: str = "tenth") -> list[float]:
+def of_gum(trees: str, text: str = "tenth") -> dict[int, float]:
     """Perplexity of GUM's test text of the Transformers with these trees, by seed.  text: see `compared`."""
     facts = {"what": "perplexity", "data": "gum-test", "text": text, "model": "transformer", "trees": trees}
-    return [run.report["perplexity"] for run in select(EXPERIMENT, **facts)]
+    return _by_seed(select(EXPERIMENT, **facts), "perplexity")
 
 
-def _mean(values: Sequence[float]) -> str:
+def _by_seed(runs: Iterable[StoredRun], measure: str) -> dict[int, float]:
+    """A value of the reports of some runs, by seed."""
+    return {run.seed or 0: run.report[measure] for run in runs}
+
+
+def _mean(numbers: Iterable[float]) -> str:
+    values = list(numbers)
     return f"{statistics.fmean(values):.1f} ± {statistics.stdev(values):.1f}"
 
 

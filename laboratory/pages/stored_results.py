@@ -236,10 +236,10 @@ def trained_of(scored: Runs, experiment: str, name: str = "") -> Runs:
     """Return the trainings of the models that were scored, not those of other seeds.
 
     Raises:
-        KeyError: nothing is stored of them.
+        KeyError: the training of a seed is not stored.
     """
     trainings = trained(experiment, name)
-    return Runs(name, {seed: run for seed, run in trainings.by_seed.items() if seed in scored.by_seed})
+    return Runs(name, {seed: trainings.by_seed[seed] for seed in scored.by_seed})
 
 
 def _named(runs: Sequence[Runs], experiment: str, name: str) -> Runs:

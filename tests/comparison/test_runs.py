@@ -122,6 +122,7 @@ def test_finished_runs_are_read_and_not_trained_again(two, tmp_path, trainings):
     assert trainings == []
     assert {path: path.stat().st_mtime_ns for path in tmp_path.glob("*/*/*")} == before
     assert second.to_dict() == first.to_dict()
+    assert {row["perplexity_std"] for row in first.rows()} == {None}, "one run has no deviation"
     more = compare(two, tmp_path, 2, watching)
     assert trainings == [("train", "seed-2"), ("train", "seed-4")]
     assert [len(row.runs) for row in more.recipes] == [2, 2]
@@ -173,6 +174,7 @@ def test_seeds_are_resumed_by_the_same_call_and_finished_runs_are_not_repeated(f
 
     stopped = train_seeds(recipe, tmp_path / "cut", 3, stop_second)
     assert [run.stopped for run in stopped.runs] == [False, True]
+    assert f"test perplexity {stopped.runs[0].test.perplexity:.2f} (1 seed)" in str(stopped), "without a deviation"
     assert trainings == [("train", "seed-1"), ("train", "seed-2")]
     trainings.clear()
     done = train_seeds(recipe, tmp_path / "cut", 2, watching)

@@ -13,6 +13,7 @@ from laboratory.pages.stored_results import (
     all_parsed,
     parsed,
     trained,
+    trained_of,
     trees,
 )
 from laboratory.results.store import RESULTS, select
@@ -105,6 +106,18 @@ def test_of_a_run_that_was_evaluated_by_two_decoders_each_report_is_found(store)
         parsed("some", "wsj", "prpn")
     with pytest.raises(KeyError, match="nothing is stored of the run 'lstm'"):
         trained("some", "lstm")
+
+
+def test_a_perplexity_of_scored_models_is_that_of_all_their_seeds(store):
+    for seed in (1, 2, 3):
+        store("some", "trees", "", seed, "wsj", f1=0.4, protocol="wsj-test", decoder="mbr")
+    for seed in (2, 3, 4):
+        store("some", "training", "", seed, test={"perplexity": 100.0})
+    scored = parsed("some", "wsj")
+    with pytest.raises(KeyError):
+        trained_of(scored, "some")
+    store("some", "training", "", 1, test={"perplexity": 130.0})
+    assert trained_of(scored, "some").perplexity("test").values == (130.0, 100.0, 100.0)
 
 
 def test_a_figure_of_one_seed_has_no_standard_deviation():

@@ -18,6 +18,7 @@ from laboratory.pages.claims import (
 )
 from laboratory.pages.papers import leave_out_missing, published
 from laboratory.pages.reproductions import FOUR_PAPERS, counted_sentence, counts, overview, rows_of
+from laboratory.pages.signal import outside
 from laboratory.pages.stored_results import Figure
 from scipy import stats
 
@@ -55,6 +56,28 @@ def test_two_values_of_the_same_models_are_subtracted_seed_by_seed():
     assert sign(paired) is HOLDS
     assert sign(difference(sample(*first, source=same), sample(*second, source=other))) is OPEN
     assert sign(difference(sample(*first, source=same), sample(39.0, 48.9, source=same))) is OPEN
+
+
+def test_values_of_other_seeds_of_the_same_run_are_not_subtracted_seed_by_seed(store):
+    f1 = {"biased": {1: 0.40, 2: 0.50, 3: 0.60}, "unbiased": {2: 0.39, 3: 0.489, 4: 0.592}}
+    for decoder, by_seed in f1.items():
+        for seed, value in by_seed.items():
+            store("some", "trees", "prpn", seed, "wsj", f1_by_decoder={decoder: value}, sentences=10,
+                  protocol="wsj-test", decoder=decoder)  # fmt: skip
+    systems = [
+        {"system": decoder, "here": {"reports": "some", "scored_on": "wsj", "run": "prpn", "decoder": decoder}}
+        for decoder in f1
+    ]
+    (found,) = decisions({"item": "x", "systems": systems, "claims": [{"higher": "biased", "than": "unbiased"}]})
+    assert found.result is OPEN
+
+
+def test_perplexities_with_and_without_trees_are_subtracted_seed_by_seed(store):
+    for trees, by_seed in {"none": {2: 200.0, 1: 100.0, 3: 300.0}, "induced": {1: 90.0, 2: 190.0}}.items():
+        for seed, value in by_seed.items():
+            store("trees-as-signal", "perplexity", trees, seed, "gum-test", text="third", model="transformer",
+                  trees=trees, perplexity=value)  # fmt: skip
+    assert "-10.0 (-10.0 to -10.0)" in outside()
 
 
 def test_a_value_without_seeds_is_compared_with_the_mean_of_the_others():

@@ -176,6 +176,20 @@ def test_a_factor_between_items_is_compared_by_the_test_of_welch(between, write)
     assert not any("missing in" in line for line in report.warnings)
 
 
+def test_a_contrast_within_items_leaves_out_items_whose_group_lacks_a_condition(between, write):
+    rows, _ = between
+    third = [{**row, "attractor": "none", "end": "the cat ."} for row in rows if row["attractor"] == "sg"]
+    heads = {row["item"]: row["head"] for row in rows}
+    with pytest.warns(UserWarning, match="no sentence has head pl / attractor none"):
+        report = report_of(write([*rows, *(row for row in third if heads[row["item"]] == "sg")]))
+    found = contrast(report.to_dataframe("contrasts"), "end", "attractor", levels="none - sg")
+    of_items = cells(report, "end")["sg"].dropna()
+    expected = (of_items["none"] - of_items["sg"]).to_numpy()
+    assert (found["n_items"], found["df"]) == (3, 2)
+    assert found["estimate"] == pytest.approx(expected.mean(), abs=1e-5)
+    assert "Contrasts that need it are omitted, or leave out the items of its group." in str(report)
+
+
 @pytest.mark.parametrize(
     ("formula", "name", "test"),
     [

@@ -8,7 +8,9 @@ import pytest
 import torch
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.evaluation.perplexity import evaluate_text, perplexity_text
+from syntaxlm.core.files import to_json
+from syntaxlm.evaluation.perplexity import LanguageModelScore, evaluate_text, perplexity_text
+from syntaxlm.models.batches import TextMode
 from syntaxlm.scoring import engine
 from syntaxlm.scoring.options import PerplexityOptions
 from syntaxlm.scoring.surprisal import surprisals
@@ -96,3 +98,11 @@ def test_a_text_without_sentences_raises_an_error(prpn, tmp_path):
 @pytest.mark.parametrize(("perplexity", "text"), [(27.346, "27.35"), (123456.7, "123456.70"), (1e304, "1e+304")])
 def test_a_huge_perplexity_is_printed_with_few_digits(perplexity, text):
     assert perplexity_text(perplexity) == text
+
+
+@pytest.mark.parametrize("nats", [math.inf, 8_000.0])
+def test_a_perplexity_that_no_number_can_hold_is_infinite(nats):
+    score = LanguageModelScore(nats, tokens=10, sentences=1, unknown=0, characters=40, mode=TextMode(False, True))
+    assert score.perplexity == math.inf
+    assert str(score).startswith("perplexity inf ")
+    assert '"perplexity": null' in to_json(score.to_dict())

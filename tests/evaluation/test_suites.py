@@ -182,6 +182,16 @@ def test_accuracies_are_those_counted_by_hand(small, written, given_bits):
     assert next(line for line in printed.splitlines() if line.startswith("number_x,")).split()[-2:] == ["75.0", "75.0"]
 
 
+def test_chance_is_that_of_the_suites_whose_items_count(small, written, given_bits):
+    given_bits({"w1": 1, "w2": 2})
+    predictions = ["(1;%a%) < (1;%b%)", "(2;%a%) < (2;%b%)"]
+    unknown = suite(predictions, "number_x", x={"a": "w1|w1", "b": "w2|zebra"})
+    known = suite(predictions[:1], "number_y", x={"a": "w1|w1", "b": "w2|w2"})
+    report = evaluate_suites(small, [written(unknown, "x.json"), written(known, "y.json")])
+    chances = {row["words"]: row["chance"] for row in report.rows() if row["level"] == "all"}
+    assert chances == {"all": pytest.approx(0.375, abs=0.01), "words_known": pytest.approx(0.5, abs=0.01)}
+
+
 def test_a_region_that_the_model_does_not_read_is_not_known(small, written, given_bits):
     given_bits({"w": 1}, dropped=["."])
     report = evaluate_suites(small, written(suite(x={"a": "w|.", "b": "w|w ."}, y={"a": "w|w", "b": "w|"})))

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 from syntaxlm.core.errors import InputError
+from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.models.abilities import HasTreeBeliefs
 from syntaxlm.models.registry import model_types_with
+from syntaxlm.scoring.beliefs import BeliefReader
 from syntaxlm.scoring.options import BELIEF_MEASURES, ScoreOptions
 from syntaxlm.scoring.surprisal import surprisals
 from syntaxlm.storage.bundled import bundled_folder
@@ -86,6 +88,17 @@ def test_words_of_several_tokens_add_up_and_ends_are_in_no_constituent():
     assert together[-1].measures["expected_depth"] is None
     assert together[-1].measures["belief_update"] > 0
     assert together[0].measures["derivation_entropy_reduction"] is None
+
+
+def test_the_reduction_of_an_infinite_entropy_is_missing():
+    """As of a grammar whose derivations need not end; the end of the sentence ends them."""
+    stored = grammar("simple-pcfg")
+    corpus = EncodedCorpus.from_sentences([stored.vocabulary.encode(["the", "cat"])])
+    reader = BeliefReader(stored.model, stored.vocabulary, stored.name)
+    (found,) = reader.measures(corpus, ["derivation_entropy_reduction"]).values()
+    infinite = dataclasses.replace(found.beliefs, entropies=np.array([np.inf, np.inf, 3.0]))
+    measures = [dataclasses.replace(found, beliefs=infinite).of_tokens(place, place + 1) for place in range(3)]
+    assert [of_word["derivation_entropy_reduction"] for of_word in measures] == [None, None, np.inf]
 
 
 def test_a_line_continues_the_given_words():

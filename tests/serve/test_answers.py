@@ -152,6 +152,13 @@ def test_the_likelier_sentence_of_a_pair_is_that_of_the_log_probabilities(client
     assert (equal["likelier"], equal["difference"], equal["decisive_column"]) == ("equal", 0, None)
 
 
+def test_of_two_sentences_with_probability_0_none_is_likelier(models, monkeypatch):
+    served = ServedModel("compound-pcfg", models["compound-pcfg"], Limits())
+    monkeypatch.setattr(type(served.model), "log_prob", lambda model, sentences: [-math.inf] * len(sentences))
+    (found,) = served.pairs([("the cat", "the dog")])
+    assert (found["likelier"], found["difference"]) == ("equal", 0)
+
+
 def test_a_seed_gives_the_sentences_of_the_model(client, models):
     options = {"count": 3, "seed": 4, "temperature": 0.5, "max_words": 5}
     found = post(client, "generate", model="lstm", prompt="the cat", **options)["sentences"]

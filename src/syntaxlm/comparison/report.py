@@ -130,9 +130,9 @@ COMPARED_RECIPES = Columns(
         "recipe": Column("text", "name of the recipe or of the baseline"),
         "text": Column("text", "valid or test, the text of the perplexity; missing for a baseline"),
         "perplexity": Column("number", "mean perplexity over the finished runs; missing for models without one"),
-        "perplexity_std": Column("number", "sample standard deviation over runs"),
+        "perplexity_std": Column("number", "sample standard deviation over runs; missing for one run"),
         "bits_per_character": Column("number", "mean bits per character over the finished runs"),
-        "bits_per_character_std": Column("number", "sample standard deviation over runs"),
+        "bits_per_character_std": Column("number", "sample standard deviation over runs; missing for one run"),
         "runs": Column("integer", "number of finished runs"),
         "seeds": Column("integer", "requested number of runs; for random trees, number of seeds"),
         "parameters": Column("integer", "number of trainable parameters"),
@@ -143,9 +143,9 @@ COMPARED_RECIPES = Columns(
         "reads": Column("text", "words, characters, tags or dependency trees, whose perplexities cannot be compared"),
         "role": Column("text", "recipe or baseline"),
         "f1": Column("number", "mean unlabelled F1 on the treebank, 0 to 1 (equal in the rows valid and test)"),
-        "f1_std": Column("number", "sample standard deviation over runs or seeds"),
+        "f1_std": Column("number", "sample standard deviation over runs or seeds; missing for one"),
         f"f1_up_to_{SHORT}": Column("number", f"mean F1 of the sentences of up to {SHORT} words"),
-        f"f1_up_to_{SHORT}_std": Column("number", "sample standard deviation over runs or seeds"),
+        f"f1_up_to_{SHORT}_std": Column("number", "sample standard deviation over runs or seeds; missing for one"),
         "decoder": Column("text", "default decoder of the model, which made the trees, and the layer for distances"),
         "sentences_per_second": Column(
             "number",
@@ -284,7 +284,7 @@ class Comparison(HasReport):
                 for name, figure in (recipe.figures | text_figures).items():
                     row[name] = figure and figure.mean
                     if f"{name}_std" in COMPARED_RECIPES:
-                        row[f"{name}_std"] = figure and figure.std
+                        row[f"{name}_std"] = figure.std if figure and figure.count > 1 else None
                 yield row
         for baseline in self.baselines:
             yield {

@@ -21,7 +21,7 @@ import torch
 
 from syntaxlm.comparison.report import Comparison, RecipeRuns
 from syntaxlm.comparison.treebank import TreebankEvaluation
-from syntaxlm.core.errors import InputError, warn_caller
+from syntaxlm.core.errors import InputError, amount, warn_caller
 from syntaxlm.core.files import (
     check_name,
     locked,
@@ -111,8 +111,8 @@ class SeedsResult:
             else:
                 text = name.removesuffix("_perplexity")
                 title = next(score.perplexity_title for run in self.runs if (score := getattr(run, text)) is not None)
-                shown = f"{text} {title} {figure.mean:.2f} ± {figure.std:.2f}"
-            lines.append(f"{shown} ({figure.count} seeds)")
+                shown = f"{text} {title} {figure.shown(2)}"
+            lines.append(f"{shown} ({amount(figure.count, 'seed')})")
         return "\n".join(lines)
 
 

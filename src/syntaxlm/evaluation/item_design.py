@@ -308,13 +308,16 @@ class ItemDesign:
         weights = np.array([cells[levels] for levels in levels_of])
         between = tuple(name for name in factors if name in self.between)
         if set(contrast.factors).isdisjoint(between):
-            # An item has one level of a factor between items, which is not averaged.
-            weights = weights * math.prod(len(factors[name]) for name in between)
+            # An item has one level of a factor between items, which is not averaged. Items whose level lacks a
+            # condition of the contrast do not count: the sum of their other conditions is no difference.
+            averaged = math.prod(len(factors[name]) for name in between)
+            groups, _ = self._groups(self.between)
+            present = np.bincount(groups, weights != 0)[groups]
+            weights = np.where(present == np.count_nonzero(contrast.weights) // averaged, averaged * weights, 0.0)
             between = ()
-        is_complete = all(levels in levels_of for levels, weight in cells.items() if weight)
-        if not is_complete and (between or not self.between):
+        elif not all(levels in levels_of for levels, weight in cells.items() if weight):
             return None
-        return WeightedContrast(contrast.name, contrast.levels, weights, between)
+        return WeightedContrast(contrast.name, contrast.levels, weights, between) if weights.any() else None
 
     def _groups(self, factors: Sequence[str]) -> tuple[Integers, Integers]:
         """Return the groups of conditions, (C,), and of items, (I,): those with the same levels of factors.

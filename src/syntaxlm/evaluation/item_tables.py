@@ -35,7 +35,7 @@ def explain(design: ItemDesign) -> list[str]:
     if missing := design.cells_missing:
         lines.append(
             f"The factors are not crossed: no sentence has {listed(map(' / '.join, missing), _CELLS_NAMED)}. Contrasts"
-            " that need it are omitted."
+            f" that need it are omitted{', or leave out the items of its group' if design.between else ''}."
         )
     return lines
 

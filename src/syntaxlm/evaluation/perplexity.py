@@ -92,7 +92,11 @@ class LanguageModelScore(HasReport):
 
     @property
     def perplexity(self) -> float:
-        return math.exp(min(self.loss, 700.0))
+        """Infinite if a token has the probability 0, and if it is too large for a number."""
+        try:
+            return math.exp(self.loss)
+        except OverflowError:
+            return math.inf
 
     @property
     def perplexity_title(self) -> str:

@@ -50,7 +50,12 @@ SUITE_ACCURACIES = Columns(
         "mean_over_predictions": Column("number", "mean share of items for which a prediction holds", PERCENT),
         "correct": Column("integer", "number of items for which all predictions hold"),
         "items": Column("integer", "number of items"),
-        "chance": Column("number", "accuracy with independent, equally distributed surprisals of all regions", PERCENT),
+        "chance": Column(
+            "number",
+            "accuracy with independent, equally distributed surprisals of all regions; the mean of the suites that have"
+            " such items",
+            PERCENT,
+        ),
     },
 )
 _ITEM_SETS = {"all": "all items", "words_known": "items with all words known"}  # that accuracies are of
@@ -325,7 +330,7 @@ def _by_words(suites: Sequence[SuiteScores]) -> dict[str, Any]:
         prediction_means = [
             _mean(prediction.accuracy(words).fraction for prediction in scores.predictions) for scores in suites
         ]
-        # The accuracy of several suites is a mean, so it has no binomial interval.
+        # The accuracy of several suites is a mean over those with items, so it has no binomial interval.
         interval = accuracies[0].interval if len(suites) == 1 else None
         low, high = interval or (None, None)
         figures[words] = {
@@ -335,6 +340,9 @@ def _by_words(suites: Sequence[SuiteScores]) -> dict[str, Any]:
             "mean_over_predictions": _mean(prediction_means),
             "correct": sum(accuracy.correct for accuracy in accuracies),
             "items": sum(accuracy.items for accuracy in accuracies),
+            "chance": _mean(
+                scores.suite.chance for scores, accuracy in zip(suites, accuracies, strict=True) if accuracy.items
+            ),
         }
     return figures
 
@@ -368,7 +376,7 @@ def _rows_of_level(
     """
     place = {"level": level, "circuit": circuit, "suite": suite, "prediction": number}
     for words in _ITEM_SETS:
-        yield {"model": model, **place, "words": words, **figures[words], "chance": figures["chance"]}
+        yield {"model": model, **place, "words": words, **figures[words]}
 
 
 @suggests_parameters

@@ -118,7 +118,7 @@ PARSING_SCORES = Columns(
         "f1": Column("number", "unlabelled F1, 0 to 1; a mean where there are seeds", PERCENT),
         "precision": Column("number", "0 to 1; missing where there are seeds", PERCENT),
         "recall": Column("number", "0 to 1; missing where there are seeds", PERCENT),
-        "std": Column("number", "sample standard deviation of F1 over seeds", PERCENT),
+        "std": Column("number", "sample standard deviation of F1 over seeds; missing for one seed", PERCENT),
         "max": Column("number", "highest F1 of the seeds", PERCENT),
         "seeds": Column("integer", "number of seeds"),
         "sentences": Column("integer", "number of scored sentences"),
@@ -290,7 +290,8 @@ class ParsingReport(HasReport):
         for role, named in roles.items():
             for trees, scores in named.items():
                 if isinstance(scores, SeedScores):
-                    values = {"f1": scores.mean, "std": scores.std, "max": scores.max, "seeds": scores.count}
+                    std = scores.std if scores.count > 1 else None
+                    values = {"f1": scores.mean, "std": std, "max": scores.max, "seeds": scores.count}
                 elif scores is not None:
                     values = {"f1": scores.f1, "precision": scores.precision, "recall": scores.recall}
                 else:
@@ -318,7 +319,9 @@ class ParsingReport(HasReport):
         }
         lines = [_shape_line(f"{name:9} trees", values) for name, values in shapes.items()]
         if self.random_weights:
-            values = {name: f"{mean:.1f} ± {std:.1f}" for name, (mean, std) in self.random_weights.shape().items()}
+            has_std = self.random_weights.f1.count > 1
+            shape = self.random_weights.shape()
+            values = {name: f"{mean:.1f}" + f" ± {std:.1f}" * has_std for name, (mean, std) in shape.items()}
             shapes["random weights"] = [values["depth"], values["left"], values["right"]]
             lines.append(_shape_line("random weights ", shapes["random weights"]))
         headings = {"trees": "", "mean depth": RIGHT, "left splits, %": RIGHT, "right splits, %": RIGHT}

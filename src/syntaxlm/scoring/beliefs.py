@@ -55,12 +55,14 @@ class BeliefMeasures:
             return dict.fromkeys(BELIEF_MEASURES)
         last = after - 1
         entropy = float(beliefs.entropies[last]) / math.log(2)
-        before = None if first == 0 else float(beliefs.entropies[first - 1]) / math.log(2)
+        # Missing before the first word, and if the entropy is infinite before and after the word.
+        before = math.nan if first == 0 else float(beliefs.entropies[first - 1]) / math.log(2)
+        reduction = before - entropy
         values = {
             "belief_update": float(self.updates[first:after].sum()),
             "belief_update_kl": float(self.updates_kl[first:after].sum()),
             "derivation_entropy": entropy,
-            "derivation_entropy_reduction": None if before is None else max(0.0, before - entropy),
+            "derivation_entropy_reduction": None if math.isnan(reduction) else max(0.0, reduction),
             "lexical_surprisal": float(beliefs.lexical[first:after].sum()),
             "structural_surprisal": float(beliefs.structural[first:after].sum()),
         }

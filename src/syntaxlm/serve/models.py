@@ -355,7 +355,7 @@ def _pair_values(
     Raises:
         InputError: for a sentence without words.
     """
-    difference = bits[1] - bits[0]
+    difference = bits[1] - bits[0] if bits[0] != bits[1] else 0.0  # both may be infinite
     likelier = "first" if difference > 0 else "second"
     values: Values = {
         "likelier": likelier if difference else "equal",
