@@ -495,6 +495,14 @@ def test_a_key_with_the_name_of_an_exported_column_is_exported_beside_it(experim
     assert np.allclose(joined["time_x"], joined["time_y"])
 
 
+def test_small_values_of_a_predictor_are_exported_with_six_digits(experiment, tmp_path):
+    models, words, times = with_subjects(experiment)
+    shares = np.random.default_rng(3).random(1800) / 10**8
+    evaluate((models, words.assign(share=shares), times), smooth=0, predictors=["share"]).export(tmp_path / "rows.csv")
+    rows = pd.read_csv(tmp_path / "rows.csv")
+    assert rows["share"].to_numpy() == pytest.approx(shares[rows["word_id"] - 1], rel=1e-5)
+
+
 def test_a_time_without_a_subject_is_not_exported_because_mixed_models_would_leave_it_out(experiment, tmp_path):
     models, words, times = with_subjects(experiment)
     times.loc[7, "subject"] = None

@@ -184,9 +184,9 @@ def _add(columns: dict[str, Sequence[Any]], predictors: Mapping[str, Numbers], p
                 f"{option_name('--predictor', name)}: the exported table has a column of this name; rename the column"
             )
         values = of_words[places]
-        columns[name] = values.round(6).tolist()
+        columns[name] = values.tolist()
         if np.ptp(values) > 0:
-            columns[f"{name}_z"] = ((values - values.mean()) / values.std(ddof=1)).round(6).tolist()
+            columns[f"{name}_z"] = ((values - values.mean()) / values.std(ddof=1)).tolist()
             scaled.append(f"{name}_z")
     return scaled
 
