@@ -100,7 +100,9 @@ class SeedsResult:
         return {name: figure for name in values if (figure := Figure.of(values[name])) is not None}
 
     def to_dict(self) -> dict[str, Any]:
-        figures = {name: {"mean": figure.mean, "std": figure.std} for name, figure in self.figures.items()}
+        figures = {
+            name: {key: figure.to_dict()[key] for key in ("mean", "std")} for name, figure in self.figures.items()
+        }
         return {"schema_version": 2, "runs": [run.to_dict() for run in self.runs]} | figures
 
     def __str__(self) -> str:
@@ -111,7 +113,7 @@ class SeedsResult:
             else:
                 text = name.removesuffix("_perplexity")
                 title = next(score.perplexity_title for run in self.runs if (score := getattr(run, text)) is not None)
-                shown = f"{text} {title} {figure.mean:.2f} ± {figure.std:.2f}"
+                shown = f"{text} {title} {figure.shown(2)}"
             lines.append(f"{shown} ({figure.count} seeds)")
         return "\n".join(lines)
 
