@@ -177,6 +177,7 @@ def test_surprisals_add_up_to_the_log_probability_and_this_to_the_perplexity(nam
         alone = nlp.surprisal(SENTENCE, context="reset")
         assert [word.word for word in alone] == SENTENCE.split() + [""] * nlp.mode.predict_eos
         assert nlp.surprisal("", context="reset") == []
+        assert math.isnan(nlp.surprisal("", context="reset").bits)
     score = nlp.perplexity(texts, context="reset")
     assert math.log(score.perplexity) == pytest.approx(-sum(log_probs) / score.tokens, rel=1e-5)
 

@@ -359,6 +359,12 @@ def test_models_that_parse_are_scored_once_beside_baselines(two, toy, tmp_path, 
     assert score.sentences_per_second == 15 / score.seconds
     assert first.recipes[1].trees == (None,)
     assert first.to_dict()["rows"][1]["treebank"] is None
+    # A single run has no standard deviation.
+    figures = first.to_dict()["rows"][0]
+    assert [figures["treebank"]["f1"]["std"], figures["test"]["perplexity"]["std"]] == [None, None]
+    rows = [row for row in first.rows() if row["role"] == "recipe"]
+    assert {row[name] for row in rows for name in row if name.endswith("_std")} == {None}
+    assert (rows[0]["f1"], rows[0]["runs"]) == (score.f1, 1)
     facts, _, *lines = str(first).splitlines()
     assert facts.startswith(f"F1: {toy / 'test.mrg'}   preprocessing ptb-keep   protocol wsj-test   sentences ")
     assert [line.split()[0] for line in lines[:6]] == ["recipe", "prpn", "lstm", "left", "right", "random"]

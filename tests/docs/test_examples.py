@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 from typing import Any
 
@@ -97,6 +98,19 @@ def check_settings(overrides: list[tuple[str, str]], recipe: str) -> None:
 def test_every_recipe_that_a_page_names_is_shipped(path):
     named = set(re.findall(r"`((?:prpn|lstm)-[a-z0-9-]+)`", path.read_text(encoding="utf-8")))
     assert named <= SHIPPED
+
+
+def test_names_that_python_examples_take_from_the_package_exist():
+    missing = []
+    for path in PAGES:
+        text = path.read_text(encoding="utf-8")
+        imported = re.findall(r"^(?:>>> )?from (syntaxlm[\w.]*) import ([\w, ]+)$", text, re.MULTILINE)
+        used = [("syntaxlm", name) for name in re.findall(r"\bsyntaxlm\.([A-Za-z_]\w*)\(", text)]
+        for module, names in [*imported, *used]:
+            found = importlib.import_module(module)
+            absent = [name for name in names.split(", ") if not hasattr(found, name)]
+            missing += [(str(path.relative_to(ROOT)), module, name) for name in absent]
+    assert missing == []
 
 
 def test_the_check_sees_a_misspelt_option_a_missing_argument_and_a_setting_that_is_none():

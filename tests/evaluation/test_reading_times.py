@@ -477,6 +477,41 @@ def test_the_baseline_of_the_script_has_the_indicators_of_unknown_words_of_the_r
     assert (exported["unknown"] == exported["word"].str.startswith(("walked", "unknowable"))).all()
 
 
+def with_subjects(experiment, **columns):
+    """The times of two readers, of the n-gram model alone."""
+    models, words, times = experiment
+    words, times = words.rename(columns=columns), times.rename(columns=columns)
+    times = pd.concat([times.assign(subject=name) for name in ("a", "b")], ignore_index=True)
+    return {"kn": models["kn"]}, words, times
+
+
+def test_a_key_with_the_name_of_an_exported_column_is_exported_beside_it(experiment, tmp_path):
+    _, _, times = own = with_subjects(experiment, zone="word_id")
+    evaluate(own, smooth=0).export(tmp_path / "rows.csv")
+    rows = pd.read_csv(tmp_path / "rows.csv")
+    assert list(rows.columns[-2:]) == ["story", "input_word_id"]
+    assert (rows["word_id"] == 300 * rows["story"] + rows["input_word_id"] + 1).all()
+    joined = rows.merge(times, left_on=["subject", "story", "input_word_id"], right_on=["subject", "story", "word_id"])
+    assert np.allclose(joined["time_x"], joined["time_y"])
+
+
+def test_small_values_of_a_predictor_are_exported_with_six_digits(experiment, tmp_path):
+    models, words, times = with_subjects(experiment)
+    shares = np.random.default_rng(3).random(1800) / 10**8
+    evaluate((models, words.assign(share=shares), times), smooth=0, predictors=["share"]).export(tmp_path / "rows.csv")
+    rows = pd.read_csv(tmp_path / "rows.csv")
+    assert rows["share"].to_numpy() == pytest.approx(shares[rows["word_id"] - 1], rel=1e-5)
+
+
+def test_a_time_without_a_subject_is_not_exported_because_mixed_models_would_leave_it_out(experiment, tmp_path):
+    models, words, times = with_subjects(experiment)
+    times.loc[7, "subject"] = None
+    with pytest.raises(InputError, match=r"row with index 7: column subject has a missing value.*expected the subject"):
+        evaluate((models, words, times), smooth=0).export(tmp_path / "rows.csv")
+    times.loc[7, "time"] = np.nan  # is in no regression
+    evaluate((models, words, times), smooth=0).export(tmp_path / "rows.csv")
+
+
 @pytest.mark.long
 def test_a_numeric_column_can_be_a_predictor_and_logarithms_are_predicted(experiment):
     models, words, times = experiment
@@ -706,6 +741,14 @@ def test_the_words_of_several_measures_have_a_column_per_measure_where_they_diff
     assert rows["analysed_go_past"].equals(alone["analysed"])
     assert rows["surprisal_lstm_reset"].equals(alone["surprisal_lstm_reset"])
     assert "surprisal_lstm_reset_go_past" not in rows
+
+
+def test_the_words_of_several_measures_keep_all_digits_of_integers_with_missing_ones(measures):
+    models, words, times = measures
+    codes = pd.array([2**53 + 1, None] * 900, dtype="Int64")
+    both = evaluate(({"kn": models["kn"]}, words.assign(code=codes), times), ["FPRT", "go_past"], smooth=0)
+    for table in (both.by_measure["go_past"].word_table(), both.word_table()):
+        assert table.to_dataframe()["code"].equals(pd.Series(codes))
 
 
 def test_several_measures_are_exported_to_a_file_each(measures, tmp_path):

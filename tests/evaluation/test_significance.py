@@ -47,6 +47,8 @@ def test_files_of_details_give_the_test_of_their_scores(scored):
     single = compare_details(files[:1], files[2:], samples=20)
     assert "note: with a single seed" in str(single)
     assert [row["std"] for row in single.rows()][:2] == [None, found.second.over_seeds.std]
+    figures = single.to_dict()
+    assert [figures[side]["score"]["std"] for side in ("first", "second")] == [None, found.second.over_seeds.std]
     assert found.to_dict()["difference"]["seeds"] == [2, 2]
 
 

@@ -198,6 +198,9 @@ def test_a_region_that_the_model_does_not_read_is_not_known(small, written, give
     (model,) = report.models
     assert model.all_known.tolist() == [False, True]
     assert model.correct.tolist() == [True, False]
+    found = [item["models"]["prpn"]["surprisal"] for item in report.details()]
+    assert found[0] == {"a": {1: 1, 2: None}, "b": {1: 1, 2: 1}}
+    assert found[1]["b"] == {1: 1, 2: 0}
 
 
 def test_models_are_compared_with_the_first_on_the_same_items(small, written, given_bits):

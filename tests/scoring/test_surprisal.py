@@ -178,6 +178,16 @@ def test_the_surprisals_of_a_word_and_of_its_marks_are_apart():
     assert [row.tokens for row in rows] == [3, 2, 1, 4, 1]
 
 
+def test_marks_inside_words_are_parts_of_them_for_models_of_characters_too():
+    characters = fresh("prpn", units="characters")
+    line = "don't (well-known, 3.5) dogs' . x"
+    rows, other = surprisals(characters, [line, "-a"])
+    marks = [row.begin for row in rows if row.surprisal_word is None and row.word]
+    assert [line[place] for place in marks] == ["(", ",", ")", "."]
+    assert marks == [6, 17, 22, 30]
+    assert other[0].surprisal_word is None  # the last character of the line before is not beside it
+
+
 def test_one_string_is_refused_at_once(lstm):
     with pytest.raises(TypeError, match="not one string"):
         surprisals(lstm, "the cat")

@@ -56,7 +56,10 @@ def test_surprisals_are_those_of_single_sentences(client, models, name):
     found = post(client, "surprisal", model=name, sentences=SENTENCES)["sentences"]
     expected = models[name].surprisal(SENTENCES, context="reset")
     assert [one["words"] for one in found] == [rounded(one.to_dict()) for one in expected]
-    assert [one["bits"] for one in found] == pytest.approx([one.bits for one in expected], abs=1e-5)
+    *full, empty = found
+    assert [one["bits"] for one in full] == pytest.approx([one.bits for one in expected[:-1]], abs=1e-5)
+    assert empty["bits"] is None
+    assert math.isnan(expected[-1].bits)
 
 
 def test_measures_of_words_are_answered_on_request(client, models):
@@ -148,6 +151,9 @@ def test_the_likelier_sentence_of_a_pair_is_that_of_the_log_probabilities(client
     for side in ("first", "second"):
         places = [column[side] for column in found["columns"] if column[side] is not None]
         assert places == list(range(len(found[side]["words"])))
+    refused = client.post("/api/pair", json={"model": name, "first": SENTENCE, "second": " "})
+    assert refused.status_code == 422
+    assert "found no words that the model reads" in refused.text
     equal = post(client, "pair", model=name, first=SENTENCE, second=SENTENCE)
     assert (equal["likelier"], equal["difference"], equal["decisive_column"]) == ("equal", 0, None)
 

@@ -18,7 +18,7 @@ import torch
 from rich.console import Console
 from torch import nn
 
-from syntaxlm.comparison.runs import train_seeds
+from syntaxlm.comparison.runs import SeedsResult, train_seeds
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import locked
 from syntaxlm.evaluation.perplexity import evaluate_text
@@ -392,6 +392,9 @@ def test_seeds_make_a_folder_each_and_their_mean_and_deviation(toy, tmp_path):
     assert figures["mean"] == pytest.approx(statistics.mean(perplexities))
     assert figures["std"] == pytest.approx(statistics.stdev(perplexities))
     assert "3 seeds" in str(result)
+    single = SeedsResult(result.runs[:1])
+    assert single.to_dict()["test_perplexity"] == {"mean": perplexities[0], "std": None}
+    assert "±" not in str(single)
 
 
 def test_the_same_seed_gives_the_same_weights_and_another_seed_others(toy, tmp_path):

@@ -87,6 +87,12 @@ class Results(list[T], HasRows):
         return self[:FEW], [f"... and {len(self) - FEW:,} more"]
 
 
+def _sum(values: Iterable[float | None]) -> float:
+    """Return the sum of the values that are not None; NaN if there are none."""
+    present = [value for value in values if value is not None]
+    return sum(present) if present else math.nan
+
+
 class SentenceSurprisal(Results[WordSurprisal]):
     """The words of one sentence with their surprisals in bits; the last is EOS if the model predicts it.
 
@@ -125,8 +131,8 @@ class SentenceSurprisal(Results[WordSurprisal]):
 
     @property
     def bits(self) -> float:
-        """The surprisal of the whole sentence, -log2 of its probability."""
-        return sum(word.surprisal for word in self if word.surprisal is not None)
+        """The surprisal of the whole sentence, -log2 of its probability; NaN if the model reads nothing of it."""
+        return _sum(word.surprisal for word in self)
 
     def plot(self, ax: Axes | None = None) -> Plot:
         """Return a bar per word, with unknown words marked; `.save("picture.svg")` writes it.
@@ -169,8 +175,8 @@ class SentenceWordScores(Results[WordScore]):
 
     @property
     def bits(self) -> float:
-        """The negative score of the whole sentence in bits, the sum over its words."""
-        return sum(word.bits for word in self if word.bits is not None)
+        """The negative score of the whole sentence in bits, the sum over its words; NaN if the model reads none."""
+        return _sum(word.bits for word in self)
 
     @property
     def score(self) -> float:

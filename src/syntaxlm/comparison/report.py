@@ -115,7 +115,7 @@ class RecipeRuns:
             "parameters": self.parameters,
             "epoch_tokens": self.epoch_tokens,
             **figures,
-            "criterion": criterion and {"name": criteria[0].name, "unit": criteria[0].unit, **vars(criterion)},
+            "criterion": criterion and {"name": criteria[0].name, "unit": criteria[0].unit, **criterion.to_dict()},
             "treebank": tree_figures if trees else None,
             "runs": [run.to_dict() | {"treebank": score} for run, score in zip(self.runs, scores, strict=True)],
         }
@@ -284,7 +284,7 @@ class Comparison(HasReport):
                 for name, figure in (recipe.figures | text_figures).items():
                     row[name] = figure and figure.mean
                     if f"{name}_std" in COMPARED_RECIPES:
-                        row[f"{name}_std"] = figure.std if figure and figure.count > 1 else None
+                        row[f"{name}_std"] = figure and figure.to_dict()["std"]
                 yield row
         for baseline in self.baselines:
             yield {

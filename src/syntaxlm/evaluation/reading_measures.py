@@ -105,7 +105,7 @@ class ReadingMeasuresReport(HasReport):
                 columns[name] = first_values
             else:
                 columns |= {f"{name}_{measure}": values for measure, values in by_measure.items()}
-        return WordTable(columns, first.words)
+        return WordTable(columns, first.words, first.copied)
 
     def export(self, path: str | Path, subject: str | None = None) -> list[Path]:
         """Write a table and a script for R per measure, see `ReadingTimesReport.export`; return the scripts.

@@ -139,6 +139,8 @@ def _columns(data: Exported, subject: str | None) -> tuple[dict[str, Sequence[An
     subjects = table.column(names[0], "--subject")
     is_analysed = data.analysed[times.places]
     rows, places = times.kept[is_analysed], times.places[is_analysed]
+    if empty := [row for row in rows.tolist() if not subjects[row].strip()]:  # R would leave these rows out
+        raise InputError(f"{table.emptiness(empty[0], names[0])}; expected the subject of every reading time")
 
     # Who read which word, and for how long.
     columns: dict[str, Sequence[Any]] = {
@@ -154,7 +156,8 @@ def _columns(data: Exported, subject: str | None) -> tuple[dict[str, Sequence[An
     predictors = {"": _add(columns, of_baseline, places)}
     for label in data.scores:
         predictors[label] = _add(columns, _of_model(data, label), places)
-    copied = [name for name in times.key if name not in columns]
+    same = {*chosen, *(name for name in names[:1] if name == "subject")}  # columns that are there with these values
+    copied = [name for name in times.key if name not in same]
     for name, new in zip(copied, names_beside(list(columns), copied), strict=True):
         cells = table.column(name, "--key")
         columns[new] = [cells[row] for row in rows.tolist()]
@@ -181,9 +184,9 @@ def _add(columns: dict[str, Sequence[Any]], predictors: Mapping[str, Numbers], p
                 f"{option_name('--predictor', name)}: the exported table has a column of this name; rename the column"
             )
         values = of_words[places]
-        columns[name] = values.round(6).tolist()
+        columns[name] = values.tolist()
         if np.ptp(values) > 0:
-            columns[f"{name}_z"] = ((values - values.mean()) / values.std(ddof=1)).round(6).tolist()
+            columns[f"{name}_z"] = ((values - values.mean()) / values.std(ddof=1)).tolist()
             scaled.append(f"{name}_z")
     return scaled
 

@@ -67,11 +67,14 @@ class RegionSurprisal(NamedTuple):
     """A region's surprisal in bits, the sum over its words; 0 for a region without words.
 
     Attributes:
-        known: whether the model has read the region, and knows all its words.
+        bits: 0 also for words of which the model reads nothing, so that sums of regions do not need them.
+        known: whether the model knows all its words, and reads one if it has any.
+        is_read: whether the region has no words, or the model reads one.
     """
 
     bits: float
     known: bool
+    is_read: bool = True
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,7 +144,7 @@ class SuiteScores:
     def details_of_item(self, number: int) -> dict[str, Any]:
         """Return the results of an item, counted from 0, for JSON."""
         surprisal = {
-            condition: {region: part.bits for region, part in parts.items()}
+            condition: {region: part.bits if part.is_read else None for region, part in parts.items()}
             for condition, parts in self.regions[number].items()
         }
         return {
@@ -302,7 +305,7 @@ class SuitesReport(HasReport):
     def details(self) -> Iterator[dict[str, Any]]:
         """Yield every item with each model's results.
 
-        surprisal: of each condition's regions, by their numbers, in bits.
+        surprisal: of each condition's regions, by their numbers, in bits; None for words of which nothing is read.
         """
         for place, suite in enumerate(self.suites):
             for number, item in enumerate(suite.items):
@@ -472,5 +475,8 @@ def region_surprisals(condition: Condition, words: Iterable[WordSurprisal]) -> d
             are_known[number].append(word.in_vocabulary)
     # A region with text but without scored words was dropped by the normaliser: unknown. An empty one has nothing
     # that is unknown.
-    known = {number: bool(flags) and all(flags) for number, flags in are_known.items()}
-    return {number: RegionSurprisal(value, known.get(number, True)) for number, value in bits.items()}
+    return {
+        number: RegionSurprisal(value, bool(flags) and all(flags), bool(flags))
+        for number, value in bits.items()
+        for flags in [are_known.get(number, [True])]
+    }

@@ -341,7 +341,8 @@ def _brackets(tree: Tree) -> str | None:
 
 
 def _surprisal_values(surprisal: SentenceSurprisal) -> Values:
-    return {"bits": round(surprisal.bits, 6), "words": surprisal.to_dict()}
+    bits = None if math.isnan(surprisal.bits) else round(surprisal.bits, 6)
+    return {"bits": bits, "words": surprisal.to_dict()}
 
 
 def _pair_values(
@@ -365,7 +366,7 @@ def _pair_values(
     }
     for number, (name, words) in enumerate(zip(("first", "second"), scored, strict=True), 1):
         rows = None if words is None else [row._replace(sentence=number).to_dict() for row in words]
-        if rows is not None and all(row["surprisal"] is None for row in rows):
+        if math.isnan(bits[number - 1]):
             raise InputError(f"{name}: found no words that the model reads; expected a sentence")
         values[name] = {"sentence": sentences[number - 1], "bits": round(bits[number - 1], 6), "words": rows}
     first, second = scored

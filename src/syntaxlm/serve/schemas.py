@@ -222,7 +222,7 @@ class ParsedSentence(BaseModel):
 class SentenceSurprisals(BaseModel):
     """The last word, "", is the end of the sentence."""
 
-    bits: Annotated[float, Field(description="Surprisal of the whole sentence.")]
+    bits: Annotated[float | None, Field(description="Surprisal of the sentence; null if nothing of it is read.")]
     words: list[ScoredWord]
 
 

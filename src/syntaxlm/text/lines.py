@@ -26,6 +26,7 @@ Value = TypeVar("Value")
 
 REMEMBERED_CHARACTERS = 2**21  # of the written words whose parts are cached: about 200,000 words, 100 MB
 _APOSTROPHES = frozenset("'’")
+_INSIDE_WORDS = frozenset("'’-.,:/")  # single marks that are part of a word between its letters or digits
 _DIRECTED_CODES = np.array(list(map(ord, DIRECTED_MARKS)), np.uint32)
 _LAST_SPACE = 0x3000  # the white space with the largest code point
 
@@ -199,13 +200,23 @@ class EncodedLines:
         return (words[start:end] for start, end in pairwise(np.searchsorted(edges, self.offsets).tolist()))
 
     def are_marks(self) -> list[bool]:
-        """Return whether each part that is a token is a punctuation mark."""
+        """Return whether each part that is a token is a punctuation mark. Marks inside words (don't, well-known, 3.5)
+        are none, also if tokens are characters.
+        """
         marks = [not text[:1].isalnum() and is_mark(text) for text in self.written]
         for part in np.flatnonzero(marks).tolist():
+            if self.in_characters and self.written[part] in _INSIDE_WORDS and self._is_between_letters(part):
+                marks[part] = False
             is_apostrophe = part > 0 and self.written[part] in _APOSTROPHES
             if is_apostrophe and self.starts[part] == self.ends[part - 1] and self.written[part - 1][-1:] in "sS":
                 marks[part] = False
         return list(compress(marks, self.is_read.tolist()))
+
+    def _is_between_letters(self, part: int) -> bool:
+        """Return whether the parts before and after a character are letters or digits, without a space between."""
+        beside = self.written[max(part - 1, 0) : part + 2]
+        are_adjacent = self.starts[part : part + 2].tolist() == self.ends[max(part - 1, 0) : part + 1].tolist()
+        return len(beside) == 3 and are_adjacent and beside[0].isalnum() and beside[2].isalnum()
 
 
 Key = (

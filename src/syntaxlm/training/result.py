@@ -308,6 +308,10 @@ class Figure:
         std = float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
         return cls(float(np.mean(values)), std, len(values))
 
+    def to_dict(self) -> dict[str, float | None]:
+        """Return the values for JSON and tables; a single run has no standard deviation."""
+        return vars(self) | ({"std": None} if self.count == 1 else {})
+
     def shown(self, decimals: int) -> str:
         spread = f" ± {self.std:.{decimals}f}" if self.count > 1 else ""
         return f"{self.mean:,.{decimals}f}{spread}"

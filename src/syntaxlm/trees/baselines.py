@@ -64,8 +64,9 @@ class SeedScores:
     max: float
     count: int
 
-    def to_dict(self) -> dict[str, float]:
-        return asdict(self)
+    def to_dict(self) -> dict[str, float | None]:
+        """Return the values for JSON; a single run has no standard deviation."""
+        return asdict(self) | ({"std": None} if self.count == 1 else {})
 
     def __str__(self) -> str:
         if self.count == 1:

@@ -187,7 +187,7 @@ function factsOf(model, { parse, surprisal, chart_svg: chart, sentence }) {
   const facts = [
     counted(words.length, noun),
     !parse?.alternatives && parse?.confidence != null && `confidence ${number(parse.confidence)}`,
-    surprisal && `${surprisal.bits.toFixed(1)} bits`,
+    surprisal && surprisal.bits !== null && `${surprisal.bits.toFixed(1)} bits`,
     unknown.length && !isMost && `unknown: ${listed(unknown, ", ")}`,
     unread.length && `not in the tree: ${listed(unread, " ")}`,
     !chart && words.length > 1 && (parse?.marginals || parse?.scores) && "too long for a chart",
