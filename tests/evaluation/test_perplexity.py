@@ -34,6 +34,14 @@ def test_the_score_is_that_of_reading_token_by_token(stored, toy, tmp_path, mode
     assert score.bits_per_character == pytest.approx(score.nats / math.log(2) / score.characters)
 
 
+def test_ends_that_are_not_predicted_are_no_characters(stored, toy):
+    lines = (toy / "valid.txt").read_text().splitlines()[:6]
+    with_ends, without = (evaluate_text(stored, lines, PerplexityOptions(predict_eos=ends)) for ends in (True, False))
+    assert with_ends.characters - without.characters == with_ends.tokens - without.tokens == len(lines)
+    assert without.characters == len("".join(lines))
+    assert without.bits_per_character == pytest.approx(without.nats / math.log(2) / without.characters)
+
+
 @MODES
 @pytest.mark.parametrize("size", [1, 37, 200, 100_000])
 def test_the_size_of_a_batch_changes_no_score(stored, toy, monkeypatch, size, mode):

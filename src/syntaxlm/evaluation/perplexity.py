@@ -44,7 +44,9 @@ PERPLEXITIES = Columns(
         "tokens": Column("integer", "number of predicted tokens"),
         "sentences": Column("integer", "number of sentences"),
         "unknown": Column("integer", "number of unknown tokens"),
-        "characters": Column("integer", "number of characters of the text"),
+        "characters": Column(
+            "integer", "number of characters of the text, with one for each end of a sentence that is predicted"
+        ),
         "carry_state": Column("boolean", "whether the text was read as one stream"),
         "predict_eos": Column("boolean", "whether the ends of sentences are counted"),
         "given_trees": Column("boolean", "whether words are predicted given their trees"),
@@ -61,8 +63,8 @@ class LanguageModelScore(HasReport):
         nats: total negative log-probability; for dependency-tree models that of the words given the trees, P(S | T).
         tokens: number of predicted tokens, including ends of sentences if these are predicted.
         unknown: number of unknown tokens.
-        characters: number of characters of the original text: white space between two words and the end of a sentence
-            count as one each, characters dropped by the normaliser as none.
+        characters: number of characters of the original text: white space between two words counts as one, and so does
+            the end of a sentence if it is predicted; characters dropped by the normaliser count as none.
         mode: how the text was read.
         given_trees: whether words are predicted given their trees.
         likelihood_estimate: description of the estimate that replaces exact log-probabilities; None if they are exact.
@@ -201,7 +203,7 @@ def score_of(corpus: Corpus, mode: TextMode, nats: float) -> LanguageModelScore:
         tokens=text.word_count + len(text) * predicts_ends,
         sentences=len(text),
         unknown=text.unknown_count,
-        characters=text.character_count,
+        characters=text.character_count if predicts_ends else max(0, text.character_count - len(text)),
         mode=mode,
         given_trees=isinstance(corpus, DependencyCorpus) or corpus.spans is not None,
         source=text.source,
