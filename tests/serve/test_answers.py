@@ -185,15 +185,17 @@ def test_waiting_requests_for_sentences_with_other_seeds_are_computed_together(m
 
 
 @pytest.mark.parametrize(
-    ("path", "request_"),
+    ("path", "request_", "steps"),
     [
-        ("parse", {"sentences": [SENTENCE], "best": 3}),
-        ("surprisal", {"sentences": [SENTENCE], "measures": ["belief_update"]}),
-        ("generate", {"draws": draws_of(1, 0), "prompt": None, "max_words": 1, "trees": True, "pictures": False}),
+        ("parse", {"sentences": [SENTENCE]}, 0),
+        ("parse", {"sentences": [SENTENCE], "best": 3}, 5),
+        ("parse", {"sentences": [SENTENCE], "best": 3}, 6),  # before probabilities of trees
+        ("surprisal", {"sentences": [SENTENCE], "measures": ["belief_update"]}, 5),
+        ("generate", {"draws": draws_of(1, 0), "prompt": None, "max_words": 1, "trees": True, "pictures": False}, 5),
     ],
 )
-def test_a_slow_computation_of_one_sentence_ends_when_it_is_no_longer_wanted(models, path, request_):
-    model, wanted = ServedModel("simple-pcfg", models["simple-pcfg"], Limits()), iter([True, True])
+def test_a_slow_computation_of_one_sentence_ends_when_it_is_no_longer_wanted(models, path, request_, steps):
+    model, wanted = ServedModel("simple-pcfg", models["simple-pcfg"], Limits()), iter([True] * steps)
     with abandonable(lambda: next(wanted, False)), pytest.raises(AbandonedError):
         getattr(model, path)(**request_)
 
