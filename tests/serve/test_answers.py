@@ -11,6 +11,8 @@ import httpx
 import pytest
 
 from syntaxlm.api import load
+from syntaxlm.core.threads import AbandonedError, abandonable
+from syntaxlm.generation.sentences import draws_of
 from syntaxlm.models.abilities import ParsesSentences, ScoresTokens
 from syntaxlm.serve.app import create_app
 from syntaxlm.serve.limits import Limits
@@ -193,6 +195,22 @@ def test_waiting_requests_for_sentences_with_other_seeds_are_computed_together(m
     for (count, seed), found in zip(((2, 7), (1, 8)), answers, strict=True):
         expected = models[name].generate(count, seed=seed, max_words=6, trees=trees)
         assert [(one["number"], one["text"]) for one in found] == [(one.number, one.text) for one in expected]
+
+
+@pytest.mark.parametrize(
+    ("path", "request_", "steps"),
+    [
+        ("parse", {"sentences": [SENTENCE]}, 0),
+        ("parse", {"sentences": [SENTENCE], "best": 3}, 5),
+        ("parse", {"sentences": [SENTENCE], "best": 3}, 6),  # before probabilities of trees
+        ("surprisal", {"sentences": [SENTENCE], "measures": ["belief_update"]}, 5),
+        ("generate", {"draws": draws_of(1, 0), "prompt": None, "max_words": 1, "trees": True, "pictures": False}, 5),
+    ],
+)
+def test_a_slow_computation_of_one_sentence_ends_when_it_is_no_longer_wanted(models, path, request_, steps):
+    model, wanted = ServedModel("simple-pcfg", models["simple-pcfg"], Limits()), iter([True] * steps)
+    with abandonable(lambda: next(wanted, False)), pytest.raises(AbandonedError):
+        getattr(model, path)(**request_)
 
 
 def test_trees_are_sampled_from_a_grammar(client, models):

@@ -102,7 +102,10 @@ def abandonable(is_wanted: Callable[[], bool]) -> Iterator[None]:
 
 
 def check_wanted() -> None:
-    """Raise AbandonedError if the result of this computation is no longer wanted. Called between its steps."""
+    """Raise AbandonedError if the result of this computation is no longer wanted. Called between its steps.
+
+    The caller holds no lock, because a server may let other computations go first here.
+    """
     is_wanted = _is_wanted.get()
     if is_wanted is not None and not is_wanted():
         raise AbandonedError

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from syntaxlm.core.errors import InputError, amount
+from syntaxlm.core.threads import check_wanted
 from syntaxlm.models.abilities import FindsBestTrees, LabelledSpans, SampledSentence, ScoresTrees
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.models.structures import SpanMarginals
@@ -101,6 +102,7 @@ def draw_short(draw: Callable[[], SampledSentence | None], longest: int) -> Samp
         InputError: if none of 1,000 samples is short enough.
     """
     for _ in range(_MOST_DRAWS):
+        check_wanted()
         sample = draw()
         if sample is not None:
             return sample

@@ -15,6 +15,7 @@ from syntaxlm.core.arrays import Integers
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.progress import progress_bar
 from syntaxlm.core.systems import keep_freed_memory
+from syntaxlm.core.threads import check_wanted
 from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.models.abilities import FindsBestTrees, LabelsSpans, ParsesSentences
 from syntaxlm.models.batches import TokenBatch
@@ -218,4 +219,5 @@ def batches_of(bundle: ModelBundle, corpus: EncodedCorpus) -> Iterator[tuple[Tok
     work = lengths.astype(float) ** (3 if compares_spans else 1)
     total = float(work.sum())
     for indices in progress_bar(parts, "parsing", total, lambda part: float(work[part].sum()), percent=True):
+        check_wanted()
         yield batches.batch(indices).to(bundle.model.device), indices

@@ -23,6 +23,7 @@ import numpy.typing as npt
 
 from syntaxlm.core.arrays import Flags, Integers, Numbers
 from syntaxlm.core.errors import InputError
+from syntaxlm.core.threads import check_wanted
 from syntaxlm.trees.spans import SpanSets, item_indices, offsets_of, sorted_by_sentence
 
 TieBreaking = Literal["first", "random"]
@@ -127,6 +128,7 @@ def k_best(weights: Chart, count: int) -> tuple[Numbers, Flags]:
     origins = [single[:0].astype(np.int64)] * 2
     # V_k(l, r) = weight(l, r) + the k-th largest of V_i(l, m) + V_j(m, r) over l < m < r and ranks i, j
     for width, block in enumerate(blocks(length)[2:], 2):
+        check_wanted()
         # (n - width + 1, B, pairs of ranks) for each split
         sums = [left[..., left_ranks] + right[..., right_ranks] for left, right in parts(values, values, width)]
         candidates = np.concatenate(sums, -1)

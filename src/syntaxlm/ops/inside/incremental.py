@@ -30,6 +30,7 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
+from syntaxlm.core.threads import check_wanted
 from syntaxlm.ops.inside.prefix import closure_of, prefix_log_probs
 from syntaxlm.ops.inside.rules import FactoredRules, Layout, Rules
 
@@ -361,6 +362,7 @@ class _Chart:
             is_closed = torch.arange(1, length, device=last_read.device) <= last_read[:, None]
             begun = torch.where(is_closed[..., None], self.begun_rights[:, 1:, last_read].transpose(1, 2), 0)
         for first in range(length - 1):
+            check_wanted()
             # As a right child: of all parents that begin earlier and end at the same word.
             # A span that ends after the last word of a prefix is not in it.
             second = first + 1
