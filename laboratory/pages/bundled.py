@@ -133,7 +133,7 @@ def unknown_words() -> str:
         model = {"simple-pcfg": "small SN-PCFG", "kn5": "5-grams"}[name]
         text = "EWT" if data == "ewt-test" else data
         for key, words in (("words", "all"), ("words_after_unknown_words", "after an unknown word")):
-            title = f"{model}, bits per known word of {text}, {words} ({report[key]:,})"
+            title = f"{model}, bits per known word (or end of a sentence) of {text}, {words} ({report[key]:,})"
             means = report["mean_surprisal" + key.removeprefix("words")]
             rows.append([title, *(f"{mean:.2f}" for mean in means)])
     f1 = [percent(parsed("shipped", "wsj", name).f1) for name in ("with-classes", "without-classes")]

@@ -4,7 +4,8 @@
 
 WITH, WITHOUT: model folders.  TEXT: tokenised sentences, one per line.
 Prints the mean surprisal, in bits, of the words that both models know: of all, and of those that follow an unknown word
-of either model. The surprisals of unknown words themselves are not comparable: a class says more than <unk> does.
+of either model. Ends of sentences are counted as known words. The surprisals of unknown words themselves are not
+comparable: a class says more than <unk> does.
 """
 
 from __future__ import annotations
