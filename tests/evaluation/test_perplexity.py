@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.evaluation.perplexity import evaluate_text, perplexity_text
+from syntaxlm.evaluation.perplexity import LanguageModelScore, evaluate_text, perplexity_text
 from syntaxlm.scoring import engine
 from syntaxlm.scoring.options import PerplexityOptions
 from syntaxlm.scoring.surprisal import surprisals
@@ -96,3 +96,9 @@ def test_a_text_without_sentences_raises_an_error(prpn, tmp_path):
 @pytest.mark.parametrize(("perplexity", "text"), [(27.346, "27.35"), (123456.7, "123456.70"), (1e304, "1e+304")])
 def test_a_huge_perplexity_is_printed_with_few_digits(perplexity, text):
     assert perplexity_text(perplexity) == text
+
+
+def test_a_text_of_probability_0_has_an_infinite_perplexity():
+    score = LanguageModelScore(math.inf, tokens=3, sentences=1, unknown=0, characters=9, mode=SENTENCES)
+    assert score.perplexity == math.inf
+    assert str(score).startswith("perplexity inf   bits per token inf")

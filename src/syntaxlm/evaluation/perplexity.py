@@ -92,7 +92,7 @@ class LanguageModelScore(HasReport):
 
     @property
     def perplexity(self) -> float:
-        return math.exp(min(self.loss, 700.0))
+        return math.inf if self.loss == math.inf else math.exp(min(self.loss, 700.0))
 
     @property
     def perplexity_title(self) -> str:
