@@ -239,7 +239,7 @@ def _exponentials(library: ctypes.CDLL | None, logits: Tensor, bias: Tensor | No
     if library is None:
         sums = torch.float64 if logits.dtype == torch.float64 else torch.float32
         wide = logits.to(sums) if bias is None else logits.to(sums) + bias[:, None]
-        greatest = wide.amax(0)
+        greatest = wide.amax(0).clamp(min=torch.finfo(sums).min)  # finite for words of probability 0
         values = torch.exp(wide - greatest)
         logits.copy_(values)
         return greatest, values.sum(0)

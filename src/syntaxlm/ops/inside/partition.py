@@ -244,7 +244,7 @@ class InsideCharts:
         self.tiled = self.library is not None and dtype == torch.bfloat16 and tiles_usable(self.size, padded)
 
         # Emissions are probabilities divided by their largest; rules of both sides are one matrix.
-        scales = emissions.amax(1)
+        scales = emissions.amax(1).clamp(min=torch.finfo(emissions.dtype).min)  # finite for impossible words
         self.emissions = pad(torch.exp(emissions - scales[:, None]).to(dtype), (0, padded - preterminals))
         rules = torch.zeros(2, self.size, self.size + padded, dtype=dtype, device=device)
         for side, values in enumerate((left, right)):
@@ -392,6 +392,7 @@ class InsideCharts:
             self.values[span] = (torch.where(most > 0, 1 / most, 0)[:, None] * sums).to(self.dtype)
             self.scales[span] = greatest[part] + most.to(greatest.dtype).log()
             if self.weights is not None:
+            most.masked_fill_(most < torch.finfo(most.dtype).tiny, 0)  # the inverse of others may be infinite
                 self.scales[span] += self.weights[span]
 
     def _gather_grads(self, width: int) -> None:
@@ -458,7 +459,7 @@ class TableGroup:
             weights: (B, n, n), see `log_partition`.
         """
         log_probs = emissions[self.words]
-        top = log_probs.detach().amax(-1, keepdim=True)
+        top = log_probs.detach().amax(-1, keepdim=True).clamp(min=torch.finfo(log_probs.dtype).min)
         chart = [SpanValues(torch.exp(log_probs - top), top[..., 0].double(), self.preterminals)]
         # beta_A(i, j) = sum over B and C of p(A -> B C) (sum over k of beta_B(i, k) beta_C(k + 1, j))
         for width in range(2, self.words.shape[1] + 1):
