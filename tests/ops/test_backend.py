@@ -76,6 +76,15 @@ def test_a_missing_compiler_is_reported_once_and_not_by_workers(source, monkeypa
     monkeypatch.delenv("CC", raising=False)
     monkeypatch.setenv("PATH", str(source.parent))
     monkeypatch.setattr(multiprocessing, "parent_process", lambda: "the parent" if is_worker else None)
+def test_a_compiler_with_an_open_quotation_mark_is_reported(source, monkeypatch):
+    monkeypatch.delenv(backend.SWITCH, raising=False)
+    monkeypatch.setenv("CC", '"gcc')
+    with pytest.warns(
+        UserWarning, match='training is slower without it: the variable CC is "gcc: No closing quotation'
+    ):
+        assert backend.library(source) is None
+
+
     backend._report_no_compiler.cache_clear()
     other = source.with_name("other.c")
     with warnings.catch_warnings(record=True) as caught:
@@ -131,6 +140,27 @@ def test_compiled_code_is_used_only_for_float32_on_the_cpu():
 def test_a_backend_is_used_within_its_block_only():
     compiler_or_skip()
     double = with_reference(lambda value: ("reference", value))(lambda value: ("fast", value))
+@pytest.mark.skipif(not hasattr(os, "getuid"), reason="Windows compiles nothing")
+def test_a_cache_where_others_may_write_is_replaced_by_a_temporary_folder(source, tmp_path, monkeypatch):
+    compiler_or_skip()
+    folder = tmp_path / "cache" / "syntaxlm"
+    folder.mkdir(parents=True)
+    assert backend._folder() == folder
+    folder.chmod(0o777)
+    assert backend._folder() != folder
+    folder.chmod(0o755)
+    if os.getuid() == 0:
+        os.chown(folder, 1000, -1)
+    owner = folder.stat().st_uid
+    monkeypatch.setattr(os, "getuid", lambda: owner)
+    assert backend._folder() == folder
+    monkeypatch.setattr(os, "getuid", lambda: owner + 1)
+    assert backend._folder() != folder, "of another user"
+    monkeypatch.setattr(os, "getuid", lambda: 0)
+    assert backend._folder() == folder
+    assert backend.library(source).answer() == 42
+
+
     with using("reference"):
         assert double(3) == ("reference", 3)
         with using("torch"):
