@@ -79,6 +79,16 @@ def test_a_target_outside_the_vocabulary_raises_an_error():
             target_log_probs(torch.zeros(2, 3), torch.zeros(5, 3), torch.zeros(5), torch.tensor([0, target]))
 
 
+def test_targets_may_be_any_integers_and_a_bias_of_another_dtype_raises_an_error():
+    rows, weight = random(3, 5, dtype=torch.float32), random(7, 5, seed=1, dtype=torch.float32)
+    targets = torch.tensor([[0, 1], [6, 1], [3, 1]])[:, 0]
+    expected = target_log_probs_reference(rows, weight, torch.zeros(7), targets)
+    for given in (targets, targets.int(), targets.to(torch.uint8)):
+        torch.testing.assert_close(target_log_probs(rows, weight, torch.zeros(7), given), expected)
+    with pytest.raises(RuntimeError, match="dtype"):
+        target_log_probs(rows, weight, torch.zeros(7, dtype=torch.float64), targets)
+
+
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
 def test_nan_and_infinity_reach_the_loss(value):
     rows = random(3, 20, dtype=torch.float32)

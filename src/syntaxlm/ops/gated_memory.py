@@ -198,9 +198,9 @@ class _PredictAttention(torch.autograd.Function):
             exponentials=torch.empty(total, slots),
             totals=torch.empty(total),
             largest=torch.empty(total, dtype=torch.int64),
-            gates=gates.flip(-1),  # oldest first
+            gates=gates.flip(-1).contiguous(),  # oldest first
         )
-        attended = torch.empty_like(keys)
+        attended = torch.empty_like(saved.keys)
         tensors = {"starts": first_rows(counts), **saved._asdict()}
         tensors |= {"states": states.contiguous(), "attended": attended}
         shape = WindowShape.of(history, saved.keys, saved.attentions)

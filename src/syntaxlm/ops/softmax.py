@@ -60,11 +60,11 @@ def target_log_probs(rows: Tensor, weight: Tensor, bias: Tensor, targets: Tensor
     Returns:
         (n,) in the weight's dtype.
     """
-    dtype, size = product_dtype(weight), len(weight)
+    dtype, size, targets = product_dtype(weight), len(weight), targets.long()
     # Compiled code would read out of bounds. A GPU checks targets itself.
     if targets.device.type == "cpu" and len(targets) and not 0 <= int(targets.min()) <= int(targets.max()) < size:
         raise IndexError(f"targets from {int(targets.min())} to {int(targets.max())}; expected 0 to {size - 1}")
-    library = kernels("softmax", dtype, weight)
+    library = kernels("softmax", dtype, weight, bias)
     if library is not None:
         result: Tensor = applied(_TargetLogProbs, rows, weight, bias, targets, dtype, library)
         return result
@@ -80,6 +80,7 @@ class _TargetLogProbs(torch.autograd.Function):
     ) -> Tensor:
         low_rows, low_weight = rows.to(dtype), weight.to(dtype)
         result, sums = torch.empty(2, len(rows)).unbind()
+        bias, targets = bias.contiguous(), targets.contiguous()
 
         # All logits are saved for backward. Without gradients, logits need not be written to one matrix, so the weight
         # is packed for oneDNN, which takes as long as the product of a few rows.
@@ -152,8 +153,8 @@ class _EmissionLogProbs(torch.autograd.Function):
         count = len(hidden)
         padded = count if library is None else -(-count // _PRETERMINAL_MULTIPLE) * _PRETERMINAL_MULTIPLE
         tiled = library is not None and dtype == torch.bfloat16 and tiles_usable(padded, words.shape[1])
-        low_hidden = pad(hidden, (0, 0, 0, padded - count)).to(dtype)
-        low_words = words.to(dtype)
+        low_hidden = pad(hidden, (0, 0, 0, padded - count)).to(dtype).contiguous()
+        low_words = words.to(dtype).contiguous()
         product = product_into(low_hidden, False, tiled)
 
         # Exponentials of all words, part by part: their maxima, sums and, for backward, expected embeddings.
@@ -206,7 +207,7 @@ class _EmissionLogProbs(torch.autograd.Function):
         totals = grads[0].sum(0)
 
         # h_T: the requested words, minus the expectation for the normaliser.
-        low_grad = pad(grads[0], (0, len(low_hidden) - count)).to(dtype)
+        low_grad = pad(grads[0], (0, len(low_hidden) - count)).to(dtype).contiguous()
         hidden_grad = product_of_sums(low_grad, chosen, ctx.tiled)[:count].to(hidden.dtype)
         hidden_grad -= totals[:, None] * expectation
 
