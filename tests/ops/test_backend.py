@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import multiprocessing
 import os
+import pkgutil
 import shutil
 import subprocess
 import sys
 import warnings
+from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
+from torch.autograd.function import once_differentiable
 
+import syntaxlm.ops
 from syntaxlm.ops import backend
 from syntaxlm.ops.backend import fused, using, with_reference
-from syntaxlm.ops.dropout import dropout_mask
+from syntaxlm.ops.dropout import drop, dropout_mask
+from syntaxlm.ops.products import affine
+from syntaxlm.ops.softmax import emission_log_probs
+from syntaxlm.ops.unit_rows import unit_rows
+from tests.ops.harness import FORMS, random
+
+
+def emissions(hidden, words):
+    return emission_log_probs(hidden, words, None, torch.tensor([1, 2]))
 
 
 @pytest.fixture
@@ -63,6 +76,15 @@ def test_a_failed_compilation_is_reported_once_and_no_library_is_used(source):
         assert backend.library(source) is None
 
 
+def test_a_compiler_with_an_open_quotation_mark_is_reported(source, monkeypatch):
+    monkeypatch.delenv(backend.SWITCH, raising=False)
+    monkeypatch.setenv("CC", '"gcc')
+    with pytest.warns(
+        UserWarning, match='training is slower without it: the variable CC is "gcc: No closing quotation'
+    ):
+        assert backend.library(source) is None
+
+
 def test_switched_off_there_is_no_library(source, monkeypatch):
     monkeypatch.setenv(backend.SWITCH, "0")
     with warnings.catch_warnings():
@@ -76,15 +98,6 @@ def test_a_missing_compiler_is_reported_once_and_not_by_workers(source, monkeypa
     monkeypatch.delenv("CC", raising=False)
     monkeypatch.setenv("PATH", str(source.parent))
     monkeypatch.setattr(multiprocessing, "parent_process", lambda: "the parent" if is_worker else None)
-def test_a_compiler_with_an_open_quotation_mark_is_reported(source, monkeypatch):
-    monkeypatch.delenv(backend.SWITCH, raising=False)
-    monkeypatch.setenv("CC", '"gcc')
-    with pytest.warns(
-        UserWarning, match='training is slower without it: the variable CC is "gcc: No closing quotation'
-    ):
-        assert backend.library(source) is None
-
-
     backend._report_no_compiler.cache_clear()
     other = source.with_name("other.c")
     with warnings.catch_warnings(record=True) as caught:
@@ -127,19 +140,6 @@ def test_an_unwritable_cache_is_replaced_by_a_temporary_folder(source, tmp_path,
     assert backend.library(source).answer() == 42
 
 
-def test_compiled_code_is_used_only_for_float32_on_the_cpu():
-    compiler_or_skip()
-    some = torch.zeros(1)
-    assert backend.kernels("on_lstm", torch.float32, some, None) is not None
-    assert backend.kernels("on_lstm", torch.bfloat16, some) is not None
-    assert backend.kernels("on_lstm", torch.float32, some, some.double()) is None
-    assert backend.kernels("on_lstm", torch.float32, torch.zeros(1, device="meta")) is None
-    assert backend.kernels("on_lstm", torch.float16, some) is None
-
-
-def test_a_backend_is_used_within_its_block_only():
-    compiler_or_skip()
-    double = with_reference(lambda value: ("reference", value))(lambda value: ("fast", value))
 @pytest.mark.skipif(not hasattr(os, "getuid"), reason="Windows compiles nothing")
 def test_a_cache_where_others_may_write_is_replaced_by_a_temporary_folder(source, tmp_path, monkeypatch):
     compiler_or_skip()
@@ -161,6 +161,19 @@ def test_a_cache_where_others_may_write_is_replaced_by_a_temporary_folder(source
     assert backend.library(source).answer() == 42
 
 
+def test_compiled_code_is_used_only_for_float32_on_the_cpu():
+    compiler_or_skip()
+    some = torch.zeros(1)
+    assert backend.kernels("on_lstm", torch.float32, some, None) is not None
+    assert backend.kernels("on_lstm", torch.bfloat16, some) is not None
+    assert backend.kernels("on_lstm", torch.float32, some, some.double()) is None
+    assert backend.kernels("on_lstm", torch.float32, torch.zeros(1, device="meta")) is None
+    assert backend.kernels("on_lstm", torch.float16, some) is None
+
+
+def test_a_backend_is_used_within_its_block_only():
+    compiler_or_skip()
+    double = with_reference(lambda value: ("reference", value))(lambda value: ("fast", value))
     with using("reference"):
         assert double(3) == ("reference", 3)
         with using("torch"):
@@ -266,3 +279,23 @@ def test_one_compiled_version_works_for_any_number_of_rows(everywhere):
             values = torch.randn(3, size)
             torch.testing.assert_close(function(values), values * 2)
     assert graphs["unique_graphs"] - before == 11
+
+
+@pytest.mark.parametrize("form", FORMS[1:3], ids=str)
+@pytest.mark.parametrize("op", [affine, emissions, partial(drop, rate=0.5), unit_rows])
+def test_second_derivatives_raise_an_error_instead_of_being_wrong(op, form):
+    values = random(3, 5, dtype=torch.float32).requires_grad_()
+    weight = random(4, 5, seed=1, dtype=torch.float32).requires_grad_()
+    with form.running():
+        outputs = op(values, weight) if op in (affine, emissions) else op(values)
+        (grad,) = torch.autograd.grad(outputs.square().sum(), values, create_graph=True)
+        with pytest.raises(RuntimeError, match="twice"):
+            grad.square().sum().backward()
+
+
+def test_no_op_with_its_own_backward_may_be_differentiated_twice():
+    for module in pkgutil.walk_packages(syntaxlm.ops.__path__, "syntaxlm.ops."):
+        importlib.import_module(module.name)
+    ops = [op for op in torch.autograd.Function.__subclasses__() if op.__module__.startswith("syntaxlm.ops.")]
+    assert len(ops) > 10
+    assert all(op.backward.__code__ is once_differentiable(print).__code__ for op in ops)

@@ -19,6 +19,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 from torch.nn.functional import pad
 
 from syntaxlm.ops.backend import call, kernels, parts, slices, with_reference
@@ -212,6 +213,7 @@ class _PredictAttention(torch.autograd.Function):
         return attended, attention
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         saved = AttentionSteps(*ctx.saved_tensors)
         key_grads = torch.empty_like(saved.keys)

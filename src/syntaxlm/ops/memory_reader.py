@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 from torch.nn.functional import pad
 
 from syntaxlm.ops.backend import call, kernels, slices, with_reference
@@ -229,6 +230,7 @@ class _MemoryRead(torch.autograd.Function):
         return passing.states, new_tape, attention
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         key_weight, recurrent_weight, *tensors = ctx.saved_tensors
         saved = ReadSteps(*tensors[: len(ReadSteps._fields)])

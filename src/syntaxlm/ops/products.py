@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 from torch.nn.functional import linear, pad
 
 from syntaxlm.ops.backend import KERNELS, applied, call, library, parts
@@ -83,8 +84,8 @@ def large_product(rows: Tensor, weight: Tensor, bias: Tensor | None = None) -> T
     For bfloat16, torch uses it anyway.
     """
     if _CAN_PACK_WEIGHTS and rows.device.type == "cpu" and rows.dtype == torch.float32:
-        product: Tensor = torch.ops.mkldnn._linear_pointwise(
         bias = None if bias is None else bias.contiguous()  # oneDNN ignores its stride
+        product: Tensor = torch.ops.mkldnn._linear_pointwise(
             rows.contiguous(), weight.contiguous(), bias, "none", [], ""
         )
         return product
@@ -112,6 +113,7 @@ class _Affine(torch.autograd.Function):
         return large_product(low_rows, low_weight, None if bias is None else bias.to(dtype))
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         (grad,) = grads
         (rows, weight) = ctx.saved_tensors

@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 from torch.nn.functional import linear, pad
 
 from syntaxlm.ops.backend import applied, call, kernels, parts, with_reference
@@ -79,8 +80,8 @@ class _TargetLogProbs(torch.autograd.Function):
         ctx: Any, rows: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, dtype: torch.dtype, library: ctypes.CDLL
     ) -> Tensor:
         low_rows, low_weight = rows.to(dtype), weight.to(dtype)
-        result, sums = torch.empty(2, len(rows)).unbind()
         bias, targets = bias.contiguous(), targets.contiguous()
+        result, sums = torch.empty(2, len(rows)).unbind()
 
         # All logits are saved for backward. Without gradients, logits need not be written to one matrix, so the weight
         # is packed for oneDNN, which takes as long as the product of a few rows.
@@ -101,6 +102,7 @@ class _TargetLogProbs(torch.autograd.Function):
         return result
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         grad = grads[0].contiguous()
         rows, weight, bias, targets, logits, sums = ctx.saved_tensors
@@ -201,6 +203,7 @@ class _EmissionLogProbs(torch.autograd.Function):
         return result[:, :count]
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         hidden, low_hidden, chosen, shares, factors, expectation, columns = ctx.saved_tensors
         (count, size), dtype = hidden.shape, low_hidden.dtype

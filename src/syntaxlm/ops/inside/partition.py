@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 from torch.nn.functional import pad
 
 from syntaxlm.ops.backend import address, c_struct, call, filled, kernels, parts
@@ -184,13 +185,16 @@ class _LogPartition(torch.autograd.Function):
         Args:
             arguments: those of `InsideCharts`.
         """
-        ctx.charts = InsideCharts(*arguments)  # none of its tensors is an input or output, so they may be kept in ctx
+        ctx.charts = InsideCharts(*arguments)  # its tensors are neither inputs nor outputs, except the root
+        ctx.save_for_backward(arguments[0])
         result: Tensor = ctx.charts.inside()
         return result
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         charts: InsideCharts = ctx.charts
+        (charts.root,) = ctx.saved_tensors  # raises an error if it was modified
         charts.outside(grads[0])
         return (*charts.gradients(), None, None, None, None)
 
@@ -388,11 +392,11 @@ class InsideCharts:
             b = self.children[:, size:][right[part]]
             sums = torch.einsum("sk,skr->sr", factors[part], (a * b).to(self.sum_dtype))
             most = sums.amax(1)
+            most.masked_fill_(most < torch.finfo(most.dtype).tiny, 0)  # the inverse of others may be infinite
             span = slice(rows.start + part.start, rows.start + part.stop)
             self.values[span] = (torch.where(most > 0, 1 / most, 0)[:, None] * sums).to(self.dtype)
             self.scales[span] = greatest[part] + most.to(greatest.dtype).log()
             if self.weights is not None:
-            most.masked_fill_(most < torch.finfo(most.dtype).tiny, 0)  # the inverse of others may be infinite
                 self.scales[span] += self.weights[span]
 
     def _gather_grads(self, width: int) -> None:
