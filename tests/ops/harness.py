@@ -20,6 +20,7 @@ Tensors = Mapping[str, Tensor | None]
 class Form:
     """How an op runs. A form in float64 must be exact; otherwise `value` and `gradient` are the largest differences,
     relative to 1 + the largest absolute value. With bfloat16 products, gradients are compared by their norms.
+    Inputs of `strided` forms are not contiguous.
     """
 
     name: str
@@ -29,6 +30,7 @@ class Form:
     low: bool = False
     value: float = 2e-5
     gradient: float = 1e-4
+    strided: bool = False
 
     def __str__(self) -> str:
         return self.name
@@ -65,9 +67,9 @@ FORMS = (
     TORCH,
     Form("torch, float32", "torch"),
     COMPILED,
-    Form("compiled, 2 threads", "compiled", threads=2),
+    Form("compiled, 2 threads, strided", "compiled", threads=2, strided=True),
     Form("torch, bfloat16", "torch", low=True, value=0.03, gradient=0.05),
-    Form("compiled, bfloat16", "compiled", low=True, value=0.03, gradient=0.05),
+    Form("compiled, bfloat16, strided", "compiled", low=True, value=0.03, gradient=0.05, strided=True),
 )
 every_form = pytest.mark.parametrize("form", FORMS, ids=str)
 compiled_or_not = pytest.mark.parametrize("form", FORMS[1:3], ids=str)
@@ -96,6 +98,10 @@ def converted(tensors: Tensors, dtype: torch.dtype) -> dict[str, Tensor | None]:
     return {name: None if tensor is None else tensor.to(dtype) for name, tensor in tensors.items()}
 
 
+def strided(tensors: Tensors) -> dict[str, Tensor | None]:
+    return {name: None if part is None else torch.stack([part, part], -1)[..., 0] for name, part in tensors.items()}
+
+
 def gradients(outputs: Any, inputs: Sequence[Tensor], seed: int = 99) -> list[Tensor]:
     """Gradients of a random weighting of the outputs, so that gradients of outputs do not cancel."""
     parts = [part for part in flat(outputs) if part.requires_grad]
@@ -122,7 +128,8 @@ def check(
             for name, tensor in tensors.items()
         }
     with form.running(kernel):
-        ours = flat(op(converted(tensors, form.dtype)))
+        given = converted(tensors, form.dtype)
+        ours = flat(op(strided(given) if form.strided else given))
     assert all(part.dtype == form.dtype for part in ours if part.is_floating_point())
     inputs = {name: tensor for name, tensor in tensors.items() if tensor is not None and tensor.requires_grad}
     expected, expected_gradients = expected_of(reference, tensors, inputs, case and (case, form.low))

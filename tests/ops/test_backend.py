@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import multiprocessing
 import os
+import pkgutil
 import shutil
 import subprocess
 import sys
 import warnings
+from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
+from torch.autograd.function import once_differentiable
 
+import syntaxlm.ops
 from syntaxlm.ops import backend
 from syntaxlm.ops.backend import fused, using, with_reference
-from syntaxlm.ops.dropout import dropout_mask
+from syntaxlm.ops.dropout import drop, dropout_mask
+from syntaxlm.ops.products import affine
+from syntaxlm.ops.softmax import emission_log_probs
+from syntaxlm.ops.unit_rows import unit_rows
+from tests.ops.harness import FORMS, random
+
+
+def emissions(hidden, words):
+    return emission_log_probs(hidden, words, None, torch.tensor([1, 2]))
 
 
 @pytest.fixture
@@ -60,6 +73,15 @@ def test_a_failed_compilation_is_reported_once_and_no_library_is_used(source):
         assert backend.library(source) is None
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        assert backend.library(source) is None
+
+
+def test_a_compiler_with_an_open_quotation_mark_is_reported(source, monkeypatch):
+    monkeypatch.delenv(backend.SWITCH, raising=False)
+    monkeypatch.setenv("CC", '"gcc')
+    with pytest.warns(
+        UserWarning, match='training is slower without it: the variable CC is "gcc: No closing quotation'
+    ):
         assert backend.library(source) is None
 
 
@@ -115,6 +137,27 @@ def test_an_unwritable_cache_is_replaced_by_a_temporary_folder(source, tmp_path,
     compiler_or_skip()
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    assert backend.library(source).answer() == 42
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid"), reason="Windows compiles nothing")
+def test_a_cache_where_others_may_write_is_replaced_by_a_temporary_folder(source, tmp_path, monkeypatch):
+    compiler_or_skip()
+    folder = tmp_path / "cache" / "syntaxlm"
+    folder.mkdir(parents=True)
+    assert backend._folder() == folder
+    folder.chmod(0o777)
+    assert backend._folder() != folder
+    folder.chmod(0o755)
+    if os.getuid() == 0:
+        os.chown(folder, 1000, -1)
+    owner = folder.stat().st_uid
+    monkeypatch.setattr(os, "getuid", lambda: owner)
+    assert backend._folder() == folder
+    monkeypatch.setattr(os, "getuid", lambda: owner + 1)
+    assert backend._folder() != folder, "of another user"
+    monkeypatch.setattr(os, "getuid", lambda: 0)
+    assert backend._folder() == folder
     assert backend.library(source).answer() == 42
 
 
@@ -236,3 +279,23 @@ def test_one_compiled_version_works_for_any_number_of_rows(everywhere):
             values = torch.randn(3, size)
             torch.testing.assert_close(function(values), values * 2)
     assert graphs["unique_graphs"] - before == 11
+
+
+@pytest.mark.parametrize("form", FORMS[1:3], ids=str)
+@pytest.mark.parametrize("op", [affine, emissions, partial(drop, rate=0.5), unit_rows])
+def test_second_derivatives_raise_an_error_instead_of_being_wrong(op, form):
+    values = random(3, 5, dtype=torch.float32).requires_grad_()
+    weight = random(4, 5, seed=1, dtype=torch.float32).requires_grad_()
+    with form.running():
+        outputs = op(values, weight) if op in (affine, emissions) else op(values)
+        (grad,) = torch.autograd.grad(outputs.square().sum(), values, create_graph=True)
+        with pytest.raises(RuntimeError, match="twice"):
+            grad.square().sum().backward()
+
+
+def test_no_op_with_its_own_backward_may_be_differentiated_twice():
+    for module in pkgutil.walk_packages(syntaxlm.ops.__path__, "syntaxlm.ops."):
+        importlib.import_module(module.name)
+    ops = [op for op in torch.autograd.Function.__subclasses__() if op.__module__.startswith("syntaxlm.ops.")]
+    assert len(ops) > 10
+    assert all(op.backward.__code__ is once_differentiable(print).__code__ for op in ops)

@@ -93,3 +93,28 @@ def test_split_scores_equal_those_of_the_recursion_in_the_order_of_charts(length
         ]
         if expected:
             torch.testing.assert_close(found[:, column], torch.stack(expected), rtol=0, atol=1e-11)
+
+
+@pytest.mark.parametrize("form", FORMS[:5], ids=str)
+@pytest.mark.parametrize("number", range(5))
+def test_weights_that_are_no_numbers_give_nan(number, form):
+    given = {name: tensor.detach().to(form.dtype) for name, tensor in tensors(4).items()}
+    given[f"weight {number}"][:] = torch.nan
+    with form.running():
+        assert outside(given).isnan().all()
+
+
+def test_a_weight_that_changes_before_backward_raises_an_error():
+    given = tensors(3)
+    result = outside(given)
+    with torch.no_grad():
+        given["weight 2"].mul_(2)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        result.sum().backward()
+
+
+def test_a_second_backward_raises_an_error():
+    result = outside(tensors(3)).sum()
+    result.backward(retain_graph=True)
+    with pytest.raises(RuntimeError, match="no second backward"):
+        result.backward()

@@ -170,3 +170,16 @@ def test_a_second_backward_through_the_reader_gives_the_same_gradients():
     assert all(
         before is after is None or torch.equal(before, after) for before, after in zip(first, second, strict=True)
     )
+
+
+@pytest.mark.parametrize(("batch", "slots"), [(1, 3), (2, 1), (2, 3)])
+def test_a_state_shares_no_memory_with_what_backward_needs(batch, slots):
+    shapes = {"input_gates": (2 * batch, 16), "input_keys": (2 * batch, 4), "gates": (2 * batch, slots)}
+    shapes |= {"hidden_tape": (slots, batch, 4), "cell_tape": (slots, batch, 4), "key": (4, 4), "recurrent": (16, 4)}
+    shapes |= {"recurrent_bias": (16,), "input_gain": (16,), "gain": (16,), "bias": (16,)}
+    tensors = leaves(shapes | {"cell_gain": (4,), "cell_bias": (4,)})
+    states, tapes, _ = read_with(read, [None] * 3, [batch, batch], tensors)
+    expected = torch.autograd.grad(states.sum(), tensors["recurrent"], retain_graph=True)[0]
+    for tape in tapes:
+        tape.zero_()
+    assert torch.equal(torch.autograd.grad(states.sum(), tensors["recurrent"])[0], expected)

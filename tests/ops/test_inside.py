@@ -368,8 +368,71 @@ def test_rules_that_are_no_numbers_give_no_finite_value(form):
     rules = FactoredRules(rules.root.detach(), left, rules.right.detach())
     with form.running("inside"):
         found = inside.log_partition(rules, log_probs, text([5]), Layout([5]))
-        assert not found.isfinite()
-        assert not inside.posteriors(rules, log_probs, text([5]), Layout([5])).log_probs.isfinite()
+        assert found.isnan()
+        assert inside.posteriors(rules, log_probs, text([5]), Layout([5])).log_probs.isnan()
+
+
+@pytest.mark.parametrize("form", FORMS[:4], ids=str)
+def test_words_that_are_no_numbers_give_nan_in_value_and_gradients(form):
+    rules, log_probs = converted(factored(5, 6, None), form.dtype), word_log_probs(8, 6).detach().to(form.dtype)
+    words = text([5, 4])
+    log_probs[words[2]] = torch.nan
+    assert int((words == words[2]).sum()) == int((words[:5] == words[2]).sum())
+    with form.running("inside"):
+        found = inside.log_partition(rules, log_probs.requires_grad_(), words, Layout([5, 4]))
+        assert found.isnan().tolist() == [True, False]
+        assert all(grad.isnan().any() for grad in torch.autograd.grad(found[0], [rules.left, rules.root, log_probs]))
+
+
+@pytest.mark.parametrize("kind", RULES)
+@pytest.mark.parametrize("form", FORMS[:4], ids=str)
+def test_an_impossible_word_makes_its_sentence_impossible_and_no_other(kind, form):
+    rules, log_probs = converted(RULES[kind](), form.dtype), word_log_probs(8, 4).detach().to(form.dtype)
+    words = torch.tensor([0, 1, 2, 3, 4, 5, 6])
+    log_probs[words[:2]] = -torch.inf
+    with form.running(None if kind == "table" else "inside"):
+        found = inside.log_partition(rules, log_probs, words, Layout([4, 3])).detach()
+    assert found[0] == -torch.inf
+    expected = expected_log_partition(rules, log_probs, words, [4, 3]).detach()
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=0, check_dtype=False)
+
+
+@pytest.mark.parametrize("form", FORMS[1:4], ids=str)
+def test_a_sentence_too_improbable_for_float32_has_the_probability_0(form):
+    left, right = torch.full((2, 2, 4), 1e-21)
+    with form.running("inside"):
+        rules, log_probs = FactoredRules(torch.tensor([1.0, 0]), left, right), torch.tensor([[0.0, -1], [-1, 0]])
+        assert inside.log_partition(rules, log_probs, torch.arange(2), Layout([2])).tolist() == [-math.inf]
+
+
+@pytest.mark.parametrize("rare", [1e-12, 0.0])
+@pytest.mark.parametrize("form", PARTITION_FORMS, ids=str)
+def test_probable_parts_without_a_rule_do_not_hide_improbable_parts_with_a_rule(rare, form):
+    """Of the sentence a b c, the span b c is certain, and the span a b has 1e-18; but only the latter fits the root."""
+    left, right = torch.full((2, 3, 6), rare, dtype=torch.float64)
+    left[0, 2] = right[0, 5] = 1  # S -> Y c
+    left[1, 4] = right[1, 5] = 1  # X -> b c
+    left[2, 3], right[2, 4] = 3e-9, 3e-10  # Y -> a b
+    left[2, 0] = right[2, 0] = 1
+    rules = FactoredRules(torch.tensor([1.0, 0, 0], dtype=torch.float64), left, right)
+    log_probs = torch.full((3, 3), 1e-12, dtype=torch.float64).fill_diagonal_(1).log()
+    with form.running("inside"):
+        given = converted(rules, form.dtype), log_probs.to(form.dtype), torch.arange(3), Layout([3])
+        found = inside.posteriors(*given)
+    expected = log_partition_reference(rules, log_probs)
+    assert float(found.log_probs) == pytest.approx(float(expected), abs=0.01 if form.low else 1e-5)
+    assert float(found.marginals[0, 0, 1]) == pytest.approx(1, abs=0.02)
+
+
+def test_a_root_that_changes_before_backward_raises_an_error():
+    rules = factored(3, 4, None)
+    root = rules.root.detach().requires_grad_()
+    changed = FactoredRules(root, rules.left, rules.right)
+    result = inside.log_partition(changed, word_log_probs(8, 4), text([4]), Layout([4]))
+    with torch.no_grad():
+        root.mul_(2)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        result.sum().backward()
 
 
 def test_long_sentences_do_not_underflow_or_overflow():

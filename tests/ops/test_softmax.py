@@ -79,6 +79,16 @@ def test_a_target_outside_the_vocabulary_raises_an_error():
             target_log_probs(torch.zeros(2, 3), torch.zeros(5, 3), torch.zeros(5), torch.tensor([0, target]))
 
 
+def test_targets_may_be_any_integers_and_a_bias_of_another_dtype_raises_an_error():
+    rows, weight = random(3, 5, dtype=torch.float32), random(7, 5, seed=1, dtype=torch.float32)
+    targets = torch.tensor([[0, 1], [6, 1], [3, 1]])[:, 0]
+    expected = target_log_probs_reference(rows, weight, torch.zeros(7), targets)
+    for given in (targets, targets.int(), targets.to(torch.uint8)):
+        torch.testing.assert_close(target_log_probs(rows, weight, torch.zeros(7), given), expected)
+    with pytest.raises(RuntimeError, match="dtype"):
+        target_log_probs(rows, weight, torch.zeros(7, dtype=torch.float64), targets)
+
+
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
 def test_nan_and_infinity_reach_the_loss(value):
     rows = random(3, 20, dtype=torch.float32)
@@ -111,3 +121,36 @@ def test_the_softmax_of_a_product_equals_torch_in_value_and_every_gradient(form)
         lambda given: torch.softmax(given["rows"] @ given["columns"].T, 1),
         tensors, form,
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("form", FORMS, ids=str)
+def test_a_word_that_is_no_number_reaches_the_log_probs_of_all_words(form):
+    hidden, words = random(5, 8, dtype=form.dtype), random(20, 8, seed=1, dtype=form.dtype)
+    words[7] = torch.nan
+    with form.running("emissions"):
+        assert emission_log_probs(hidden, words, None, torch.tensor([1, 2])).isnan().all()
+
+
+@pytest.mark.parametrize("form", FORMS[:3], ids=str)
+def test_parts_of_the_vocabulary_may_have_the_probability_0(monkeypatch, form):
+    monkeypatch.setattr(softmax, "_EMISSIONS_IN_CACHE", 1)
+    hidden, words, bias = random(5, 8), random(20, 8, seed=1), torch.zeros(20, dtype=torch.float64)
+    bias[:13] = -torch.inf
+    columns = torch.tensor([13, 19, 0])
+    with form.running("emissions"):
+        found = emission_log_probs(*(part.to(form.dtype) for part in (hidden, words, bias)), columns)
+    expected = emission_log_probs_reference(hidden, words, bias, columns)
+    torch.testing.assert_close(found.double(), expected, rtol=form.value, atol=form.value)
+
+
+def test_no_words_give_no_log_probabilities_and_zero_gradients():
+    hidden, words = random(64, 32, dtype=torch.float32).requires_grad_(), random(70, 32, seed=1, dtype=torch.float32)
+    torch.use_deterministic_algorithms(True)  # uninitialised memory is NaN
+    try:
+        with torch.autocast("cpu", torch.bfloat16):
+            value = emission_log_probs(hidden, words, None, torch.zeros(0, dtype=torch.int64))
+            value.sum().backward()
+    finally:
+        torch.use_deterministic_algorithms(False)
+    assert value.shape == (0, 64)
+    assert torch.equal(hidden.grad, torch.zeros(64, 32))

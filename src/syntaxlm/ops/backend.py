@@ -17,6 +17,7 @@ import os
 import platform
 import shlex
 import shutil
+import stat
 import subprocess
 import sys
 import tempfile
@@ -104,16 +105,17 @@ def kernels(name: str, product: torch.dtype, *tensors: Tensor | None) -> ctypes.
 def library(source: Path) -> ctypes.CDLL | None:
     """Return the shared library of a C file; None if unavailable. A failed compilation is reported once.
 
-    It is compiled into the user's cache, or into a new temporary folder if that is not writable.
+    It is compiled into the user's cache, or into a new temporary folder if the cache is not writable, or is writable
+    for others.
     """
     if os.environ.get(SWITCH) == "0" or sys.platform == "win32":
         return None
-    compiler = _compiler()
-    if not compiler:
-        _report_no_compiler()
-        return None
-
     try:
+        compiler = _compiler()
+        if not compiler:
+            _report_no_compiler()
+            return None
+
         path = _folder() / f"{source.stem}-{_key(source, compiler)}.so"
         if not path.exists():
             _compile(compiler, source, path)
@@ -131,7 +133,11 @@ def library(source: Path) -> ctypes.CDLL | None:
 def _compiler() -> list[str]:
     """Return the words that call the C compiler, those of the variable CC first; none without a compiler."""
     found = map(shutil.which, ("cc", "gcc", "clang"))
-    return shlex.split(os.environ.get("CC", "")) or [path for path in found if path][:1]
+    chosen = os.environ.get("CC", "")
+    try:
+        return shlex.split(chosen) or [path for path in found if path][:1]
+    except ValueError as error:
+        raise OSError(f"the variable CC is {chosen}: {error}") from None
 
 
 @functools.cache
@@ -163,7 +169,13 @@ def _folder() -> Path:
         folder.mkdir(parents=True, exist_ok=True)
     except (OSError, RuntimeError):
         return _temporary_folder()
-    return folder if os.access(folder, os.W_OK) else _temporary_folder()
+    return folder if os.access(folder, os.W_OK) and _only_written_by_user(folder) else _temporary_folder()
+
+
+def _only_written_by_user(folder: Path) -> bool:
+    """Return whether no other user can put a library here, which this process would load. Root trusts all owners."""
+    status = folder.stat()
+    return not status.st_mode & stat.S_IWOTH and (status.st_uid in (0, os.getuid()) or os.getuid() == 0)
 
 
 @functools.cache

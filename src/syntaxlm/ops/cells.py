@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 from torch.nn.functional import linear
 
 from syntaxlm.ops.backend import applied
@@ -134,6 +135,7 @@ class _Unrolled(torch.autograd.Function):
         return tuple(part.detach() for part in results)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         leaves = [*ctx.leaves, *(leaf for layer_biases in ctx.biases for leaf in layer_biases)]
         leaf_grads = torch.autograd.grad(ctx.results, leaves, grads, retain_graph=True)

@@ -422,6 +422,7 @@ class _Passes(torch.autograd.Function):
                 networks[-1], length, _Operands(first, scores, *results), False, slice(-1, None), values, keep
             )
         if keep:
+            ctx.save_for_backward(*weights)
             ctx.length = length
             ctx.networks = networks
             ctx.passes = (inner, outer)
@@ -431,6 +432,9 @@ class _Passes(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        _ = ctx.saved_tensors  # raises an error if a weight, which the networks keep, was modified
+        if ctx.passes is None:
+            raise RuntimeError("DIORA's passes have no second backward pass: the first one overwrites what it needs")
         (inner, outer), ctx.passes = ctx.passes, None  # freed, because the kernels overwrite its products
         charts = inner.operands.vectors
         for network in ctx.networks:

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from syntaxlm.ops.backend import applied, call, kernels
 
@@ -44,6 +45,7 @@ class _Dropout(torch.autograd.Function):
         return _masked(values, bits, kept_levels, torch.empty_like(values))
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
         (bits,), grad = ctx.saved_tensors, grads[0].contiguous()
         return _masked(grad, bits, ctx.kept_levels, torch.empty_like(grad)), None

@@ -19,6 +19,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 from torch.nn.functional import pad
 
 from syntaxlm.ops.backend import call, kernels, parts, slices, with_reference
@@ -198,9 +199,9 @@ class _PredictAttention(torch.autograd.Function):
             exponentials=torch.empty(total, slots),
             totals=torch.empty(total),
             largest=torch.empty(total, dtype=torch.int64),
-            gates=gates.flip(-1),  # oldest first
+            gates=gates.flip(-1).contiguous(),  # oldest first
         )
-        attended = torch.empty_like(keys)
+        attended = torch.empty_like(saved.keys)
         tensors = {"starts": first_rows(counts), **saved._asdict()}
         tensors |= {"states": states.contiguous(), "attended": attended}
         shape = WindowShape.of(history, saved.keys, saved.attentions)
@@ -212,6 +213,7 @@ class _PredictAttention(torch.autograd.Function):
         return attended, attention
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         saved = AttentionSteps(*ctx.saved_tensors)
         key_grads = torch.empty_like(saved.keys)

@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 from torch.nn.functional import pad
 
 from syntaxlm.ops.backend import call, kernels, slices, with_reference
@@ -223,12 +224,13 @@ class _MemoryRead(torch.autograd.Function):
         ctx.library = library
         ctx.counts = counts
         ctx.input_dtype = input_gates.dtype
-        new_tape = history[:, steps:].transpose(0, 1).contiguous()
+        new_tape = history[:, steps:].transpose(0, 1).clone(memory_format=torch.contiguous_format)
         attention = saved.attentions.flip(-1)
         ctx.mark_non_differentiable(new_tape, attention)
         return passing.states, new_tape, attention
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         key_weight, recurrent_weight, *tensors = ctx.saved_tensors
         saved = ReadSteps(*tensors[: len(ReadSteps._fields)])
@@ -313,12 +315,12 @@ def _new_steps(
         cell_scales=new(total),
         cell_factors=new(total),
         cell_tanhs=new(total, hidden),
-        gates=gates.flip(-1),  # oldest first
+        gates=gates.flip(-1).contiguous(),  # oldest first
         input_gain=weights.input_gain.contiguous(),
         gain=weights.gain.contiguous(),
         cell_gain=weights.cell_gain.contiguous(),
-        key_input_mask=weights.key_input_mask,
-        key_output_mask=weights.key_output_mask,
+        key_input_mask=None if weights.key_input_mask is None else weights.key_input_mask.contiguous(),
+        key_output_mask=None if weights.key_output_mask is None else weights.key_output_mask.contiguous(),
         input_scales=input_scales,
         input_factors=input_factors,
     )

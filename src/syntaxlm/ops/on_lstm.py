@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 from torch.nn.functional import linear
 
 from syntaxlm.ops.backend import c_struct, call, filled, fused, kernels, slices, with_reference
@@ -257,6 +258,7 @@ class _OrderedNeurons(torch.autograd.Function):
         return states, last_hidden, last_cell, distances, input_distances
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
         inputs, input_weight, recurrent_weight, *tensors = ctx.saved_tensors
         saved = _SavedSteps(*tensors)

@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 from torch.nn.functional import linear, pad
 
 from syntaxlm.ops.backend import KERNELS, applied, call, library, parts
@@ -62,7 +63,8 @@ class RepeatedProduct:
     """
 
     def __init__(self, weight: Tensor, rows: int, bias: Tensor | None = None) -> None:
-        self.bias, self.dtype = bias, weight.dtype
+        self.bias = None if bias is None else bias.contiguous()  # oneDNN ignores its stride
+        self.dtype = weight.dtype
         is_fast = weight.dtype == torch.float32 or (weight.dtype == torch.bfloat16 and fast_bfloat16(weight.device))
         self.packed = _CAN_PACK_WEIGHTS and weight.device.type == "cpu" and is_fast
         weight = weight.contiguous()
@@ -82,6 +84,7 @@ def large_product(rows: Tensor, weight: Tensor, bias: Tensor | None = None) -> T
     For bfloat16, torch uses it anyway.
     """
     if _CAN_PACK_WEIGHTS and rows.device.type == "cpu" and rows.dtype == torch.float32:
+        bias = None if bias is None else bias.contiguous()  # oneDNN ignores its stride
         product: Tensor = torch.ops.mkldnn._linear_pointwise(
             rows.contiguous(), weight.contiguous(), bias, "none", [], ""
         )
@@ -110,6 +113,7 @@ class _Affine(torch.autograd.Function):
         return large_product(low_rows, low_weight, None if bias is None else bias.to(dtype))
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         (grad,) = grads
         (rows, weight) = ctx.saved_tensors
@@ -186,7 +190,7 @@ def product_of_sums(left: Tensor, right: Tensor, tiled: bool = False) -> Tensor:
         return total
     tiles: Any = _tiles()
     (inner, rows), columns = left.shape, right.shape[1]
-    out = torch.empty(rows, columns)
+    out = torch.empty(rows, columns) if inner else torch.zeros(rows, columns)
     scratch = torch.empty(min(_TILES_INNER, (inner + 31) // 32 * 32) * columns, dtype=torch.bfloat16)
     matrices = *_strided(left), *_strided(right)
     call(tiles.tiles_product_of_sums, *matrices, inner, rows, columns, out, scratch, torch.get_num_threads())
@@ -213,5 +217,5 @@ def tiles_usable(*sizes: int) -> bool:
 
 def _strided(matrix: Tensor) -> tuple[ctypes.c_void_p, int]:
     """Return the address of a matrix whose rows are contiguous, and the distance of its rows."""
-    assert matrix.stride(1) == 1
+    assert matrix.stride(1) == 1 or not matrix.numel()
     return ctypes.c_void_p(matrix.data_ptr()), matrix.stride(0)

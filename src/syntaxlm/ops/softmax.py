@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 from torch.nn.functional import linear, pad
 
 from syntaxlm.ops.backend import applied, call, kernels, parts, with_reference
@@ -60,11 +61,11 @@ def target_log_probs(rows: Tensor, weight: Tensor, bias: Tensor, targets: Tensor
     Returns:
         (n,) in the weight's dtype.
     """
-    dtype, size = product_dtype(weight), len(weight)
+    dtype, size, targets = product_dtype(weight), len(weight), targets.long()
     # Compiled code would read out of bounds. A GPU checks targets itself.
     if targets.device.type == "cpu" and len(targets) and not 0 <= int(targets.min()) <= int(targets.max()) < size:
         raise IndexError(f"targets from {int(targets.min())} to {int(targets.max())}; expected 0 to {size - 1}")
-    library = kernels("softmax", dtype, weight)
+    library = kernels("softmax", dtype, weight, bias)
     if library is not None:
         result: Tensor = applied(_TargetLogProbs, rows, weight, bias, targets, dtype, library)
         return result
@@ -79,6 +80,7 @@ class _TargetLogProbs(torch.autograd.Function):
         ctx: Any, rows: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, dtype: torch.dtype, library: ctypes.CDLL
     ) -> Tensor:
         low_rows, low_weight = rows.to(dtype), weight.to(dtype)
+        bias, targets = bias.contiguous(), targets.contiguous()
         result, sums = torch.empty(2, len(rows)).unbind()
 
         # All logits are saved for backward. Without gradients, logits need not be written to one matrix, so the weight
@@ -100,6 +102,7 @@ class _TargetLogProbs(torch.autograd.Function):
         return result
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         grad = grads[0].contiguous()
         rows, weight, bias, targets, logits, sums = ctx.saved_tensors
@@ -152,8 +155,8 @@ class _EmissionLogProbs(torch.autograd.Function):
         count = len(hidden)
         padded = count if library is None else -(-count // _PRETERMINAL_MULTIPLE) * _PRETERMINAL_MULTIPLE
         tiled = library is not None and dtype == torch.bfloat16 and tiles_usable(padded, words.shape[1])
-        low_hidden = pad(hidden, (0, 0, 0, padded - count)).to(dtype)
-        low_words = words.to(dtype)
+        low_hidden = pad(hidden, (0, 0, 0, padded - count)).to(dtype).contiguous()
+        low_words = words.to(dtype).contiguous()
         product = product_into(low_hidden, False, tiled)
 
         # Exponentials of all words, part by part: their maxima, sums and, for backward, expected embeddings.
@@ -200,13 +203,14 @@ class _EmissionLogProbs(torch.autograd.Function):
         return result[:, :count]
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         hidden, low_hidden, chosen, shares, factors, expectation, columns = ctx.saved_tensors
         (count, size), dtype = hidden.shape, low_hidden.dtype
         totals = grads[0].sum(0)
 
         # h_T: the requested words, minus the expectation for the normaliser.
-        low_grad = pad(grads[0], (0, len(low_hidden) - count)).to(dtype)
+        low_grad = pad(grads[0], (0, len(low_hidden) - count)).to(dtype).contiguous()
         hidden_grad = product_of_sums(low_grad, chosen, ctx.tiled)[:count].to(hidden.dtype)
         hidden_grad -= totals[:, None] * expectation
 
@@ -239,7 +243,7 @@ def _exponentials(library: ctypes.CDLL | None, logits: Tensor, bias: Tensor | No
     if library is None:
         sums = torch.float64 if logits.dtype == torch.float64 else torch.float32
         wide = logits.to(sums) if bias is None else logits.to(sums) + bias[:, None]
-        greatest = wide.amax(0)
+        greatest = wide.amax(0).clamp(min=torch.finfo(sums).min)  # finite for words of probability 0
         values = torch.exp(wide - greatest)
         logits.copy_(values)
         return greatest, values.sum(0)

@@ -23,6 +23,7 @@ from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 from torch.nn.functional import linear
 from torch.utils.checkpoint import checkpoint
 
@@ -400,6 +401,7 @@ class _InC(torch.autograd.Function):
         return tensors["contexts"], scores, tensors["attentions"]
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
         inputs, carried, input_weight, span_weight, score_weight, *rest = ctx.saved_tensors
         carried_features, features, attentions, tape, row_masks, carried_masks, *neurons = rest

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from syntaxlm.ops.backend import slices, with_reference
 from syntaxlm.ops.products import RepeatedProduct, large_product, product_dtype
@@ -204,6 +205,7 @@ class _AlongPaths(torch.autograd.Function):
         return states[first:], None if cells is None else cells[first:]
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
         inputs, input_weight, recurrent_weight, read, gates, states, cells = ctx.saved_tensors
         levels = ctx.levels

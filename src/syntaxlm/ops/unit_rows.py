@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 from torch.nn.functional import normalize
 
 from syntaxlm.ops.backend import applied, with_reference
@@ -38,6 +39,7 @@ class _UnitRows(torch.autograd.Function):
         return result
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> Tensor:
         result, inverse = ctx.saved_tensors
         along = (grads[0] * result).sum(-1, keepdim=True)

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 from torch.nn.functional import pad
 
 from syntaxlm.ops.backend import address, c_struct, call, filled, kernels, parts
@@ -184,13 +185,16 @@ class _LogPartition(torch.autograd.Function):
         Args:
             arguments: those of `InsideCharts`.
         """
-        ctx.charts = InsideCharts(*arguments)  # none of its tensors is an input or output, so they may be kept in ctx
+        ctx.charts = InsideCharts(*arguments)  # its tensors are neither inputs nor outputs, except the root
+        ctx.save_for_backward(arguments[0])
         result: Tensor = ctx.charts.inside()
         return result
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         charts: InsideCharts = ctx.charts
+        (charts.root,) = ctx.saved_tensors  # raises an error if it was modified
         charts.outside(grads[0])
         return (*charts.gradients(), None, None, None, None)
 
@@ -244,7 +248,7 @@ class InsideCharts:
         self.tiled = self.library is not None and dtype == torch.bfloat16 and tiles_usable(self.size, padded)
 
         # Emissions are probabilities divided by their largest; rules of both sides are one matrix.
-        scales = emissions.amax(1)
+        scales = emissions.amax(1).clamp(min=torch.finfo(emissions.dtype).min)  # finite for impossible words
         self.emissions = pad(torch.exp(emissions - scales[:, None]).to(dtype), (0, padded - preterminals))
         rules = torch.zeros(2, self.size, self.size + padded, dtype=dtype, device=device)
         for side, values in enumerate((left, right)):
@@ -388,6 +392,7 @@ class InsideCharts:
             b = self.children[:, size:][right[part]]
             sums = torch.einsum("sk,skr->sr", factors[part], (a * b).to(self.sum_dtype))
             most = sums.amax(1)
+            most.masked_fill_(most < torch.finfo(most.dtype).tiny, 0)  # the inverse of others may be infinite
             span = slice(rows.start + part.start, rows.start + part.stop)
             self.values[span] = (torch.where(most > 0, 1 / most, 0)[:, None] * sums).to(self.dtype)
             self.scales[span] = greatest[part] + most.to(greatest.dtype).log()
@@ -458,7 +463,7 @@ class TableGroup:
             weights: (B, n, n), see `log_partition`.
         """
         log_probs = emissions[self.words]
-        top = log_probs.detach().amax(-1, keepdim=True)
+        top = log_probs.detach().amax(-1, keepdim=True).clamp(min=torch.finfo(log_probs.dtype).min)
         chart = [SpanValues(torch.exp(log_probs - top), top[..., 0].double(), self.preterminals)]
         # beta_A(i, j) = sum over B and C of p(A -> B C) (sum over k of beta_B(i, k) beta_C(k + 1, j))
         for width in range(2, self.words.shape[1] + 1):

@@ -29,6 +29,9 @@ INLINE const void *from(const void *values, const int half, integer at) {
     return (const char *)values + at * (half ? 2 : 4);
 }
 
+/* NaN stays NaN. */
+INLINE float relu(float value) { return value < 0 ? 0 : value; }
+
 /* `kept` if `value` is positive, else 0, without a branch, which would not be vectorised. */
 INLINE float if_positive(float value, float kept) {
     union { float value; uint32_t bits; } u = {kept};
@@ -53,7 +56,7 @@ INLINE void combine(const Level *l, const void *first, const void *second, const
             float dot = 0;
             for (integer d = 0; d < size; d++) {
                 float sum = get(f, half, d) + get(g, half, d);
-                put(x, half, d, sum > 0 ? sum : 0);
+                put(x, half, d, relu(sum));
                 dot += get(q, half, d) * h[d];
             }
             scores[b * l->pairs + p] = dot + first_scores[i] + second_scores[j];
@@ -76,7 +79,7 @@ INLINE void mix(const Level *l, const void *product, const float *weights, float
                 float weight = weights[p];
                 for (integer d = 0; d < size; d++) {
                     float value = get(z, half, d);
-                    sum[d] += weight * (value > 0 ? value : 0);
+                    sum[d] += weight * relu(value);
                 }
             }
         }
@@ -97,7 +100,7 @@ INLINE void mix_backward(const Level *l, void *product, const float *weights, co
                 float weight = weights[p], dot = 0;
                 for (integer d = 0; d < size; d++) {
                     float value = get(z, half, d);
-                    dot += grad[d] * (value > 0 ? value : 0);
+                    dot += grad[d] * relu(value);
                 }
                 weight_grads[p] = dot;
                 for (integer d = 0; d < size; d++) {

@@ -1,5 +1,7 @@
 /* Softmax over the vocabulary, between its matrix products: exponentials of the logits, in place, and their sums. */
 
+#include <float.h>
+
 #include "lanes.h"
 
 /* logits (rows, size): one row per word; size, the number of preterminals, a multiple of 64. bias (rows,) or null.
@@ -7,7 +9,7 @@
    the order in which `load_block` returns entries. */
 void exponentials(void *logits, int half, integer rows, integer size, const float *bias, float *greatest, float *sums) {
     lanes values[4], *top = (lanes *)greatest, *sum = (lanes *)sums;
-    for (integer j = 0; j < size; j++) greatest[j] = -INFINITY, sums[j] = 0;
+    for (integer j = 0; j < size; j++) greatest[j] = -FLT_MAX, sums[j] = 0;
     for (integer row = 0; row < rows; row++) {
         float more = bias ? bias[row] : 0;
         for (integer at = 0; at < size; at += BLOCK) {

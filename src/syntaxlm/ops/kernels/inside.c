@@ -3,6 +3,8 @@
    One row per span, ordered by width, then sentence (longest first), then first word; see `Layout`. R factors of a span,
    padded to a multiple of 64. Charts are float32 or bfloat16 (`half`), sums float32, log-scales float64. */
 
+#include <float.h>
+
 #include "lanes.h"
 
 #define LONGEST 4096 /* most words of a sentence */
@@ -57,43 +59,53 @@ static inline __attribute__((always_inline)) void block_sums(const void *left, c
     sums[0] = s0, sums[1] = s1, sums[2] = s2, sums[3] = s3;
 }
 
+/* Scaled by exp(greatest), the largest of the children's scales. Terms far below it are left out, unless the sums are so
+   small that one of these terms may be larger: children of probable spans may fit no rule. Then the scale is lowered. */
 static inline __attribute__((always_inline)) void span_forward(const Chart *c, int half, integer b, integer first,
                                                                integer width, float *values) {
-    integer R = c->size, terms = 0, left_at[LONGEST], right_at[LONGEST];
-    double logs[LONGEST], greatest = -INFINITY;
-    float factors[LONGEST];
+    integer R = c->size, row = row_of(c, b, first, width), left_at[LONGEST], right_at[LONGEST];
+    double logs[LONGEST], greatest = -DBL_MAX, level = -INFINITY, below;
+    float factors[LONGEST], most;
     for (integer k = 1; k < width; k++) {
-        integer left = row_of(c, b, first, k), right = row_of(c, b, first + k, width - k);
-        logs[k - 1] = c->scales[left] + c->scales[right];
-        left_at[k - 1] = left * 2 * R;
-        right_at[k - 1] = right * 2 * R + R;
+        logs[k - 1] = c->scales[row_of(c, b, first, k)] + c->scales[row_of(c, b, first + k, width - k)];
         if (logs[k - 1] > greatest) greatest = logs[k - 1];
     }
-    for (integer k = 0; k < width - 1; k++) { /* terms far below the maximum are lost in rounding */
-        float difference = (float)(logs[k] - greatest);
-        if (!(difference > -40.0f)) continue;
-        factors[terms] = fast_exp(difference);
-        left_at[terms] = left_at[k];
-        right_at[terms++] = right_at[k];
-    }
-    lanes top = {0};
-    for (integer at = 0; at < R; at += BLOCK) {
-        lanes sums[4];
-        block_sums(c->children, c->children, half, left_at, right_at, factors, terms, at, sums);
-        for (int j = 0; j < 4; j++) {
-            top = greater(sums[j], top);
-            *(lanes *)(values + at + 16 * j) = sums[j];
+    for (;; greatest = below > level ? below : level) {
+        integer terms = 0;
+        below = -INFINITY; /* the largest term that is left out */
+        for (integer k = 1; k < width; k++) {
+            float difference = (float)(logs[k - 1] - greatest);
+            if (difference <= -40.0f) {
+                if (logs[k - 1] > below) below = logs[k - 1];
+                continue;
+            }
+            factors[terms] = fast_exp(difference);
+            left_at[terms] = row_of(c, b, first, k) * 2 * R;
+            right_at[terms++] = row_of(c, b, first + k, width - k) * 2 * R + R;
         }
+        lanes top = {0}, total = {0};
+        for (integer at = 0; at < R; at += BLOCK) {
+            lanes sums[4];
+            block_sums(c->children, c->children, half, left_at, right_at, factors, terms, at, sums);
+            for (int j = 0; j < 4; j++) {
+                top = greater(sums[j], top);
+                total += sums[j];
+                *(lanes *)(values + at + 16 * j) = sums[j];
+            }
+        }
+        most = sum_of(total);
+        if (most == most) most = greatest_of(top); /* NaN stays NaN */
+        level = most < FLT_MIN ? -INFINITY : greatest + log(most);
+        if (!(below > level - 20)) break;
     }
-    float most = greatest_of(top), scale = most > 0 ? 1 / most : 0;
-    integer row = row_of(c, b, first, width);
+    float scale = most < FLT_MIN ? 0 : 1 / most; /* the inverse of a subnormal number may be infinite */
     for (integer at = 0; at < R; at += BLOCK) {
         lanes scaled[4];
         for (int j = 0; j < 4; j++) scaled[j] = *(lanes *)(values + at + 16 * j) * scale;
         clear_tiny(scaled);
         store_block(c->inside, half, row * R + at, scaled);
     }
-    c->scales[row] = most > 0 ? greatest + log(most) + (c->weights ? c->weights[row] : 0) : -INFINITY;
+    c->scales[row] = level + (c->weights ? c->weights[row] : 0);
 }
 
 /* o and the scales of all spans of a width in sentences from .. to, computed from a and b of shorter spans. */
@@ -121,8 +133,9 @@ static inline __attribute__((always_inline)) void child_backward(const Chart *c,
     for (integer k = 0; k < terms; k++) {
         double difference = scale + c->scales[siblings[k]] - c->scales[parents[k]];
         if (c->weights) difference += c->weights[parents[k]];
-        if (!(difference > -60.0)) continue; /* negligible, or a parent without derivations */
-        factors[kept] = fast_exp((float)difference);
+        if (difference <= -60.0) continue; /* negligible */
+        /* 0 for a parent without derivations: NaN stays NaN. */
+        factors[kept] = c->scales[parents[k]] > -INFINITY ? fast_exp((float)difference) : 0;
         parent_at[kept] = parents[k] * R;
         sibling_at[kept++] = siblings[k] * 2 * R + side;
     }

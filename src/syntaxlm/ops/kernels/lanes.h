@@ -57,11 +57,10 @@ static inline void store_block(void *to, int half, integer at, const lanes value
     }
 }
 
-/* exp of values up to 0, to a few units in the last place; 0 below -87. */
-static inline lanes exp_of_negative(lanes x) {
-    lanes lowest = (lanes){0} - 87.0f;
-    bits32 kept = (bits32)(x > lowest);
-    x = greater(x, lowest);
+/* exp of values up to 0, to a few units in the last place; 0 below -87; NaN stays NaN. */
+static inline lanes exp_of_negative(lanes given) {
+    lanes lowest = (lanes){0} - 87.0f, x = greater(given, lowest);
+    bits32 kept = (bits32)(given > lowest), is_nan = (bits32)(given != given);
     signed32 power = __builtin_convertvector(x * 1.44269504f - 0.5f, signed32); /* rounds: x is not positive */
     lanes n = __builtin_convertvector(power, lanes);
     lanes r = x - n * 0.693359375f + n * 2.12194440e-4f;
@@ -72,7 +71,7 @@ static inline lanes exp_of_negative(lanes x) {
     p = p * r + 5.0000001201e-1f;
     p = p * r * r + r + 1.0f;
     bits32 scale = (bits32)(power + 127) << 23;
-    return (lanes)((bits32)(p * (lanes)scale) & kept);
+    return (lanes)(((bits32)(p * (lanes)scale) & kept) | ((bits32)given & is_nan));
 }
 
 #endif
