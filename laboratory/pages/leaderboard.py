@@ -85,6 +85,7 @@ PARSERS = [
     Parser("SN-PCFG, focused on four seeds", _PTB, "simple-pcfg-ptb", run="focused"),
     Parser("SN-PCFG with end bias", _PTB, "simple-pcfg-ptb"),
     Parser("Hol-PCFG", _PTB, "holographic-pcfg-ptb"),
+    Parser("Hol-PCFG, 1,024 nonterminals, two epochs", _PTB, "holographic-pcfg-ptb", run="nonterminals-1024"),
     Parser("LSTM with the trees of two SN-PCFGs, sentences", _PTB, "trees-as-signal", run="sentences"),
     Parser(
         "LSTM with the trees of two SN-PCFGs, sentences: same command, other processor",
