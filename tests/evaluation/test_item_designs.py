@@ -19,7 +19,8 @@ from syntaxlm.scoring.options import ScoreOptions
 from syntaxlm.scoring.regions import combined
 from syntaxlm.scoring.surprisal import surprisals
 from syntaxlm.scoring.word_table import WordScores
-from tests.fresh_models import OPEN, SENTENCES, fresh
+from tests.fresh_models import OPEN, fresh
+from tests.grammar_models import grammar
 
 FACTORS = ["head", "attractor"]
 NOUNS = ["cat", "dog", "old dog"]
@@ -284,15 +285,16 @@ def test_measures_of_regions_follow_from_those_of_words(model, measure, of, writ
 
 
 @pytest.mark.parametrize(
-    ("model", "mode", "measure", "lacking"),
+    ("model", "measure", "lacking"),
     [
-        ("lstm", OPEN, "entropy_reduction", "end"),
-        ("simple-pcfg", SENTENCES, "distance", "start"),
-        ("simple-pcfg", SENTENCES, "derivation_entropy_reduction", "start"),
+        (fresh("lstm", OPEN), "entropy_reduction", "end"),
+        (fresh("simple-pcfg"), "distance", "start"),
+        (grammar("simple-pcfg"), "derivation_entropy_reduction", "start"),
     ],
+    ids=["entropy_reduction", "distance", "derivation_entropy_reduction"],
 )
-def test_a_region_lacks_what_its_word_at_the_edge_of_the_sentence_lacks(model, mode, measure, lacking, write):
-    report = report_of(write(crossed()), fresh(model, mode), measures=(name for name in [measure]))
+def test_a_region_lacks_what_its_word_at_the_edge_of_the_sentence_lacks(model, measure, lacking, write):
+    report = report_of(write(crossed()), model, measures=(name for name in [measure]))
     frame = report.to_dataframe()
     assert (frame.words[frame.region_name == lacking] > 1).all()
     assert (frame[measure].isna() == (frame.region_name == lacking)).all()

@@ -166,9 +166,16 @@ def sentence_log_probs(bundle: ModelBundle) -> list[float]:
 
 def text_scores(name: str) -> dict[str, Any]:
     """In the mode of training and in the others."""
-    modes = {key: value for key, value in MODES.items() if key != mode(name)}
-    scores = {key: evaluate_text(model(name), TEST, reading(value)).to_dict() for key, value in modes.items()}
-    return {"as trained": evaluate_text(model(name), TEST, reading(None)).to_dict()} | scores
+    modes = {"as trained": None} | {key: value for key, value in MODES.items() if key != mode(name)}
+    return {key: text_score(name, TEST, value) for key, value in modes.items()}
+
+
+def text_score(name: str, path: str, read_as: TextMode | None) -> dict[str, Any]:
+    """Figures of a text or of trees. Ends of sentences that are not predicted count as characters, as they did."""
+    score = evaluate_text(model(name), path, reading(read_as))
+    if not score.mode.predict_eos or score.given_trees:
+        score = dataclasses.replace(score, characters=score.characters + score.sentences)
+    return score.to_dict()
 
 
 def text_scores_with_cache(name: str) -> dict[str, Any]:
@@ -348,7 +355,7 @@ TEXT: dict[str, Section] = {
 
 def tree_text_scores(name: str) -> dict[str, Any]:
     return {
-        "as trained": evaluate_text(model(name), TREES, reading(None)).to_dict(),
+        "as trained": text_score(name, TREES, None),
         "sentences": tried(evaluate_text, model(name), TEST, reading(MODES["sentences"])),
     }
 
