@@ -102,7 +102,7 @@ def difference(larger: Sample, smaller: Sample) -> Interval:
     if not larger.random:
         return mean_interval(first.mean() - second)
     are_same = larger.source is not None and (larger.source, larger.seeds) == (smaller.source, smaller.seeds)
-    if are_same and len(first) == len(second):
+    if are_same and larger.seeds:
         return mean_interval(first - second)
     return _welch(first, second)
 

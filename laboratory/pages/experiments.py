@@ -36,7 +36,7 @@ class Measured:
         source: experiment and run of the stored lines.
         how: decoder, protocol and sentences of F1, or else what was measured.
         seeds: number of seeds; None: nothing in the value is random.
-        numbers: the seed of each of the numbers by seed; () if they are not known.
+        numbers: the seed of each value of `scores`; () if they are not known.
         parameters: of the model.
         text: what the model read.
     """

@@ -137,13 +137,13 @@ def beams() -> str:
 
 def seeds_of_beams() -> str:
     """Perplexity of the first test sentences over all seeds, with few and with many hypotheses."""
-    plain = _by_seed(select(TREE_TRANSFORMER, run="plain", data=FIRST_SENTENCES), "perplexity")
+    plain = _reported(select(TREE_TRANSFORMER, run="plain", data=FIRST_SENTENCES), "perplexity")
     lines = [[TREES["none"], "", str(len(plain)), perplexity(Figure.of(list(plain.values()))), ""]]
     # With right-branching trees, wider beams change nothing, see `beams`.
     for name, widths in (("induced-weight-0.1", (4, 64)), ("right-weight-0.1", (4,))):
         runs = select(TREE_TRANSFORMER, run=name, data=FIRST_SENTENCES)
         for width in widths:
-            values = _by_seed(runs, f"perplexity, beam {width}")
+            values = _reported(runs, f"perplexity, beam {width}")
             figure = perplexity(Figure.of(values.values()))
             lines.append([_title(name), str(width), str(len(runs)), figure, _difference(values, plain)])
     return table(["trees in training", "beam", "seeds", "perplexity", "difference to none, 95% interval"], lines)
@@ -245,10 +245,10 @@ def _of_items(trees: str) -> list[str]:
 def of_gum(trees: str, text: str = "tenth") -> dict[int, float]:
     """Perplexity of GUM's test text of the Transformers with these trees, by seed.  text: see `compared`."""
     facts = {"what": "perplexity", "data": "gum-test", "text": text, "model": "transformer", "trees": trees}
-    return _by_seed(select(EXPERIMENT, **facts), "perplexity")
+    return _reported(select(EXPERIMENT, **facts), "perplexity")
 
 
-def _by_seed(runs: Iterable[StoredRun], measure: str) -> dict[int, float]:
+def _reported(runs: Iterable[StoredRun], measure: str) -> dict[int, float]:
     """A value of the reports of some runs, by seed."""
     return {run.seed or 0: run.report[measure] for run in runs}
 

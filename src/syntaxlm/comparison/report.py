@@ -115,7 +115,7 @@ class RecipeRuns:
             "parameters": self.parameters,
             "epoch_tokens": self.epoch_tokens,
             **figures,
-            "criterion": criterion and {"name": criteria[0].name, "unit": criteria[0].unit, **criterion.to_dict()},
+            "criterion": criterion and {"name": criteria[0].name, "unit": criteria[0].unit, **vars(criterion)},
             "treebank": tree_figures if trees else None,
             "runs": [run.to_dict() | {"treebank": score} for run, score in zip(self.runs, scores, strict=True)],
         }
@@ -284,7 +284,7 @@ class Comparison(HasReport):
                 for name, figure in (recipe.figures | text_figures).items():
                     row[name] = figure and figure.mean
                     if f"{name}_std" in COMPARED_RECIPES:
-                        row[f"{name}_std"] = figure and figure.to_dict()["std"]
+                        row[f"{name}_std"] = figure and figure.std
                 yield row
         for baseline in self.baselines:
             yield {
@@ -306,7 +306,7 @@ class Comparison(HasReport):
             line: dict[str, str | None] = {"recipe": baseline.name, "seeds": str(baseline.seeds or "")}
             short_figures = (f"F1 to {SHORT}", baseline.short_f1, baseline.short_std)
             for heading, mean, std in (("F1", baseline.f1, baseline.std), short_figures):
-                line[heading] = _percent(None if mean is None else Figure(mean, std or 0.0, baseline.seeds or 1))
+                line[heading] = _percent(None if mean is None else Figure(mean, std, baseline.seeds or 1))
             lines.append(line)
         names = list(dict.fromkeys(name for line in lines for name in line))
         title = "recipe" if len(self.groups) == 1 else f"recipe ({units})"
@@ -342,7 +342,10 @@ def _seeds(name: str, values: Sequence[float]) -> Seeds:
 
 
 def _percent(figure: Figure | None) -> str | None:
-    return None if figure is None else Figure(100 * figure.mean, 100 * figure.std, figure.count).shown(1)
+    if figure is None:
+        return None
+    std = None if figure.std is None else 100 * figure.std
+    return Figure(100 * figure.mean, std, figure.count).shown(1)
 
 
 def _measure(rows: Sequence[RecipeRuns]) -> str:

@@ -100,9 +100,7 @@ class SeedsResult:
         return {name: figure for name in values if (figure := Figure.of(values[name])) is not None}
 
     def to_dict(self) -> dict[str, Any]:
-        figures = {
-            name: {key: figure.to_dict()[key] for key in ("mean", "std")} for name, figure in self.figures.items()
-        }
+        figures = {name: {"mean": figure.mean, "std": figure.std} for name, figure in self.figures.items()}
         return {"schema_version": 2, "runs": [run.to_dict() for run in self.runs]} | figures
 
     def __str__(self) -> str:

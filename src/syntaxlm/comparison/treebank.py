@@ -81,7 +81,7 @@ class TreebankBaseline:
     Attributes:
         name: such as "right branching".
         short_f1: see `TreebankScore`.
-        std: sample standard deviation over seeds; None without seeds.
+        std: sample standard deviation over seeds; None without seeds and for one.
         seeds: number of seeds; None without seeds.
     """
 

@@ -7,7 +7,6 @@ log-probability is a concave function of lambda, so the best lambda is where its
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +18,7 @@ from torch import Tensor
 from syntaxlm.core.progress import progress_bar
 from syntaxlm.core.reading import keeps_readings
 from syntaxlm.data.corpora import EncodedCorpus
-from syntaxlm.evaluation.perplexity import LanguageModelScore, score_of
+from syntaxlm.evaluation.perplexity import LanguageModelScore, perplexity_of, score_of
 from syntaxlm.models.abilities import HasHiddenStates
 from syntaxlm.reports.report import HasReport, Report
 from syntaxlm.reports.tables import Column, Columns, ReportTable
@@ -174,7 +173,7 @@ def _trials(parts: Sequence[ScoredTokens], size: int, thetas: Sequence[float]) -
 def _trial(theta: float, log_probs: Tensor, gain: Tensor) -> CacheTrial:
     def perplexity(weight: float) -> float:
         nats = -float((log_probs + torch.log1p(weight * gain)).mean())
-        return math.exp(min(nats, 700.0))
+        return perplexity_of(nats)
 
     def slope(weight: float) -> float:
         """Return the derivative of the sum of log(1 + lambda gain), which decreases."""

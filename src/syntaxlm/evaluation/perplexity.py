@@ -55,6 +55,14 @@ PERPLEXITIES = Columns(
 )
 
 
+def perplexity_of(loss: float) -> float:
+    """Return exp(loss) of a loss in nats per token. Infinite if a token has probability 0, and beyond float64."""
+    try:
+        return math.exp(loss)
+    except OverflowError:
+        return math.inf
+
+
 @dataclass(frozen=True)
 class LanguageModelScore(HasReport):
     """Language model results on a text.
@@ -94,11 +102,7 @@ class LanguageModelScore(HasReport):
 
     @property
     def perplexity(self) -> float:
-        """Infinite if a token has the probability 0, and if it is too large for a number."""
-        try:
-            return math.exp(self.loss)
-        except OverflowError:
-            return math.inf
+        return perplexity_of(self.loss)
 
     @property
     def perplexity_title(self) -> str:
@@ -198,12 +202,13 @@ def score_of(corpus: Corpus, mode: TextMode, nats: float) -> LanguageModelScore:
     """Return the score of a corpus with the given negative log-probability."""
     text = corpus.text if isinstance(corpus, DependencyCorpus) else corpus
     predicts_ends = mode.predict_eos and not isinstance(corpus, DependencyCorpus)
+    unpredicted_ends = 0 if predicts_ends else len(text)
     return LanguageModelScore(
         nats=nats,
         tokens=text.word_count + len(text) * predicts_ends,
         sentences=len(text),
         unknown=text.unknown_count,
-        characters=text.character_count if predicts_ends else max(0, text.character_count - len(text)),
+        characters=max(0, text.character_count - unpredicted_ends),  # 0 for a corpus without text
         mode=mode,
         given_trees=isinstance(corpus, DependencyCorpus) or corpus.spans is not None,
         source=text.source,

@@ -156,8 +156,10 @@ def _columns(data: Exported, subject: str | None) -> tuple[dict[str, Sequence[An
     predictors = {"": _add(columns, of_baseline, places)}
     for label in data.scores:
         predictors[label] = _add(columns, _of_model(data, label), places)
-    same = {*chosen, *(name for name in names[:1] if name == "subject")}  # columns that are there with these values
-    copied = [name for name in times.key if name not in same]
+
+    # The columns that identify words, under another name if the table has other values under theirs.
+    present = {*chosen, "subject"} if names[0] == "subject" else {*chosen}
+    copied = [name for name in times.key if name not in present]
     for name, new in zip(copied, names_beside(list(columns), copied), strict=True):
         cells = table.column(name, "--key")
         columns[new] = [cells[row] for row in rows.tolist()]

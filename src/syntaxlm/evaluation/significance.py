@@ -211,9 +211,7 @@ class ModelRuns:
 
     @property
     def over_seeds(self) -> SeedScores:
-        values = self.scores.values
-        std = float(values.std(ddof=1)) if len(values) > 1 else 0.0
-        return SeedScores(float(values.mean()), std, float(values.max()), len(values))
+        return SeedScores.of(self.scores.values)
 
     def to_dict(self) -> dict[str, Any]:
         return {"files": list(self.sources), "runs": list(self.names), "score": self.over_seeds.to_dict()}
@@ -247,8 +245,7 @@ class Significance(HasReport):
         for name, side in sides.items():
             scores = side.over_seeds
             runs = ", ".join(dict.fromkeys(side.names))
-            std = scores.std if scores.count > 1 else None
-            seeds = {} if side.is_baseline else {"std": std, "max": scores.max, "seeds": scores.count}
+            seeds = {} if side.is_baseline else {"std": scores.std, "max": scores.max, "seeds": scores.count}
             rows.append({**empty, "row": name, "score": scores.mean, **seeds, "runs": runs})
         for name, result in differences.items():
             if result is not None:

@@ -467,16 +467,19 @@ def region_surprisals(condition: Condition, words: Iterable[WordSurprisal]) -> d
     numbers = list(condition.starts)
     starts = list(condition.starts.values())
     bits = dict.fromkeys(condition.regions, 0.0)
-    are_known: dict[int, list[bool]] = {number: [] for number in numbers}
+    are_known: dict[int, list[bool]] = {number: [] for number in numbers}  # of regions with text
     for word in words:
         if word.word and word.surprisal is not None and word.in_vocabulary is not None:
             number = numbers[bisect_right(starts, word.begin) - 1]
             bits[number] += word.surprisal
             are_known[number].append(word.in_vocabulary)
-    # A region with text but without scored words was dropped by the normaliser: unknown. An empty one has nothing
-    # that is unknown.
-    return {
-        number: RegionSurprisal(value, bool(flags) and all(flags), bool(flags))
-        for number, value in bits.items()
-        for flags in [are_known.get(number, [True])]
-    }
+
+    def surprisal(number: int, value: float) -> RegionSurprisal:
+        # A region with text but without scored words was dropped by the normaliser: unknown. An empty one has nothing
+        # that is unknown.
+        if number not in are_known:
+            return RegionSurprisal(value, known=True)
+        flags = are_known[number]
+        return RegionSurprisal(value, known=bool(flags) and all(flags), is_read=bool(flags))
+
+    return {number: surprisal(number, value) for number, value in bits.items()}

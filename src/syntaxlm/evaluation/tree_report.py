@@ -12,6 +12,7 @@ from syntaxlm.evaluation.reliability import Reliability
 from syntaxlm.reports.report import HasReport, Report
 from syntaxlm.reports.tables import PERCENT, RIGHT, Column, Columns, ReportTable, Row
 from syntaxlm.statistics.bootstrap import BootstrapResult
+from syntaxlm.statistics.intervals import sample_std
 from syntaxlm.trees.baselines import BaselineScores, SeedScores, over_seeds
 from syntaxlm.trees.f1 import LabelMapping, ParsingScores
 from syntaxlm.trees.spans import SpanSets, trees_of
@@ -91,17 +92,14 @@ class RandomWeights:
     def f1_by_decoder(self) -> dict[str, SeedScores]:
         return {name: over_seeds(scores) for name, scores in self.scores.items()}
 
-    def shape(self) -> dict[str, tuple[float, float]]:
+    def shape(self) -> dict[str, tuple[float, float | None]]:
         """Return the mean and sample standard deviation over seeds of each field of `BranchingStatistics`.
 
         The trees are those of the chosen decoder.
         """
         shapes = [scores.predicted_shape.to_dict() for scores in self.scores[self.chosen] if scores.predicted_shape]
         values = {name: np.array([shape[name] for shape in shapes]) for name in shapes[0]}
-        return {
-            name: (float(seed_values.mean()), float(seed_values.std(ddof=1)) if len(seed_values) > 1 else 0.0)
-            for name, seed_values in values.items()
-        }
+        return {name: (float(of_seeds.mean()), sample_std(of_seeds)) for name, of_seeds in values.items()}
 
     def to_dict(self) -> dict[str, Any]:
         shape = {name: {"mean": mean, "std": deviation} for name, (mean, deviation) in self.shape().items()}
@@ -290,8 +288,7 @@ class ParsingReport(HasReport):
         for role, named in roles.items():
             for trees, scores in named.items():
                 if isinstance(scores, SeedScores):
-                    std = scores.std if scores.count > 1 else None
-                    values = {"f1": scores.mean, "std": std, "max": scores.max, "seeds": scores.count}
+                    values = {"f1": scores.mean, "std": scores.std, "max": scores.max, "seeds": scores.count}
                 elif scores is not None:
                     values = {"f1": scores.f1, "precision": scores.precision, "recall": scores.recall}
                 else:
@@ -319,9 +316,10 @@ class ParsingReport(HasReport):
         }
         lines = [_shape_line(f"{name:9} trees", values) for name, values in shapes.items()]
         if self.random_weights:
-            has_std = self.random_weights.f1.count > 1
-            shape = self.random_weights.shape()
-            values = {name: f"{mean:.1f}" + f" ± {std:.1f}" * has_std for name, (mean, std) in shape.items()}
+            values = {
+                name: f"{mean:.1f}" if std is None else f"{mean:.1f} ± {std:.1f}"
+                for name, (mean, std) in self.random_weights.shape().items()
+            }
             shapes["random weights"] = [values["depth"], values["left"], values["right"]]
             lines.append(_shape_line("random weights ", shapes["random weights"]))
         headings = {"trees": "", "mean depth": RIGHT, "left splits, %": RIGHT, "right splits, %": RIGHT}

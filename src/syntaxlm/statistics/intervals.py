@@ -25,6 +25,11 @@ class Interval(NamedTuple):
         return "-" if math.isnan(self.low) else f"{factor * self.low:.2f} to {factor * self.high:.2f}"
 
 
+def sample_std(values: Numbers) -> float | None:
+    """Return the sample standard deviation, which is not defined for a single value: None."""
+    return float(values.std(ddof=1)) if len(values) > 1 else None
+
+
 def mean_interval(values: Numbers, units: Integers | None = None) -> Interval:
     """Return the mean of values with its 95% t interval over units, such as items or sentences.
 

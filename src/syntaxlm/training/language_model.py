@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from abc import abstractmethod
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
@@ -22,7 +21,7 @@ from syntaxlm.data.dependencies import ROOT, UNKNOWN, DependencyCorpus, count_de
 from syntaxlm.data.supervision import Supervision, read_supervision
 from syntaxlm.data.treebanks import dependency_trees
 from syntaxlm.evaluation.collapse import TreeFigures, tree_figures
-from syntaxlm.evaluation.perplexity import Corpus, LanguageModelScore, evaluate_language_model
+from syntaxlm.evaluation.perplexity import Corpus, LanguageModelScore, evaluate_language_model, perplexity_of
 from syntaxlm.evaluation.treebank_f1 import TreebankF1
 from syntaxlm.models.abilities import (
     NATS_PER_TOKEN,
@@ -221,7 +220,7 @@ class LanguageModelTask(Task):
         if isinstance(model, ScoresSentences):
             with self.model.validating():
                 loss = self._score(model, self.valid).loss
-            figures = {"valid_loss": loss, "valid_perplexity": math.exp(min(loss, 700.0))}
+            figures = {"valid_loss": loss, "valid_perplexity": perplexity_of(loss)}
             return Validation(NATS_PER_TOKEN, loss, figures)
         if not isinstance(model, HasLoss):
             return NO_VALIDATION

@@ -21,6 +21,7 @@ from syntaxlm.evaluation.collapse import TreeFigures
 from syntaxlm.evaluation.pair_classification import ClassificationReport, InferenceReport
 from syntaxlm.evaluation.perplexity import LanguageModelScore
 from syntaxlm.models.abilities import Criterion
+from syntaxlm.statistics.intervals import sample_std
 from syntaxlm.training.learning_curves import plot_learning_curves, read_metrics
 
 if TYPE_CHECKING:
@@ -292,12 +293,12 @@ class Figure:
     """Mean of a figure over several seeds.
 
     Attributes:
-        std: sample standard deviation, 0 for a single run.
+        std: sample standard deviation; None for a single run.
         count: number of runs.
     """
 
     mean: float
-    std: float
+    std: float | None
     count: int
 
     @classmethod
@@ -305,13 +306,8 @@ class Figure:
         """Return None if there are no values."""
         if not values:
             return None
-        std = float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
-        return cls(float(np.mean(values)), std, len(values))
-
-    def to_dict(self) -> dict[str, float | None]:
-        """Return the values for JSON and tables; a single run has no standard deviation."""
-        return vars(self) | ({"std": None} if self.count == 1 else {})
+        return cls(float(np.mean(values)), sample_std(np.array(values)), len(values))
 
     def shown(self, decimals: int) -> str:
-        spread = f" ± {self.std:.{decimals}f}" if self.count > 1 else ""
+        spread = "" if self.std is None else f" ± {self.std:.{decimals}f}"
         return f"{self.mean:,.{decimals}f}{spread}"

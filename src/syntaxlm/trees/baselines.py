@@ -7,8 +7,10 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
+from syntaxlm.core.arrays import Numbers
 from syntaxlm.core.errors import InputError
 from syntaxlm.statistics.bootstrap import BootstrapResult, RunScores, compare_runs
+from syntaxlm.statistics.intervals import sample_std
 from syntaxlm.trees import bounds
 from syntaxlm.trees.f1 import ParsingScores, Protocol, score
 from syntaxlm.trees.spans import SpanSets
@@ -56,20 +58,24 @@ class SeedScores:
     """F1 over several runs, as fractions.
 
     Attributes:
-        std: the sample standard deviation, 0 for a single run.
+        std: the sample standard deviation; None for a single run.
     """
 
     mean: float
-    std: float
+    std: float | None
     max: float
     count: int
 
+    @classmethod
+    def of(cls, f1: Numbers) -> SeedScores:
+        """Return the scores of runs with these values of F1."""
+        return cls(float(f1.mean()), sample_std(f1), float(f1.max()), len(f1))
+
     def to_dict(self) -> dict[str, float | None]:
-        """Return the values for JSON; a single run has no standard deviation."""
-        return asdict(self) | ({"std": None} if self.count == 1 else {})
+        return asdict(self)
 
     def __str__(self) -> str:
-        if self.count == 1:
+        if self.std is None:
             return f"{100 * self.mean:.1f} (1 seed)"
         return f"{100 * self.mean:.1f} ± {100 * self.std:.1f}, max {100 * self.max:.1f} ({self.count} seeds)"
 
@@ -84,9 +90,7 @@ def over_seeds(scores: Sequence[ParsingScores]) -> SeedScores:
         raise InputError("found no scores; expected the scores of one seed or more")
     if any(run.protocol != scores[0].protocol for run in scores):
         raise InputError("found scores under different protocols; expected one protocol")
-    f1 = np.array([run.f1 for run in scores])
-    std = float(f1.std(ddof=1)) if len(f1) > 1 else 0.0
-    return SeedScores(float(f1.mean()), std, float(f1.max()), len(f1))
+    return SeedScores.of(np.array([run.f1 for run in scores]))
 
 
 @dataclass(frozen=True)

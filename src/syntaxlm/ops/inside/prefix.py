@@ -233,15 +233,16 @@ class NextWords(NamedTuple):
             probabilities: (u, t), their exponentials, in the same precision.
         """
         largest = self.weights.amax(1, keepdim=True).clamp(min=torch.finfo(torch.float64).tiny)
-        weights = self.weights / largest
+        weights, scales = self.weights / largest, largest.log() + self.scales[:, None]
         sums = (weights.to(probabilities.dtype) @ probabilities.T).double()
-        result = sums.log() + (largest.log() + self.scales[:, None])
+        result = sums.log() + scales
+
         improbable = (sums < _IMPROBABLE).any(0)
         if improbable.any():
             exact = emissions[improbable].double()
             top = exact.amax(1, keepdim=True).clamp(min=torch.finfo(torch.float64).min)  # finite for impossible words
             exact_sums = weights @ (exact - top).exp().T
-            result[:, improbable] = exact_sums.log() + top.T + largest.log() + self.scales[:, None]
+            result[:, improbable] = exact_sums.log() + top.T + scales
         return result
 
 
