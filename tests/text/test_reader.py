@@ -244,6 +244,19 @@ def test_cached_words_are_forgotten_before_they_fill_memory(monkeypatch):
         assert len(reads._forms) < 30
 
 
+def test_new_words_are_added_without_a_copy_of_all_known_words():
+    reads = reader("treebank")
+    lines = [f"the word{number} didn't" for number in range(500)]
+    arrays = []
+    early = reads.read(lines[:1])
+    for line in lines:
+        assert [part.written for part in next(reads.read([line]).aligned())] == [*line.split()[:2], "did", "n't"]
+        arrays.append(reads._forms._known.columns.texts.base)
+    assert len(set(map(id, arrays))) < 20
+    assert list(reads.read(lines).aligned()) == list(map(reads.align, lines))
+    assert list(early.aligned()) == [reads.align(lines[0])]
+
+
 def test_options_that_do_not_concern_words_share_a_reader():
     model = fresh("prpn")
     options = [AUTO_STYLE, TextOptions(), ParseOptions(best=3), *(ScoreOptions(given=given) for given in ("a", "the"))]

@@ -258,13 +258,26 @@ class _PartColumns:
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
-    def followed_by(self, others: _PartColumns) -> _PartColumns:
-        """Return the columns of these words, and then of others."""
-        return _PartColumns(
-            np.append(self.offsets, self.offsets[-1] + others.offsets[1:]),
-            np.concatenate([self.texts, others.texts], 1),
-            np.concatenate([self.numbers, others.numbers], 1),
-        )
+
+class _GrowingArray:
+    """An array that grows along its last dimension, in time proportional to the new values on average.
+
+    An array that was returned stays as it is: new values are written behind it, or all values are copied.
+    """
+
+    def __init__(self, values: npt.NDArray[Any]) -> None:
+        self._space, self._size = values, values.shape[-1]
+
+    def extended(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Add values, and return all."""
+        size = self._size + values.shape[-1]
+        if size > self._space.shape[-1]:
+            larger = np.zeros((*values.shape[:-1], 2 * size), self._space.dtype)
+            larger[..., : self._size] = self._space[..., : self._size]
+            self._space = larger
+        self._space[..., self._size : size] = values
+        self._size = size
+        return self._space[..., :size]
 
 
 class _KnownWords:
@@ -279,13 +292,20 @@ class _KnownWords:
     def __init__(self) -> None:
         self.numbers: dict[Key, int] = {}
         self.columns = _PartColumns.of((), int)
+        self._offsets = _GrowingArray(self.columns.offsets)
+        self._texts = _GrowingArray(self.columns.texts)
+        self._numbers = _GrowingArray(self.columns.numbers)
         self.characters = 0
 
     def add(self, keys: Sequence[Key], columns: _PartColumns) -> None:
         """Add words, some of which another thread may just have added, too; these have two numbers then."""
         with publishing:
             first = len(self.columns)
-            self.columns = self.columns.followed_by(columns)
+            self.columns = _PartColumns(
+                self._offsets.extended(self.columns.offsets[-1] + columns.offsets[1:]),
+                self._texts.extended(columns.texts),
+                self._numbers.extended(columns.numbers),
+            )
             self.characters += sum(map(len, columns.texts[0]))
             self.numbers.update(zip(keys, range(first, first + len(keys)), strict=True))
 
@@ -327,7 +347,7 @@ class WordForms:
         # The parts of all words, with their positions in the lines.
         columns = known.columns  # only now: they have all words with a number
         places = item_indices(columns.offsets, words)
-        counts = np.diff(columns.offsets)[words]
+        counts = columns.offsets[words + 1] - columns.offsets[words]
         before = np.repeat(text.starts, counts)
         written, tokens = columns.texts[:, places].tolist()
         ids, starts, ends = columns.numbers[:, places]

@@ -107,9 +107,10 @@ def item_indices(offsets: Integers, chosen: Integers) -> Integers:
     Args:
         offsets: (S + 1,); the items of sentence i are at offsets[i] to offsets[i + 1].
     """
-    counts = np.diff(offsets)[chosen]
+    starts, ends = offsets[:-1][chosen], offsets[1:][chosen]
+    counts = ends - starts
     chosen_offsets = offsets_of(counts)
-    shifts = offsets[:-1][chosen] - chosen_offsets[:-1]
+    shifts = starts - chosen_offsets[:-1]
     indices: Integers = np.repeat(shifts, counts) + np.arange(chosen_offsets[-1])
     return indices
 
