@@ -78,8 +78,8 @@ def read_labelled_pairs(
 
     Raises:
         InputError: if a line is not a pair, naming the file and the line, if only some of these names are in the first
-            line, if a tab in a sentence moves the label, for quotation marks around a label or around all sentences, and
-            if the file has no pair.
+            line, if a tab in a sentence moves the label, for quotation marks around a label or all sentences, and if
+            the file has no pair.
     """
     places = list(range(len(PAIR_COLUMNS)))
     pairs: list[LabelledPair] = []
