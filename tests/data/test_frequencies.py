@@ -11,7 +11,7 @@ import pytest
 
 from syntaxlm.core.errors import InputError, InputWarning
 from syntaxlm.core.reading import collected
-from syntaxlm.data.frequencies import Frequencies, bare_word
+from syntaxlm.data.frequencies import Frequencies, bare_word, is_frequency_list
 
 COUNTS = {"the": 22_000_000, "dog": 90_000, "slept": 7_000, "quietly": 5_000, "zebra": 800}
 
@@ -160,6 +160,8 @@ def test_the_column_of_counts_can_be_chosen(read):
         ("word,Freq_HAL\nthe,16.925\nold,12.5\ncat,10.1\n", "fractions from 10.1 to 16.925: these look like log"),
         ("word\tAoA\nthe\t3\nold\t3\n", "only ranks or other numbers, but no counts: AoA"),
         ('{"the": 1000, "old": 90}', "the start of JSON"),
+        ('[\n  ["the", 1000],\n  ["old", 90]\n]\n', "found '[', the start of JSON; expected a list"),
+        ("condition,sentence\na,the cat ran\nb,the old dog ran\n", "a table with the columns condition, sentence"),
         ('"Var1" "Freq"\n"1" "the" 1000\n"2" "old" 90\n', "as R writes them"),
         ("the old 100\nold cat 30\ncat sleeps 3\n", "several columns of text"),
         ("1\t2\n3\t4\n", "all of them numbers"),
@@ -195,6 +197,25 @@ def test_a_treebank_is_refused_by_its_name(read):
 def test_a_text_is_counted(read, text):
     frequencies = read(text, "text.txt")
     assert frequencies.total == len(text.split())
+
+
+@pytest.mark.parametrize(
+    ("content", "name"),
+    [
+        ("<s> the cat sat </s>\n<s> the dog ran </s>\n", "text.txt"),
+        ("the cat sat <eos>\nthe dog ran <eos>\n", "text.txt"),
+        ("the_DT cat_NN sat_VBD\nthe_DT dog_NN ran_VBD\n", "text.tagged.txt"),
+    ],
+)
+def test_sentence_marks_and_tags_of_a_text_are_not_counted(read, content, name):
+    assert read(content, name).counts == {"the": 2, "cat": 1, "sat": 1, "dog": 1, "ran": 1}
+
+
+@pytest.mark.parametrize("line", ["the dog\rran", "the dog ran" + " the" * 40_000])
+def test_a_text_with_carriage_returns_or_very_long_lines_is_counted(read, line):
+    frequencies = read(f"{line}\nthe cat, it slept\n", "text.txt")
+    assert frequencies.total == len(line.split()) + 4
+    assert not is_frequency_list(frequencies.source)
 
 
 def test_lists_and_texts_give_the_same_frequencies(read):

@@ -9,7 +9,7 @@ import re
 import pandas
 import pytest
 
-from syntaxlm.core.errors import InputError
+from syntaxlm.core.errors import InputError, InputWarning
 from syntaxlm.core.reading import collected
 from syntaxlm.data.labelled_pairs import (
     RELATIONS,
@@ -62,6 +62,12 @@ def test_pairs_are_read_with_and_without_a_header(tmp_path, text):
         ("Sentence1\tSentence2\tLabel\na\tb\tyes\n", "line 1: found the header Sentence1, Sentence2, Label"),
         ("premise\thypothesis\tlabel\na\tb\tyes\n", "line 1: found the header premise, hypothesis, label"),
         ("label\tlabel\tsentence1\tsentence2\n", "line 1: found several columns 'label'; expected one"),
+        (
+            '"sentence1"\t"sentence2"\t"label"\n"a"\t"b"\t"yes"\n',
+            'line 1: found the header "sentence1", "sentence2", "label"; .* Remove the quotation marks around cells',
+        ),
+        ('"a"\t"b"\t"yes"\n', 'line 1: found the label "yes"; expected a label without quotation marks'),
+        ('"a"\t"b"\tyes\n"c"\t"d"\tno\n', "found quotation marks around every sentence; expected sentences without"),
     ],
 )
 def test_errors_name_file_and_line(tmp_path, text, message):
@@ -92,6 +98,15 @@ def test_next_sentence_pairs_are_of_separate_parts_of_the_text(tmp_path):
         assert (right == left + 1) == (pair.label == "next")
     with pytest.raises(InputError, match=r"no pair of adjacent sentences of up to 1 words for train\.tsv in 400 lines"):
         write_next_sentence_pairs(tmp_path / "text.txt", tmp_path / "none", 1)
+
+
+def test_next_sentence_pairs_of_tagged_text_have_its_words(tmp_path):
+    (tmp_path / "text.txt").write_text("".join(f"sentence {number}\n" for number in range(400)))
+    (tmp_path / "text.tagged.txt").write_text("".join(f"sentence_NN {number}_CD\n" for number in range(400)))
+    for name in ("text.txt", "text.tagged.txt"):
+        write_next_sentence_pairs(tmp_path / name, tmp_path / f"of-{name}")
+    words, tagged = ((tmp_path / f"of-{name}" / "train.tsv").read_text() for name in ("text.txt", "text.tagged.txt"))
+    assert tagged == words
 
 
 WORLDS = [dict(zip(VARIABLES, values, strict=True)) for values in itertools.product((False, True), repeat=6)]
@@ -251,3 +266,13 @@ def test_quotation_marks_that_a_program_doubled_are_read_once(tmp_path):
     assert read_labelled_pairs(tmp_path / "pairs.tsv", Normaliser()) == [LabelledPair(left, right, "x")]
     (tmp_path / "pairs.tsv").write_text(f'"{left}\t{right}\tx\n')
     assert read_labelled_pairs(tmp_path / "pairs.tsv", Normaliser()) == [LabelledPair(f'"{left}', right, "x")]
+
+
+def test_labels_that_are_probably_none_are_a_warning(tmp_path):
+    path = tmp_path / "pairs.tsv"
+    path.write_text("a dog\ta cat\tyes\nit rains\tno\t-\n")
+    with pytest.warns(InputWarning, match=r"pairs\.tsv: found the label '-' in 1 pair, which SNLI"):
+        read_labelled_pairs(path, Normaliser())
+    path.write_text("".join(f"{number}\ta dog {number}\ta cat {number}\tyes\n" for number in range(10)))
+    with pytest.warns(InputWarning, match="10 different labels of 10 pairs, such as 'a cat 0'; expected a few labels"):
+        read_labelled_pairs(path, Normaliser())

@@ -238,6 +238,10 @@ def test_a_json_array_has_the_pairs_of_json_lines(written, indent):
         ('[\n{"better": "a", "worse": "b"},\n{"better"', "line 3: not JSON"),
         ('[{"better": "a", "worse": "b"}', "line 1: found the end of the file after this item; expected a comma or ]"),
         ('[{"better": "a", "worse": "b"}]\n{"better": "c"}', "line 2: found "),
+        (
+            '[\n\n{"better": "a",\n\n"worse" "b"}]',
+            "line 3: not JSON: Expecting ':' delimiter in line 5, column 9",
+        ),
         ("[\n[1]]", "line 2: found [1]; expected an object"),
         ("[]", "found no minimal pairs"),
     ],
@@ -270,7 +274,8 @@ def test_repeated_keys_are_refused_and_repeated_pairs_are_a_warning(tmp_path):
         assert len(read_pairs([path])) == 2
 
 
-def test_the_error_of_a_spreadsheet_is_no_sentence(written):
-    path = written("sentence_good,sentence_bad", "The cat sleeps.,#NAME?", name="pairs.csv")
-    with pytest.raises(InputError, match=r"line 2: found '#NAME.' in column sentence_bad, an error of a spreadsheet"):
+@pytest.mark.parametrize("error", ["#NAME?", "#NOM?", "#ERROR!", "#SPILL!"])
+def test_the_error_of_a_spreadsheet_is_no_sentence(written, error):
+    path = written("sentence_good,sentence_bad", f"The cat sleeps.,{error}", name="pairs.csv")
+    with pytest.raises(InputError, match=r"line 2: found '#\w+[?!]' in column sentence_bad, an error of a spreadsheet"):
         read_pairs([path])

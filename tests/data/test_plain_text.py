@@ -166,6 +166,7 @@ def test_html_is_a_warning_if_there_is_much_and_a_remark_otherwise(write):
         ('\n<?xml version="1.0"?>\n<TEI>\n', "line 2: found '<?xml version=\"1.0\"?>', the start of an HTML or XML"),
         ('{"sentence_good": "a", "sentence_bad": "b"}\n', "the start of JSON"),
         ('[\n{"text": "a"}\n]\n', "the start of JSON"),
+        ('["The cat slept.", "The dog ran."]\n', "the start of JSON"),
         ("\\documentclass{article}\n", "the start of a LaTeX document"),
         ("1\n00:00:01,000 --> 00:00:04,000\nHello.\n", "the start of SubRip subtitles"),
         ("WEBVTT\n\n00:01.000 --> 00:04.000\nHi\n", "the start of WebVTT subtitles"),
@@ -196,6 +197,19 @@ def test_tables_are_refused_as_texts_with_the_column_of_the_sentences(write, rea
         assert str(error.value).endswith("Write the sentences, here of the column sentence, to a text file")
     with pytest.raises(InputError, match="the columns a, b"):
         read(write("a,b\n", "b.csv.txt"))
+    for content, name in [
+        ('sentence\n"The cat, it ran."\nthe dog ran\n', "a.csv"),
+        ("sentence\nthe cat ran\n", "a.tsv"),
+    ]:
+        with pytest.raises(
+            InputError, match=r"found a table with the column sentence; expected .* of the column sentence"
+        ):
+            read(write(content, name))
+
+
+@pytest.mark.parametrize("text", ["the cat ran\nthe dog ran\n", "Yes.\nthe dog ran\n", "yes\nno\n"])
+def test_lines_without_the_name_of_a_column_are_text_whatever_their_file_is_called(write, text):
+    assert sentences_of(write(text, "text.csv"))[0] == text.splitlines()
 
 
 def test_a_few_bracketed_lines_are_a_warning_and_read(write):
@@ -266,6 +280,8 @@ def test_columns_numbers_and_words_as_lines_are_a_warning(write, text, warned):
 def test_running_text_of_another_format_is_refused_and_html_is_a_warning(write):
     with pytest.raises(InputError, match="CoNLL-U or a similar format; expected running text"):
         read_paragraphs(write("1\tthe\tthe\tDET\t_\t_\t2\tdet\t_\t_\n2\tdog\tdog\tN\t_\t_\t0\troot\t_\t_\n"))
+    with pytest.raises(InputError, match="CoNLL-U or a similar format; expected running text"):
+        read_paragraphs(write(CONLLU.replace("\n", "\r")))
     with pytest.raises(InputError, match="the start of an HTML or XML document"):
         read_paragraphs(write("<html>\n<p>Yes</p>\n"))
     with pytest.warns(InputWarning, match="1 of the first 1 lines have HTML"):

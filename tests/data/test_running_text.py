@@ -251,3 +251,18 @@ def test_utf8_that_is_read_in_another_encoding_is_warned_of(book, recwarn):
     for content in ("Der Bär schläft.".encode("latin-1"), b"The bear sleeps."):
         assert read_paragraphs(book(content), encoding="latin-1").paragraphs
     assert not recwarn.list
+
+
+def test_windows_1252_that_is_read_as_latin_1_is_warned_of(book):
+    path = book("“No,” he said.".encode("cp1252"))
+    with pytest.warns(InputWarning, match=r"found 2 control characters, .*, read as latin-1\. If so, .* cp1252"):
+        read_paragraphs(path, encoding="latin-1")
+    assert read_paragraphs(path, encoding="cp1252").paragraphs == ("“No,” he said.",)
+
+
+def test_byte_order_marks_of_joined_files_are_no_text(book):
+    assert read_paragraphs(book("\ufeffOne.\n\n\ufeffTwo.\r\n\r\n\ufeffThree.\n")).paragraphs == (
+        "One.",
+        "Two.",
+        "Three.",
+    )

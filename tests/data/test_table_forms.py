@@ -194,6 +194,8 @@ def test_a_table_of_another_program_has_its_rows(written, content, names, rows, 
         ('item,s\n1,"a" b\n', "line 2: not a table of cells separated by ','"),
         ('item,s\n1,"a\nb"\n', "line 2: the line ends within a cell in quotation marks; expected the whole row"),
         ("item,s\r\n1,a\rb\r\n", "line 2: found a line break (CR) in a cell"),
+        ('item,s\r\n"1",a\rb\r\n', "line 2: found a line break (CR) in a cell"),
+        ('"item,s"\n', "no column 's'; found item,s"),
         ('"item,s"\n"1,a"\n', "line 1: found one cell in every line, 'item,s'; expected several. Whole lines are in"),
         (
             "# Results on Monday\n# 1. Time\n161,abc\n",
@@ -222,6 +224,11 @@ def test_row_names_without_quotation_marks_are_read_with_a_warning(written):
     with pytest.warns(InputWarning, match=r"one cell more than the header, and the first cells count the rows"):
         table = open_table(path)
     assert (table.names, [cells for _, cells in table.rows]) == (("", "item", "s"), [["1", "7", "a"], ["2", "8", "b"]])
+
+
+def test_a_cell_in_quotation_marks_may_be_a_long_text(written):
+    text = 'a ""word"", ' * 20_000
+    assert read(written(f'item,text,n\n1,"{text}",NA\n'))[1] == [["1", text.replace('""', '"'), "NA"]]
 
 
 def test_na_is_a_missing_value_only_without_quotation_marks(written):

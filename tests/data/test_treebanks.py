@@ -60,6 +60,12 @@ def test_a_folder_is_its_files_in_order_of_their_names_and_a_pattern_selects_fil
     assert len(read_treebank(str(folder / "**" / "*.mrg"))) == 3
 
 
+def test_hidden_files_of_a_folder_are_not_read(folder):
+    (folder / "mrg" / "._wsj_0001.mrg").write_bytes(b"\0\x05\x16\x07")  # as macOS writes them on other disks
+    (folder / "mrg" / ".wsj_0001.mrg").write_text(FIRST)
+    assert len(read_treebank(folder / "mrg")) == 3
+
+
 def test_preprocessing_keeps_the_documented_words_and_their_tree(folder):
     first = read_treebank(folder / "mrg", "ptb-keep").sentences[0]
     assert first.words == ("The", "cat", "ate", "12", "fish")

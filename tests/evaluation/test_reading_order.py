@@ -70,11 +70,13 @@ def test_numbers_of_the_whole_table_and_names_with_numbers_are_compared(read):
         "-8.5 -8.25 -7.5 -4.0 -3.5 -3.25 -2.5 -1.5",
         "1.1 1.2 1.9 1.10 1.11 1.12 2.1 2.10",  # sentence and word
         "1.01 1.02 1.09 1.10 1.11 2.01 2.02 2.10",
+        "0,5 0,75 1,0 1,25 1,3 1,5 10,25 11,5",
+        "1,1 1,2 1,9 1,10 1,11 1,12 2,1 2,10",
     ],
 )
 def test_decimal_and_negative_numbers_and_pairs_of_numbers_are_in_their_own_order(read, numbers):
     expected = tuple(SENTENCES[0].split()[:8])
-    rows = list(zip(numbers.split(), expected, strict=True))
+    rows = [(f'"{number}"', word) for number, word in zip(numbers.split(), expected, strict=True)]
     assert displayed_words(read(rows, "onset,word")).words == expected
     for seed in range(3):
         shuffled = random.Random(seed).sample(rows, len(rows))

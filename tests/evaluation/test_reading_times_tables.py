@@ -183,6 +183,11 @@ def test_words_of_both_tables_may_differ_in_punctuation(write):
     assert join_times(words_of(STORY, write), times, "time").values[2] == 310
 
 
+def test_words_of_both_tables_may_differ_in_their_normal_form(write):
+    times = InputTable.read(write("id\tword\ttime\n1\tcafe\u0301\t310\n", "times.tsv"))
+    assert join_times(words_of("id\tword\n1\tcafé\n", write), times, "time").values[0] == 310
+
+
 def test_times_beyond_the_limit_and_repeated_columns_are_refused(tmp_path):
     path = tmp_path / "times.tsv"
     path.write_text("word\ttime\na\t1e308\n")

@@ -436,3 +436,15 @@ def test_numbers_that_were_sorted_as_text_are_refused(refused, names):
     rows = by_region(dict(zip(REGIONS, names, strict=True)))
     message = refused(rows, column="text", region_rows="region")
     assert f"line 4: found region {names[2]} after region {names[1]} in column region; expected the order" in message
+
+
+def test_punctuation_after_an_empty_region_is_joined_to_the_word_before(tmp_path):
+    path = tmp_path / "items.csv"
+    path.write_text(
+        'item,condition,np,relative,adverb,verb\n1,a,The dog,who barked,", too,",ran.\n1,b,The dog,,", too,",ran.\n'
+    )
+    with collected() as reports:
+        words = Stimuli.read(path, regions=("np", "relative", "adverb", "verb")).words
+    lines = [words.line(*span, attaches=True)[0] for span in words.spans(words.sentences)]
+    assert lines == ["The dog who barked, too, ran.", "The dog, too, ran."]
+    assert "2 regions that start with punctuation, joined to the word before: ', too,' (lines 2, 3)" in str(reports[0])

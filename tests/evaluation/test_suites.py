@@ -321,6 +321,12 @@ def test_files_that_do_not_fit_together_are_reported(written, tmp_path):
         evaluate_suites({}, file)
 
 
+def test_hidden_files_of_a_folder_are_not_read(written, tmp_path):
+    written(GOOD)
+    (tmp_path / "._suite.json").write_bytes(b"\0\x05\x16\x07")
+    assert len(read_suites([tmp_path])) == 1
+
+
 def test_a_table_of_two_factors_is_that_of_items(written):
     table = "item,note,head,attractor,start,verb\n1,x,sg,sg,the cat,is\n1,y,sg,pl,the cats,is\n"
     (suite,) = read_suites(

@@ -49,6 +49,12 @@ def test_an_empty_wrapper_and_line_ends_and_a_byte_order_mark_are_read(tmp_path)
     assert spans(third) == [("TOP", 0, 2), ("S", 0, 2)]
 
 
+def test_byte_order_marks_of_joined_files_are_no_words(tmp_path):
+    file = tmp_path / "joined.mrg"
+    file.write_bytes("\ufeff(S (NN a) (VB b))\n\ufeff(S (NN c) (VB d))\n".encode())
+    assert [tree.words for tree in read_brackets(file)] == [("a", "b"), ("c", "d")]
+
+
 def test_escapes_are_undone_in_words_and_stay_in_tags():
     (tree,) = parse_brackets(r"(S (-LRB- -LRB-) (NN 1\/2) (: \*) (-RRB- -RCB-) (LS 1-RRB-))")
     assert tree.words == ("(", "1/2", "*", "}", "1)")

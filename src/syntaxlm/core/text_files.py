@@ -47,6 +47,7 @@ LINES_TOGETHER = (
 _PIECE = 2**18  # bytes read, or decompressed, at a time
 _MAXIMUM_WINDOW = 2**29  # bytes of memory that a decompressor may take; xz -9 takes 2^26, zstd --ultra -22 2^27
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_BYTE_ORDER_MARKS = re.compile("(?<=[\r\n])\ufeff")  # of joined files
 
 
 class _Compression(NamedTuple):
@@ -237,7 +238,7 @@ def read_bytes(path: str | Path, most: int = MAXIMUM_TEXT) -> bytes:
 
 
 def read_whole_text(path: str | Path, most: int = MAXIMUM_TEXT) -> str:
-    """Return the whole text of a UTF-8 file without byte order mark; line ends are not changed.
+    """Return the whole text of a UTF-8 file without byte order marks, as of joined files; line ends are not changed.
 
     Raises:
         InputError: as `read_bytes` does, and as `decode_text` does if the content is not UTF-8 text.
@@ -247,7 +248,8 @@ def read_whole_text(path: str | Path, most: int = MAXIMUM_TEXT) -> str:
         pieces.append(piece)
         if b"\0" in piece:  # not text: the rest need not be read
             break
-    return decode_text(b"".join(pieces), source_name(path))
+    text = decode_text(b"".join(pieces), source_name(path))
+    return _BYTE_ORDER_MARKS.sub("", text) if "\ufeff" in text else text
 
 
 def _limited(path: str | Path, most: int) -> Iterator[bytes]:

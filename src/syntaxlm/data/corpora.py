@@ -90,6 +90,20 @@ def tagged_lines(source: str, lines: Iterable[tuple[int, str]], warn: bool = Tru
         warn_caller(message)
 
 
+def untagged_lines(path: str | Path, lines: Iterable[tuple[int, str]], warn: bool = True) -> Iterator[tuple[int, str]]:
+    """Return the numbered lines of a file, without tags if its name denotes tagged text.
+
+    Args:
+        warn: see `tagged_lines`.
+
+    Raises:
+        InputError: like `tagged_lines`.
+    """
+    if not is_tagged(path):
+        return iter(lines)
+    return ((number, without_tags(line)) for number, line in tagged_lines(source_name(path), lines, warn))
+
+
 IN_MEMORY = 64 * 2**20  # bytes of plain text; ids of larger or compressed files are stored in a temporary folder
 PART = " (the first "  # in the source of a corpus that is only a part of a text
 CHUNK = 2**20  # words buffered before they are written
@@ -164,8 +178,8 @@ def read_sentences(
         return tagged_lines(str(path), given, warn) if reads_tags else given
     if not (reads_tags or is_tagged(path)):
         return read_lines(path, CHARACTERS if normaliser.units == "characters" else PLAIN, warn)
-    lines = tagged_lines(source_name(path), read_lines(path, TAGGED if reads_tags else PLAIN, warn), warn)
-    return lines if reads_tags else ((number, without_tags(line)) for number, line in lines)
+    lines = read_lines(path, TAGGED if reads_tags else PLAIN, warn)
+    return tagged_lines(source_name(path), lines, warn) if reads_tags else untagged_lines(path, lines, warn)
 
 
 def _one_after_another(

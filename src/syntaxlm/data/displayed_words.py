@@ -8,6 +8,7 @@ regressions in other programs.
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, chain, islice, pairwise
@@ -512,4 +513,4 @@ def _refuse_shifted(
 
 
 def _letters(word: str) -> str:
-    return "".join(filter(str.isalnum, word)).casefold()
+    return "".join(filter(str.isalnum, unicodedata.normalize("NFC", word))).casefold()

@@ -23,7 +23,8 @@ from syntaxlm.core.errors import InputError, closest_match, listed, warn_caller
 from syntaxlm.core.option_names import option_name
 from syntaxlm.core.reading import ReadingReport, Remarks, announce
 from syntaxlm.core.text_files import content_suffix, read_lines, source_name
-from syntaxlm.data.corpora import NO_TEXT_SUFFIXES
+from syntaxlm.data.corpora import NO_TEXT_SUFFIXES, untagged_lines
+from syntaxlm.data.plain_text import examined
 from syntaxlm.data.table_form import MISSING
 from syntaxlm.data.tables import split_cells
 from syntaxlm.storage.bundled import bundled_folder, bundled_names
@@ -34,9 +35,8 @@ WORDFREQ = "wordfreq:"  # before the code of a language, instead of a file of fr
 
 _BILLION = 1e9
 _LINES_COMPARED = 1_000  # at the start of a file, from which its form is decided
-_MIN_REGULAR_SHARE = (
-    0.9  # share of the lines of a list that have the same number of cells, and of the cells of a column of numbers
-)
+# Share of the lines of a list that have the same number of cells, and share of numbers in a column of numbers.
+_MIN_REGULAR_SHARE = 0.9
 _MAX_LIST_LIKE_SHARE = 0.2  # share of the lines of a text that may look like entries of a list
 _MIN_TABLE_LINES = 10  # of a table separated by spaces: a few lines of a text may have equally many words by chance
 _SMALLEST_MAXIMUM = 10  # a list or mapping with fractions whose largest value is smaller has logarithms
@@ -149,19 +149,20 @@ class Frequencies:
 
     @classmethod
     def _of_file(cls, path: str | Path, column: str | None) -> Frequencies:
-        lines = ((number, line) for number, line in read_lines(path) if line.strip())
+        source = source_name(path)
+        lines = ((number, line) for number, line in untagged_lines(path, read_lines(path)) if line.strip())
         first = list(islice(lines, _LINES_COMPARED))
         if not first:
-            raise _no_word(source_name(path))
-        _refuse_other_forms(first, source_name(path))
-        layout = _find_layout(first, source_name(path), column)
+            raise _no_word(source)
+        _refuse_other_forms(first, source)
+        layout = _find_layout(first, source, column)
         if layout is not None:
-            return _read_list(chain(first, lines), layout, source_name(path))
+            return _read_list(chain(first, lines), layout, source)
         if column is not None:
             raise InputError(
-                f"{source_name(path)}: found no list with a column of numbers; expected one with the column {column!r}"
+                f"{source}: found no list with a column of numbers; expected one with the column {column!r}"
             )
-        return _count_text(chain(first, lines), source_name(path))
+        return _count_text(examined(chain(first, lines), source, warn=False), source)
 
     @classmethod
     def _of_mapping(cls, mapping: Any) -> Frequencies:
@@ -334,7 +335,7 @@ def _count_text(lines: Iterable[tuple[int, str]], source: str) -> Frequencies:
 def _refuse_other_forms(lines: Sequence[tuple[int, str]], source: str) -> None:
     """Raise InputError for JSON, and for a list that R wrote with spaces between quoted cells."""
     number, line = lines[0]
-    if line.lstrip().startswith(("{", "[{", "[[")):
+    if line.lstrip().startswith(("{", "[{", "[[")) or line.strip() == "[":
         raise InputError(
             f"{source}, line {number}: found {line[:40]!r}, the start of JSON; expected a list with one word and its"
             " count per line. In Python, give the dictionary itself as frequencies"
@@ -373,7 +374,11 @@ def _cells(line: str, separator: str) -> list[str]:
         return line.split()
     if separator == "\t":
         return [cell.strip() for cell in split_cells(line)]
-    return [cell.strip() for cell in next(csv.reader([line], delimiter=separator, skipinitialspace=True), [])]
+    try:
+        cells = next(csv.reader([line], delimiter=separator, skipinitialspace=True), [])
+    except csv.Error:  # of a text: a carriage return, or more characters without a separator than the module allows
+        cells = line.split(separator)
+    return [cell.strip() for cell in cells]
 
 
 def _find_layout(lines: Sequence[tuple[int, str]], source: str, column: str | None) -> _Layout | None:

@@ -25,7 +25,7 @@ from itertools import compress
 from pathlib import Path
 from typing import Any
 
-from syntaxlm.core.errors import InputError
+from syntaxlm.core.errors import InputError, amount, warn_caller
 from syntaxlm.core.files import write_text, written_together
 from syntaxlm.core.progress import working
 from syntaxlm.core.reading import ReadingReport, Remarks, announce
@@ -38,6 +38,13 @@ from syntaxlm.text.normaliser import Normaliser
 PAIR_COLUMNS = ("sentence1", "sentence2", "label")
 _HEADER_NAMES = frozenset((*PAIR_COLUMNS, "gold_label"))  # one of them is no sentence, but the name of a column
 _DOUBLED_MARKS = re.compile(r'"[^"]*(?:""[^"]*)+"')  # a cell that a program put in quotation marks because it has some
+_QUOTED = re.compile(r'"[^"]*"')
+_WITHOUT_QUOTES = (
+    "Remove the quotation marks around cells. In R, write the table with"
+    ' write.table(data, file, sep = "\\t", quote = FALSE, row.names = FALSE)'
+)
+_UNDECIDED = "-"  # the label of SNLI and MultiNLI for pairs about which annotators disagree
+_FEWEST_PAIRS = 10  # whose labels show that the column of labels is another one
 FORMULA_COLUMNS = ("relation", "left", "right", "operators")
 
 
@@ -71,7 +78,8 @@ def read_labelled_pairs(
 
     Raises:
         InputError: if a line is not a pair, naming the file and the line, if only some of these names are in the first
-            line, if a tab in a sentence moves the label, and if the file has no pair.
+            line, if a tab in a sentence moves the label, for quotation marks around a label or all sentences, and if
+            the file has no pair.
     """
     places = list(range(len(PAIR_COLUMNS)))
     pairs: list[LabelledPair] = []
@@ -86,9 +94,11 @@ def read_labelled_pairs(
             if repeated:
                 raise InputError(f"{place}: found several columns {repeated[0]!r}; expected one")
             continue
-        if row == 0 and not _HEADER_NAMES.isdisjoint(map(str.casefold, cells)):
+        if row == 0 and not _HEADER_NAMES.isdisjoint(cell.strip('"').casefold() for cell in cells):
+            advice = f". {_WITHOUT_QUOTES}" if any(map(_QUOTED.fullmatch, cells)) else ""
             raise InputError(
                 f"{place}: found the header {', '.join(cells)}; expected the columns {', '.join(PAIR_COLUMNS)} in it"
+                f"{advice}"
             )
         if set(PAIR_COLUMNS) <= set(cells):
             raise InputError(
@@ -109,6 +119,10 @@ def read_labelled_pairs(
                 )
         if not label:
             raise InputError(f"{place}: found an empty label; expected a label for each pair")
+        if _QUOTED.fullmatch(label):
+            raise InputError(
+                f"{place}: found the label {label}; expected a label without quotation marks. {_WITHOUT_QUOTES}"
+            )
         if labels is not None and label not in labels:
             raise InputError(
                 f"{place}: found the label {label!r}; expected a label of the training file: {', '.join(labels)}"
@@ -118,7 +132,30 @@ def read_labelled_pairs(
         else:
             certain.add(label)
         pairs.append(LabelledPair(left, right, label))
-    return _announced(pairs, path, PAIR_COLUMNS, _wider_lines(wider, certain, width))
+    if len(pairs) > 1 and all(_QUOTED.fullmatch(sentence) for pair in pairs for sentence in (pair.left, pair.right)):
+        raise InputError(
+            f"{source_name(path)}: found quotation marks around every sentence; expected sentences without them."
+            f" {_WITHOUT_QUOTES}"
+        )
+    read = _announced(pairs, path, PAIR_COLUMNS, _wider_lines(wider, certain, width))
+    _warn_of_labels(read, source_name(path))
+    return read
+
+
+def _warn_of_labels(pairs: Sequence[LabelledPair], source: str) -> None:
+    """Warn of labels that are probably none."""
+    counts = Counter(pair.label for pair in pairs)
+    if counts[_UNDECIDED]:
+        warn_caller(
+            f"{source}: found the label {_UNDECIDED!r} in {amount(counts[_UNDECIDED], 'pair')}, which SNLI and MultiNLI"
+            " have where annotators disagree. It is read as a label. Leave these pairs out"
+        )
+    if len(pairs) >= _FEWEST_PAIRS and 2 * len(counts) > len(pairs):
+        warn_caller(
+            f"{source}: found {len(counts):,} different labels of {len(pairs):,} pairs, such as {pairs[0].label!r};"
+            " expected a few labels. Is the label in the third column, or is the header missing:"
+            f" {', '.join(PAIR_COLUMNS)}?"
+        )
 
 
 def _wider_lines(wider: Sequence[tuple[str, str, list[str]]], certain: Collection[str], width: int) -> Remarks:
@@ -212,7 +249,7 @@ def write_next_sentence_pairs(
     """
     check_number("maximum_words", maximum_words, 1)
     check_number("seed", seed, 0, LARGEST_SEED)
-    lines = [" ".join(line.split()) for _, line in corpora.read_lines(text)]
+    lines = [" ".join(line.split()) for _, line in corpora.untagged_lines(text, corpora.read_lines(text))]
     fits = [0 < len(line.split()) <= maximum_words for line in lines]
     draw, end = random.Random(seed), 0
     parts: dict[str, list[tuple[str, str, str]]] = {}

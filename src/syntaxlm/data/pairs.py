@@ -210,7 +210,7 @@ def _items_of_lines(lines: Iterable[tuple[int, str]], source: str) -> Iterator[t
         try:
             yield number, json.loads(line, object_pairs_hook=without_repetition)
         except (ValueError, RecursionError) as error:
-            found = f"{source}, line {number}: not JSON: {error}. Found {_short(line)}"
+            found = f"{source}, line {number}: not JSON: {_problem(error, [number])}. Found {_short(line)}"
             raise InputError(f"{found}; expected one item per line, or a table in a file .tsv or .csv") from error
 
 
@@ -228,7 +228,8 @@ def _items_of_array(lines: Iterable[tuple[int, str]], source: str) -> Iterator[t
         try:
             item, position = decoder.raw_decode(text, position)
         except (ValueError, RecursionError) as error:
-            found = f"{place}: not JSON: {error}. Found {_short(text[position : position + _ENTRY_CHARACTERS])}"
+            problem = _problem(error, [number for number, _ in numbered])
+            found = f"{place}: not JSON: {problem}. Found {_short(text[position : position + _ENTRY_CHARACTERS])}"
             raise InputError(f"{found}; expected an item of a JSON array, or one item per line") from error
         yield numbered[line][0], item
         position = _next_place(text, position)
@@ -239,6 +240,17 @@ def _items_of_array(lines: Iterable[tuple[int, str]], source: str) -> Iterator[t
             raise InputError(f"{place}: found {found} after this item; expected a comma or ]")
     if rest := text[position + 1 :].strip():
         raise InputError(f"{source}, line {numbered[-1][0]}: found {_short(rest)} after the array; expected its end")
+
+
+def _problem(error: ValueError | RecursionError, numbers: Sequence[int]) -> str:
+    """Return why a text is not JSON, with the line of the file.
+
+    Args:
+        numbers: of the lines of the text.
+    """
+    if not isinstance(error, json.JSONDecodeError):
+        return str(error)
+    return f"{error.msg} in line {numbers[error.lineno - 1]}, column {error.colno}"
 
 
 def _next_place(text: str, position: int) -> int:

@@ -13,15 +13,15 @@ from itertools import chain, islice, pairwise
 from typing import Literal, NamedTuple
 
 from syntaxlm.core.errors import InputError, shortened, warn_caller
+from syntaxlm.core.files import split_lines
 from syntaxlm.core.foreign_files import foreign_treebank
 from syntaxlm.core.reading import LINES_NAMED, ReadingReport, Remark, Remarks, announce
 from syntaxlm.data.table_form import refuse_table_lines
 from syntaxlm.text.normaliser import ZERO_WIDTH_SPACE, word_spans
 
 _LINES_COMPARED = 1_000  # at the start of a text, from which its form is decided
-_MIN_MARKED_SHARE = (
-    0.5  # share of these lines that have sentence marks in a text with marks, and no spaces in one without spaces
-)
+# Share of these lines that have sentence marks in a text with marks, and no spaces in a text without spaces.
+_MIN_MARKED_SHARE = 0.5
 _NEARLY_ALL = 0.9  # share of these lines with columns, numbers or single words, in a text that has them
 _MIN_FORM_LINES = 3  # lines from which columns, numbers and single words are recognised
 _MAX_HTML_SHARE = 0.01  # share of the lines of a text that may have HTML without a warning
@@ -46,7 +46,7 @@ _WITHOUT_SPACES = re.compile(r"[\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u3040-\u
 # Formats whose files are text, by the first line that is not blank; and, for subtitles, by the second one.
 _FORMATS = {
     "an HTML or XML document": re.compile(r"<(?:!doctype|\?xml|html|svg|tei|text|corpus)\b.*", re.IGNORECASE),
-    "JSON": re.compile(r"\{\s*\".*|\[\s*[\[{].*|[\[{]"),
+    "JSON": re.compile(r"\{\s*\".*|\[\s*[\[{].*|\[\s*\".*\"\s*\]|[\[{]"),
     "a LaTeX document": re.compile(r"\\(?:documentclass|documentstyle|begin\{document\}).*"),
     "WebVTT subtitles": re.compile(r"WEBVTT\b.*"),
 }
@@ -191,7 +191,7 @@ def total_counts(parts: Iterable[LineCounts]) -> LineCounts:
 
 def check_running_text(text: str, source: str) -> None:
     """Raise InputError for running text that is of another format, such as HTML or CoNLL-U. Warns of HTML in lines."""
-    numbered = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()][:_LINES_COMPARED]
+    numbered = [(number, line) for number, line in enumerate(split_lines(text), 1) if line.strip()][:_LINES_COMPARED]
     _refuse_formats(numbered, source, "running text")
     refuse_table_lines([line for _, line in numbered], source, _TABLE_ADVICE, "running text")
     html = sum(_HTML.search(line) is not None for _, line in numbered)

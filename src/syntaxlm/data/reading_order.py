@@ -3,8 +3,8 @@
 R's `merge` and other programs sort numbers as text: 1, 10, 11, 2. Surprisals in this order have other words as context,
 so a table whose numbers contradict its order is refused.
 
-The cells of a column of order are decimal numbers (0.5 is after 0.25), whole numbers, or names with whole numbers, such
-as i1_w10 and 1.10, the tenth word of sentence 1. See `number_keys`.
+The cells of a column of order are decimal numbers (0.5 or 0,5 is after 0.25 or 0,25), whole numbers, or names with
+whole numbers, such as i1_w10 and 1.10, the tenth word of sentence 1. See `number_keys`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ FEWEST_WORDS = 10  # that are in alphabetical order: fewer may be so by chance
 MOST_GAPS = 0.2  # of the steps in a column of numbers that counts words
 FEWEST_PAIRS = 5  # rows and their next ones that are all in text order: fewer may be so by chance
 _NUMBER = re.compile(r"\d+")
-DECIMAL = re.compile(r"[-+]?\d{1,12}(?:\.(\d{1,12}))?")
+DECIMAL = re.compile(r"[-+]?\d{1,12}(?:[.,](\d{1,12}))?")
 _WITH_NUMBER = re.compile(r"[^\d]*(?:\d{1,12}[^\d]*)+")
 _USUAL_GROUPS = frozenset(["item", "story", "passage", "trial", "document", "item_id", "text_id"])
 
@@ -77,13 +77,14 @@ def sorted_rows(table: InputTable, order: str, groups: Sequence[Group]) -> Input
 def check_order(table: InputTable, starts: Flags, words: str, groups: Sequence[str]) -> None:
     """Raise InputError if a column shows that the rows are not in the order of reading.
 
+    Evidence: the numbers of each group are 1, 2, 3, ... (or another unbroken sequence), but in another order; or names
+    with numbers are sorted as text ("1", "10", "2") within all groups; or the words are in alphabetical order. Without
+    columns of groups, any column whose values repeat may be one.
+
     Args:
         starts: whether each row starts a group.
         words: the column of words, or of text.
-        groups: the columns of groups. Evidence: the numbers of each group are 1, 2, 3, ... (or another unbroken
-            sequence), but in another order; or names with numbers are sorted as text ("1", "10", "2") within all
-            groups; or the words are in alphabetical order. Without columns of groups, any column whose values repeat
-            may be one.
+        groups: the columns of groups.
     """
     column = {name: [row[place].strip() for row in table.rows] for place, name in enumerate(table.names)}
     spans = [range(*span) for span in pairwise([*np.flatnonzero(starts).tolist(), len(table.rows)])]
@@ -174,7 +175,7 @@ def number_keys(cells: Sequence[str]) -> list[Key]:
     decimals = {match[1] or "" for match in matches}
     has_one_length = len(set(map(len, decimals))) == 1
     if len(matches) == len(cells) and (has_one_length or not any(re.fullmatch(r"\d+0", digits) for digits in decimals)):
-        return [(float(cell),) for cell in cells]
+        return [(float(cell.replace(",", ".")),) for cell in cells]
     return [tuple(map(int, _NUMBER.findall(cell))) for cell in cells]
 
 

@@ -40,6 +40,7 @@ _CONJUNCTIONS = re.compile(
 )
 _LETTER = re.compile(r"[^\W_]")  # or digit
 _MARKS = "\"'“”‘’«»()[],.;:?!"  # around words
+_CONTROLS = re.compile("[\x80-\x9f]")  # of ISO 8859, whose bytes are quotation marks, dashes and dots in Windows-1252
 
 
 @dataclass(frozen=True)
@@ -302,6 +303,11 @@ def _decoded(path: str | Path, encoding: str) -> str:
         warn_caller(
             f"{source_name(path)}: found text in UTF-8, which is read as {encoding}, so that letters with accents"
             " become other signs. Read this file without the encoding"
+        )
+    elif codecs.lookup(encoding).name.startswith("iso8859") and (controls := _CONTROLS.findall(text)):
+        warn_caller(
+            f"{source_name(path)}: found {amount(len(controls), 'control character')}, which are quotation marks,"
+            f" dashes and dots in Windows-1252, read as {encoding}. If so, read this file with --encoding cp1252"
         )
     if "\0" in text:
         raise InputError(f"{source_name(path)}: found a zero character; expected text in {encoding}, or its encoding")

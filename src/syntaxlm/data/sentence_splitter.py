@@ -18,9 +18,7 @@ from nltk.tokenize.punkt import PunktLanguageVars, PunktSentenceTokenizer, Punkt
 
 from syntaxlm.data.languages import UNKNOWN, Language, language_of
 
-MAX_LEARNED_CHARACTERS = (
-    5_000_000  # characters of all texts together from which abbreviations are learned: about 8 seconds
-)
+MAX_LEARNED_CHARACTERS = 5_000_000  # of all texts together, from which abbreviations are learned: about 8 seconds
 MIN_LEARNED_WORDS = 2_000  # from which abbreviations are learned; in a few sentences, "him." looks like one
 SMALL_LETTERS = 0.03  # share of full stops before small letters; above it, sentences often begin with small letters
 MAX_CHUNK = 50_000  # characters processed at once; nltk aborts on a line that takes 5 seconds

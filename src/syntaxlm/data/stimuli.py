@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -359,10 +358,10 @@ def _separated(table: InputTable, column: str, separator: str | None) -> tuple[l
 
 
 def _attached(sentences: Sequence[Sequence[WrittenRegion]], remarks: Remarks, table: InputTable) -> frozenset[int]:
-    """Return the numbers of regions that follow the region before them without a space, counted over all sentences.
+    """Return the numbers of regions that follow the word before them without a space, counted over all sentences.
 
-    These are regions that start with closing punctuation or a contraction, and have no space before them as written.
-    All other regions are separated by spaces.
+    These are regions that start with closing punctuation or a contraction, and have no space before them as written,
+    also if regions without words are between. All other regions are separated by spaces.
 
     Args:
         remarks: where the regions are counted.
@@ -370,13 +369,14 @@ def _attached(sentences: Sequence[Sequence[WrittenRegion]], remarks: Remarks, ta
     attached = []
     number = 0
     for regions in sentences:
-        for before, after in pairwise(regions):
-            number += 1
-            if before.text.strip() and _CLOSING.match(after.text) and not before.text[-1].isspace():
+        before = ""  # the last region with words, and the spaces of empty regions after it
+        for region in regions:
+            if before.strip() and _CLOSING.match(region.text) and not before[-1].isspace():
                 attached.append(number)
                 what = "regions that start with punctuation, joined to the word before"
-                remarks.add(what, table.line(after.row), after.text)
-        number += 1
+                remarks.add(what, table.line(region.row), region.text)
+            before = region.text if region.text.strip() else before + region.text
+            number += 1
     return frozenset(attached)
 
 

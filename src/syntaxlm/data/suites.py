@@ -320,7 +320,11 @@ def _is_table(path: str | Path) -> bool:
 def _files(path: str | Path) -> list[str | Path]:
     if not Path(path).is_dir():
         return [path]
-    files: list[str | Path] = [file for file in sorted(Path(path).iterdir()) if content_suffix(file) == ".json"]
+    files: list[str | Path] = [
+        file
+        for file in sorted(Path(path).iterdir())
+        if content_suffix(file) == ".json" and not file.name.startswith(".")
+    ]
     if not files:
         raise InputError(f"{path}: the folder contains no .json files; expected test suites")
     return files

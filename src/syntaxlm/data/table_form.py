@@ -27,9 +27,14 @@ _DECLARATION = re.compile(r'"?sep=([\t,;])[\t,;]*"?|"sep=([\t,;])"[\t,;]*', re.I
 _QUOTED = re.compile(r'"[^"]*"')
 _NOT_TEXT = re.compile(r"[-+]?[\d.,]*(?:[eE][-+]?\d+)?%?|NA|NaN|-?Inf|TRUE|FALSE|true|false")
 MISSING = frozenset(["", "NA", "NaN", "nan", "N/A", "null", "None", "."])  # cells without a number
-SPREADSHEET_ERRORS = frozenset(["#N/A", "#REF!", "#NAME?", "#VALUE!", "#DIV/0!", "#NULL!", "#NUM!"])
+# Of Excel and Google Sheets; for text that starts with =, also in other languages.
+SPREADSHEET_ERRORS = frozenset([
+    "#N/A", "#REF!", "#NAME?", "#VALUE!", "#DIV/0!", "#NULL!", "#NUM!", "#SPILL!", "#CALC!", "#FIELD!", "#ERROR!",
+    "#NOM?", "#NOME?", "#NAAM?", "#¿NOMBRE?",
+])  # fmt: skip
 ESCAPE = '\\"'
 TABLE_LINES_COMPARED = 50  # of a text that may be a table
+_LONGEST_CSV_CELL = 131_072  # characters, the limit of the csv module
 _INVISIBLE = re.compile("[\u200b\u2060\ufeff]|^[\u200c\u200d]+|[\u200c\u200d]+$")  # characters in names of columns
 NAMES_AND_SPACES = re.compile(r'"[^"]*"(?: "[^"]*")+')  # the header of a table of R's write.table
 TABLE_SUFFIXES = (".csv", ".tsv")
@@ -145,6 +150,8 @@ class TableForm:
         )
 
         def cells(line: str) -> list[str]:
+            if len(line) > _LONGEST_CSV_CELL:
+                return self._checked_cells(line)
             lines.append(line)
             try:
                 return next(reader)
@@ -318,8 +325,8 @@ def clean_name(name: str) -> str:
 def refuse_table_lines(lines: Sequence[str], source: str, advice: str, expected: str = "one sentence per line") -> None:
     """Raise InputError for a table instead of a text.
 
-    A table has a name that ends in .csv or .tsv, and several columns; or one-word names in its header, and as many
-    tabs, commas or semicolons in every line.
+    A table has a name that ends in .csv or .tsv, and several columns, or one that is named by a word above lines of
+    several words; or one-word names in its header, and as many tabs, commas or semicolons in every line.
 
     Args:
         lines: its first lines that are not blank, of which `TABLE_LINES_COMPARED` are compared.
@@ -343,10 +350,17 @@ def refuse_table_lines(lines: Sequence[str], source: str, advice: str, expected:
         is_named = any(suffix.lower() in TABLE_SUFFIXES for suffix in Path(source).suffixes[-2:])
         is_like = len({len(row) for row in rows}) == 1 and len(rows[0]) - len(names) in (0, 1)
         is_like &= all(name.strip() and " " not in name for name in names)
-        if len(names) < 2 or not (is_named or is_like):
+        is_table = (is_named or is_like) if len(names) > 1 else (is_named and _is_column(names[0], rows))
+        if not is_table:
             return
         cells = rows[-1] if rows else []
     cells = [*cells, *[""] * len(names)][: len(names)]
     longest = max(range(len(names)), key=lambda place: len(cells[place]))
-    found = f"found a table with the columns {listed(map(clean_name, names))}; expected {expected}"
+    columns = f"column{'s' * (len(names) > 1)} {listed(map(clean_name, names))}"
+    found = f"found a table with the {columns}; expected {expected}"
     raise InputError(f"{source}: {found}. {advice.format(shortened(clean_name(names[longest]), LONGEST_NAME))}")
+
+
+def _is_column(name: str, rows: Sequence[Sequence[str]]) -> bool:
+    """Return whether the lines of a text are the name of a column, and sentences of several words."""
+    return bool(rows) and re.fullmatch(r"[\w.]*\w", name) is not None and all(" " in row[0].strip() for row in rows)

@@ -51,6 +51,7 @@ LARGEST_INTEGER = 2**63 - 1  # with a sign, of 64 bits
 LARGEST_UNSIGNED = 2**64 - 1
 INPUT_COLUMN = "column of the input table"  # the meaning of a column that is copied into an output
 _ADVICE_UTF8 = "Save the table as UTF-8; spreadsheets name this format CSV UTF-8"
+_LINE_BREAK = f"found a line break (CR) in a cell; {ONE_LINE}"
 _LONGEST_NAME_WORDS = 4  # words of the name of a column; a first line with longer ones is likely a row
 _QUALTRICS = "ImportId"  # in the third line of its tables
 _LINES_OF_HEADERS = 20  # which Qualtrics may need for its three
@@ -192,9 +193,9 @@ class _RowReader:
             numbers = listed(column + 1 for column in sorted(filled))
             raise InputError(f"{place}: found no names for columns {numbers}; expected a name for each column")
         self.names = tuple(name for column, name in enumerate(names) if column not in self.dropped)
-        if len(self.names) == 1 and re.fullmatch(r"[^\t,;]+([\t,;][^\t,;]+)+", names[0]) and '"' in lines[0][1]:
+        if rows and len(self.names) == 1 and re.fullmatch(r"[^\t,;]+([\t,;][^\t,;]+)+", names[0]):
             signs = {text.count('"') for _, text in lines}
-            if rows and all(len(cells) == 1 and re.search("[\t,;]", cells[0]) for cells in rows) and min(signs) > 1:
+            if all(len(cells) == 1 and re.search("[\t,;]", cells[0]) for cells in rows) and min(signs) > 1:
                 raise InputError(
                     f"{place}: found one cell in every line, {shortened(names[0], LONGEST_NAME)!r}; expected several."
                     " Whole lines are in quotation marks; remove these"
@@ -237,7 +238,8 @@ class _RowReader:
             try:
                 cells = split(text)
             except ValueError as error:
-                raise InputError(f"{self.source}, line {number}: {error}") from None
+                fault = _LINE_BREAK if "\r" in text else error
+                raise InputError(f"{self.source}, line {number}: {fault}") from None
             if len(cells) != width or self.dropped or "" in cells or "NA" in cells or not text.strip(blank):
                 if not any(map(str.strip, cells)):
                     if width > 1:
@@ -260,7 +262,7 @@ class _RowReader:
                     " one file? Delete the line if the other rows belong together"
                 )
             if "\r" in text:
-                raise InputError(f"{self.source}, line {number}: found a line break (CR) in a cell; {ONE_LINE}")
+                raise InputError(f"{self.source}, line {number}: {_LINE_BREAK}")
             if self.form.is_escaped and ESCAPE in text:
                 self.remarks.add(f"rows with {ESCAPE} for quotation marks", number)
             if count < 2:

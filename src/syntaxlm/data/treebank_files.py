@@ -89,7 +89,7 @@ def treebank_files(path: str | Path) -> list[Path]:
         return [Path(STANDARD_INPUT)]
     path = Path(path)
     if path.is_dir():
-        files = [file for file in sorted(path.iterdir()) if file.is_file()]
+        files = [file for file in sorted(path.iterdir()) if file.is_file() and not file.name.startswith(".")]
         files = [file for file in files if treebank_suffix(file) in TREEBANK_SUFFIXES]
         if not files:
             raise InputError(
