@@ -34,6 +34,20 @@ def test_a_model_to_arpa_and_back_is_the_same_byte_by_byte(model, tmp_path, run)
         assert (back / name).read_bytes() == (model / name).read_bytes()
 
 
+def test_a_model_that_predicts_no_ends_of_sentences_to_arpa_and_back_is_the_same(model, tmp_path, run):
+    recipe = (model.parent / "kn3.yaml").read_text()
+    (tmp_path / "open.yaml").write_text(recipe + "batches: {predict_eos: false}\n")
+    trained, arpa, back = (tmp_path / name for name in ("trained", "open.arpa", "back"))
+    for words in (
+        ("train", tmp_path / "open.yaml", "-o", trained),
+        ("ngram", "to-arpa", trained, "-o", arpa),
+        ("ngram", "from-arpa", arpa, "-o", back, "--like", trained),
+    ):
+        assert run(*words)[0] == 0
+    for name in FILES:
+        assert (back / name).read_bytes() == (trained / name).read_bytes()
+
+
 def test_a_file_of_another_program_serves_the_other_commands(tmp_path, run, refused):
     folder, text = tmp_path / "m", tmp_path / "text.txt"
     counts = json.loads(run("ngram", "from-arpa", KENLM / "model.arpa", "-o", folder, "--json")[1])["counts"]

@@ -9,7 +9,7 @@ from dataclasses import fields, is_dataclass
 import pytest
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.settings import override
+from syntaxlm.core.settings import flat_overrides, override
 from syntaxlm.core.yaml_files import read_yaml
 from syntaxlm.models.lstm import LSTMConfig
 from syntaxlm.models.prpn import PRPNConfig
@@ -393,6 +393,7 @@ def test_a_number_may_have_an_exponent_without_a_decimal_point_and_a_date_is_tex
     override(data, [("optimiser.learning_rate", text), ("text.train", "2024-01-31")])
     recipe = recipe_from(data, "my.yaml")
     assert (recipe.optimiser.learning_rate, recipe.text.train) == (0.001, "2024-01-31")
+    assert flat_overrides([("text.train", "2024-01-31")]) == {"text.train": "2024-01-31"}
 
 
 @pytest.mark.parametrize(

@@ -139,6 +139,12 @@ def test_a_data_set_is_trained_on_and_the_same_one_resumes_the_run(few, tmp_path
     assert '.txt"' in (tmp_path / "run" / "inputs.json").read_text()
 
 
+def test_texts_are_paths_too_and_named_in_the_result(few, tmp_path):
+    texts = {"text.train": few / "train.txt", "text.valid": few / "valid.txt", "text.test": None}
+    result = syntaxlm.train(few.recipe("lstm", schedule={"epochs": 1}), tmp_path / "run", texts)
+    assert result.run["overrides"] == {name: path and str(path) for name, path in texts.items()}
+
+
 def test_a_parquet_file_is_read_as_the_lines_of_its_rows(tmp_path):
     path = tmp_path / "a.parquet"
     polars.DataFrame({"id": [1, 2], "sentence": ["a b\nc d\n", "e"]}).write_parquet(path)

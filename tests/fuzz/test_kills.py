@@ -140,10 +140,12 @@ def state(folder: Path) -> tuple[object, ...]:
     tensors, notes = read_tensors(folder / CHECKPOINT)
     progress = without_times({name: json.loads(note) for name, note in notes.items()})
     lines = [without_times(json.loads(line)) for line in (folder / METRICS).read_text().splitlines()]
-    result = without_times(json.loads((folder / "result.json").read_text()))
+    result = json.loads((folder / "result.json").read_text())
+    start = {name: result["run"][name] for name in ("recipe", "overrides", "seed", "sha256")}
     values = {name: tensor.numpy().tobytes() for name, tensor in tensors.items()}
     files = [path.read_bytes() for path in sorted(folder.glob("*.json")) if path.name != "result.json"]
-    return values, progress, lines, result, files, (folder / "weights.safetensors").read_bytes()
+    weights = (folder / "weights.safetensors").read_bytes()
+    return values, progress, lines, without_times(result), start, files, weights
 
 
 def same_run(one: Path, other: Path) -> None:

@@ -11,7 +11,8 @@ import pytest
 
 from syntaxlm.core.errors import InputError, InputWarning
 from syntaxlm.core.files import locked
-from syntaxlm.jobs.folder import JobFolder
+from syntaxlm.jobs.folder import InputState, JobFolder, JobSettings
+from syntaxlm.jobs.inputs import Shard
 from syntaxlm.jobs.job import JobReport, run_job
 from syntaxlm.jobs.workers import Pool
 from tests.jobs.counting import InlineEngine, counting
@@ -185,6 +186,14 @@ def test_other_settings_are_refused_with_the_difference_once_a_shard_is_done(tmp
     (tmp_path / "job" / "done.jsonl").unlink()
     assert run(counting(tmp_path, text, lines_per_shard=5))[0].lines == 1
     assert [row["words"] for row in rows(tmp_path)] == [1]
+
+
+def test_a_job_of_thousands_of_inputs_is_continued(tmp_path):
+    inputs = tuple(InputState(f"{number}.txt", 2, 0) for number in range(6000))
+    settings = JobSettings("1", "count", (), {}, inputs, None, None, 4, 100)
+    with JobFolder.opened(tmp_path / "job") as folder:
+        folder.start(settings, [Shard(number, number, 1, 1, 0, 2) for number in range(len(inputs))])
+        assert folder.is_started(settings)
 
 
 def test_a_folder_in_use_or_with_other_files_is_refused(tmp_path, text):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import multiprocessing
 
 import pytest
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.jobs import job
+from syntaxlm.jobs import job, workers
 from syntaxlm.jobs.job import run_job
 from syntaxlm.jobs.workers import ProcessEngine
 from tests.jobs.counting import counting
@@ -38,4 +39,16 @@ def test_the_error_of_a_worker_that_cannot_load_its_model_is_raised(tmp_path):
     text.write_text("a\n")
     with pytest.raises(InputError, match="no such model"):
         run_job(counting(tmp_path, text), 1, lambda setup: ProcessEngine(refusing))
+    assert not (tmp_path / "job").exists()
+
+
+def test_a_system_that_allows_no_further_worker_is_reported(tmp_path, monkeypatch):
+    def refuse(executor, *_):
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(workers.ProcessPoolExecutor, "submit", refuse)
+    text = tmp_path / "a.txt"
+    text.write_text("a\n")
+    with pytest.raises(InputError, match=r"worker 1 cannot be started: Too many open files\. Use fewer workers"):
+        run_job(counting(tmp_path, text), 1)
     assert not (tmp_path / "job").exists()

@@ -101,8 +101,9 @@ def test_only_files_of_killed_writes_are_removed(tmp_path):
     names = [".weights.safetensors.1f" + UNFINISHED, ".tmpA1b2C3", ".tmp", "a.tmpA1b2C3", ".hidden", WEIGHTS]
     for name in names:
         (tmp_path / name).write_text("")
+    (tmp_path / ".tmpdEf4G5").mkdir()  # of another program
     remove_unfinished(tmp_path)
-    assert {path.name for path in tmp_path.iterdir()} == set(names[2:])
+    assert {path.name for path in tmp_path.iterdir()} == {*names[2:], ".tmpdEf4G5"}
 
 
 @pytest.mark.parametrize("kept", [0, 4, 100, -1])

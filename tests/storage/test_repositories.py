@@ -109,6 +109,19 @@ def test_a_downloaded_model_loads_without_the_hub(hub, prpn, monkeypatch):
         prpn.push_to_hub("somebody/another")
 
 
+@pytest.mark.parametrize(
+    "error", [OSError(28, "No space left on device"), OSError("Consistency check failed"), RuntimeError("CAS error")]
+)
+def test_a_download_that_fails_is_reported_as_a_download(hub, prpn, monkeypatch, error):
+    def fail(*_, **settings):
+        raise error
+
+    prpn.push_to_hub(NAME)
+    monkeypatch.setattr("huggingface_hub.HfApi.snapshot_download", fail)
+    with pytest.raises(InputError, match=f"{NAME}: the download failed: {re.escape(str(error))}"):
+        syntaxlm.load(NAME)
+
+
 def test_private_gated_and_missing_repositories(hub, prpn, monkeypatch):
     prpn.push_to_hub(NAME, private=True)
     assert hub.repositories[NAME].private

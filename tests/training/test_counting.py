@@ -24,7 +24,7 @@ from syntaxlm.training import run as run_module
 from syntaxlm.training.loop import CountingLoop
 from syntaxlm.training.progress import Event
 from syntaxlm.training.recipe import DataSettings, RunSettings, ScheduleSettings, TreeRecipe, read_recipe, recipe_from
-from syntaxlm.training.result import CHECKPOINT, INPUTS, METRICS, RESULT, Validation
+from syntaxlm.training.result import CHECKPOINT, INPUTS, METRICS, RESULT, TrainingResult, Validation
 from syntaxlm.training.run import RECIPE, Run, train
 from syntaxlm.training.task import Task
 from tests.models.mixture import MixtureOfUnigrams
@@ -265,3 +265,9 @@ def test_only_a_model_of_one_round_is_trained_without_a_validation_text():
     for name in ("dmv", "ccm", "lstm"):
         with pytest.raises(InputError, match=rf"text\.valid: found null; expected a file, because {name} models are"):
             recipe_from({"model": {"name": name}, "text": text}, "recipe.yaml")
+
+
+def test_a_result_of_a_stopped_run_counts_its_rounds_or_its_steps():
+    rounds, steps = (TrainingResult(Path("run"), steps, 2.0, 1.0, stopped=True) for steps in (0, 3))
+    assert str(rounds).startswith("Training stopped after 2 rounds; a checkpoint is saved.")
+    assert str(steps).startswith("Training stopped after 3 steps; a checkpoint is saved.")

@@ -67,6 +67,16 @@ def test_a_damaged_field_of_the_progress_is_reported_by_name(run, name, value):
     assert_refused(run, CHECKPOINT, f"progress: {name}")
 
 
+@pytest.mark.parametrize(
+    "progress",
+    [{"loss_sum": 2e9}, {"averaging": {"losses": [5.0] * 30_000}}],
+    ids=["much text since the last validation", "many validations"],
+)
+def test_the_progress_of_a_long_run_is_read(run, progress):
+    edit(run, progress=progress)
+    assert resume(run).steps > 5
+
+
 def test_a_checkpoint_is_valid_json(run):
     def refuse(text: str) -> None:
         pytest.fail(f"{text} is not JSON")
@@ -150,6 +160,12 @@ def test_another_model_or_order_of_the_training_data_is_refused(run, setting, va
     assert_refused(run, RECIPE, f".{setting}: found {found}; expected {value}, as at the start")
 
 
+@pytest.mark.parametrize(("content", "found"), [("", "no settings"), ("3", "a single value"), ("- text", "a list")])
+def test_a_recipe_without_sections_is_refused(run, content, found):
+    (run / RECIPE).write_text(content)
+    assert_refused(run, RECIPE, f"found {found}; expected the sections model, text, batches")
+
+
 @pytest.mark.skipif(os.name == "nt", reason="pipes of POSIX")
 @pytest.mark.parametrize("odd", ["pipe", "device", "large"])
 def test_the_command_refuses_a_recipe_that_is_no_regular_file_or_too_large(run, odd, capsys):
@@ -207,3 +223,9 @@ def test_a_result_that_is_nested_deeply_is_refused_and_an_infinite_score_is_kept
         read_result(tmp_path)
     (tmp_path / RESULT).write_text(json.dumps(result | {"valid": result["valid"] | {"nats": None}}))
     assert read_result(tmp_path).valid.nats == float("inf")
+
+
+def test_the_result_of_a_run_that_read_thousands_of_files_is_read(result, tmp_path):
+    hashes = {f"{number}.txt": "0" for number in range(25_000)}
+    (tmp_path / RESULT).write_text(json.dumps(result | {"run": result["run"] | {"sha256": hashes}}))
+    assert read_result(tmp_path).run["sha256"] == hashes

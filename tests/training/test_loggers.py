@@ -168,6 +168,7 @@ def test_a_logger_gets_the_numbers_of_the_metrics_and_a_resumed_run_continues_it
     assert [resumes for _, resumes in board.started] == [False, True]
     assert len(board.logged) == 1
     assert board.settings["model.name"] == "lstm"
+    assert not any(name.startswith("about") for name in board.settings)
     assert parse_json((folder / LOGGERS).read_bytes(), LOGGERS).keys() == {name}
     assert len(board.ended) == 2
     assert board.ended in ([None, None], [1, 0], ["KILLED", "FINISHED"])

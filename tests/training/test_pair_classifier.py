@@ -112,6 +112,15 @@ def test_long_pairs_are_left_out_of_training_and_time_ends_it(logic, tmp_path):
     assert (trained.pairs, longer.pairs) == (6, 30)
 
 
+def test_test_pairs_that_can_be_read_only_once_are_refused(logic, tmp_path):
+    """They are read before training, to find faults, and after it."""
+    recipe = small(logic)
+    recipe = dataclasses.replace(recipe, pairs=dataclasses.replace(recipe.pairs, test="-"))
+    with pytest.raises(InputError, match=r"pairs\.test: found -, standard input or a pipe, which can be read only"):
+        train(recipe, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
 def test_the_answer_to_a_pair_does_not_depend_on_its_batch(logic, tmp_path):
     stored = untrained(small(logic))
     pairs = read_formula_pairs(logic / "test.tsv")

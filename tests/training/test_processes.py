@@ -18,7 +18,7 @@ from syntaxlm.storage.folder import WEIGHTS
 from syntaxlm.training import run as training_run
 from syntaxlm.training.checkpoint import TrainerState, read_checkpoint, tensors_of_process, write_checkpoint
 from syntaxlm.training.loop import Loop, build_optimisers
-from syntaxlm.training.processes import Processes
+from syntaxlm.training.processes import Processes, on_stop_signals
 from syntaxlm.training.recipe import read_recipe
 from syntaxlm.training.result import CHECKPOINT
 from syntaxlm.training.run import METRICS, Run
@@ -258,3 +258,13 @@ def test_a_processor_without_bfloat16_instructions_computes_mixed_precision_in_f
     monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: supported)
     with Processes("cpu", "bf16-mixed").autocast():
         assert torch.is_autocast_enabled("cpu") is supported
+
+
+def test_a_signal_handler_that_was_not_installed_from_python_is_left_as_it_is(monkeypatch):
+    """As in a program in another language that embeds Python."""
+    present = signal.getsignal(signal.SIGINT)
+    with monkeypatch.context() as patched:
+        patched.setattr(signal, "getsignal", lambda number: None)
+        with on_stop_signals(lambda: None):
+            pass
+    assert signal.getsignal(signal.SIGINT) is present

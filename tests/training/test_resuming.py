@@ -16,11 +16,12 @@ import torch
 
 from syntaxlm.cli import main
 from syntaxlm.core.errors import InputError
+from syntaxlm.core.run_head import training_recipe
 from syntaxlm.core.yaml_files import yaml_text
 from syntaxlm.training import language_model
 from syntaxlm.training.language_model import TextTask
-from syntaxlm.training.result import CHECKPOINT
-from syntaxlm.training.run import METRICS, Event, resume, train
+from syntaxlm.training.result import CHECKPOINT, INPUTS, RESULT
+from syntaxlm.training.run import METRICS, RECIPE, Event, resume, train
 from tests.training.runs import assert_resumes, assert_same_run, content, metrics, stop_at
 
 SETTINGS = [
@@ -165,6 +166,36 @@ def test_a_run_stopped_before_its_first_checkpoint_resumes_from_the_start(toy, t
     assert not (tmp_path / "broken" / CHECKPOINT).exists()
     resume(tmp_path / "broken")
     assert_same_run(tmp_path / "whole", tmp_path / "broken")
+
+
+@pytest.mark.parametrize("overrides", [None, {"schedule.epochs": 1}])
+@pytest.mark.parametrize("is_killed", [True, False], ids=["killed before its texts were hashed", "stopped"])
+def test_a_resumed_run_keeps_the_name_of_its_recipe_and_its_overrides(toy, tmp_path, is_killed, overrides):
+    recipe = toy.recipe("lstm", schedule={"epochs": 1})
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    with training_recipe("lstm-toy", None if overrides is None else overrides.items()):
+        train(recipe, whole)
+        assert train(recipe, broken, stop_at(3)).stopped
+    for path in broken.iterdir():
+        if is_killed and path.name != RECIPE:
+            path.unlink()
+    resume(broken)
+    for folder in (whole, broken):
+        head = json.loads((folder / RESULT).read_text())["run"]
+        assert (head["recipe"], head["overrides"]) == ("lstm-toy", overrides)
+    assert (broken / INPUTS).read_bytes() == (whole / INPUTS).read_bytes()
+    assert_same_run(whole, broken)
+
+
+def test_a_log_that_was_removed_has_the_line_of_every_further_step_once(toy, tmp_path):
+    folder = tmp_path / "run"
+    assert train(toy.recipe("lstm", schedule={"epochs": 1}, run={"log_steps": 1}), folder, stop_at(3)).stopped
+    (folder / METRICS).unlink()
+    assert resume(folder, stop_at(5)).stopped
+    with open(folder / METRICS, "a") as file:  # as of a process that was killed before its next checkpoint
+        file.write('{"event": "step", "step": 6}\n')
+    steps = resume(folder).steps
+    assert [line["step"] for line in metrics(folder, "step")] == list(range(4, steps + 1))
 
 
 def test_the_random_state_of_mps_is_restored(toy, tmp_path, monkeypatch):

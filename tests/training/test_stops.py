@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
+import itertools
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -14,11 +17,13 @@ from syntaxlm.cli import main
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import locked
 from syntaxlm.core.tensor_files import read_tensors, write_tensors
-from syntaxlm.generation.stops import STOP_WEIGHTS, STOPS, read_stops
+from syntaxlm.generation.stops import STOP_WEIGHTS, STOPS, read_stops, write_stops
+from syntaxlm.models.classifiers import Stops
 from syntaxlm.storage.folder import WEIGHTS, read_model
 from syntaxlm.training.classifiers import StopRecipe, train_stops
 from syntaxlm.training.run import train
 from syntaxlm.trees.conllu import read_conllu
+from tests.generation.growing_models import grown
 from tests.training.runs import tree_recipe
 from tests.trees.faults import dependency_faults
 
@@ -63,6 +68,23 @@ def test_trained_classifiers_beat_always_stopping_and_the_most_frequent_label(re
     assert all(score.accuracy >= score.always_stop - 0.01 for score in report.every_word.values())
     assert report.labels["correct"] > 2 * report.labels["majority"]
     assert result.valid.source.endswith("valid.conllu")
+
+
+def test_a_full_disk_keeps_earlier_classifiers_of_other_sizes(tmp_path, monkeypatch):
+    bundle, stops = grown("tanh")
+    write_stops(tmp_path, stops, bundle.model)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    larger = Stops(dataclasses.replace(stops.settings, hidden_size=2 * stops.settings.hidden_size))
+    files = itertools.count(1)
+
+    def write(descriptor: int) -> None:
+        if next(files) == 2:  # the weights
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", write)
+    with pytest.raises(InputError, match=rf"{STOP_WEIGHTS}: cannot be written: No space left on device"):
+        write_stops(tmp_path, larger, bundle.model)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
 def test_a_learning_rate_far_too_high_stops_training_and_keeps_earlier_classifiers(toy, folder):

@@ -292,7 +292,13 @@ def from_arpa(
 
     refuse_run(output)
     with status("reading"):
-        bundle = read_arpa(file, read_model(like).settings.normaliser if like else None)
+        if like is None:
+            bundle = read_arpa(file)
+        else:
+            settings = read_model(like).settings
+            # An ARPA file does not say whether ends of sentences are predicted. A model of another type may differ.
+            predict_eos = settings.predict_eos or settings.model.name != "ngram"
+            bundle = read_arpa(file, settings.normaliser, predict_eos)
         write_model(output, bundle)
     print(formatted(NGramSummary.of(cast("NGramModel", bundle.model), output), format))
 

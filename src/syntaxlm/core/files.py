@@ -571,7 +571,9 @@ def make_and_lock(folder: Path, stack: ExitStack) -> list[Path]:
 
 def remove_unfinished(folder: Path) -> None:
     """Remove half-written files and folders of a killed program from a folder. Raises InputError if it fails."""
-    for path in [*folder.glob(f".*{UNFINISHED}"), *folder.glob(SAFETENSORS_UNFINISHED)]:
+    # Other programs name temporary folders as safetensors names its files.
+    of_safetensors = (path for path in folder.glob(SAFETENSORS_UNFINISHED) if not path.is_dir())
+    for path in [*folder.glob(f".*{UNFINISHED}"), *of_safetensors]:
         if path.is_dir() and not path.is_symlink():
             try:
                 shutil.rmtree(path)

@@ -195,7 +195,11 @@ def _refuse_unknown_keys(settings: Any) -> None:
 
 
 def read_settings(
-    settings: type[T], data: Any, source: str, advice: Mapping[str, str] = types.MappingProxyType({})
+    settings: type[T],
+    data: Any,
+    source: str,
+    advice: Mapping[str, str] = types.MappingProxyType({}),
+    most: int = MOST_VALUES,
 ) -> T:
     """Convert nested dicts from YAML or JSON to a dataclass of settings, or to a model of pydantic.
 
@@ -204,6 +208,7 @@ def read_settings(
         data: the dicts.
         source: the file, for messages.
         advice: what to do about unknown keys, by dotted key, instead of the closest match.
+        most: largest number of values.
 
     Raises:
         InputError: with one line per fault: the dotted key, the value found, and the value expected or, for an unknown
@@ -222,8 +227,8 @@ def read_settings(
             raise InputError(f"{source}: {key}: found an object of type {found}; expected text, a number or a list")
         waiting += inner
         count += len(inner)
-        if count > MOST_VALUES:
-            raise InputError(f"{source}: found over {MOST_VALUES:,} values; expected settings")
+        if count > most:
+            raise InputError(f"{source}: found over {most:,} values; expected settings")
     try:
         text = json.dumps(data, default=str)  # a YAML date, such as 2024-01-31, becomes text
         return typing.cast(T, _reader(typing.cast(typing.Hashable, settings)).validate_json(text))
@@ -401,14 +406,15 @@ def override(data: dict[str, Any], overrides: Overrides) -> None:
 
 
 def flat_overrides(overrides: Overrides) -> dict[str, Any]:
-    """Return overrides by dotted name, with their values.
+    """Return overrides by dotted name, with their values as JSON has them: dates and paths become text.
 
     Args:
         overrides: as for `override`.
     """
     data: dict[str, Any] = {}
     override(data, overrides)
-    return dict(_leaves(data))
+    flat: dict[str, Any] = json.loads(json.dumps(dict(_leaves(data)), default=str))
+    return flat
 
 
 def _leaves(settings: Mapping[str, Any], section: str = "") -> Iterator[tuple[str, Any]]:

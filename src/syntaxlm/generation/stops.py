@@ -13,7 +13,7 @@ from torch import Tensor
 
 from syntaxlm.batches import TreeBatches
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.files import sha256, to_json, write_text
+from syntaxlm.core.files import sha256, to_json, write_text, written_together
 from syntaxlm.core.tensor_files import read_tensors, write_tensors
 from syntaxlm.data.dependencies import DependencyCorpus
 from syntaxlm.models.abilities import GeneratesTrees, Model
@@ -214,10 +214,11 @@ OF_MODEL = "model"  # metadata key of their weights: the fingerprint of the mode
 
 
 def write_stops(folder: Path, stops: Stops, model: Model) -> None:
-    """Write classifiers to their model's folder, each file atomically, the weights last."""
-    write_text(to_json(dataclasses.asdict(stops.settings), indent=2) + "\n", folder / STOPS, stored=True)
-    tensors = {name: tensor.cpu() for name, tensor in stops.state_dict().items()}
-    write_tensors(folder / STOP_WEIGHTS, tensors, {OF_MODEL: fingerprint(model)})
+    """Write classifiers to their model's folder, where their files appear together. Earlier ones are replaced."""
+    with written_together(folder, stored=True) as temporary:
+        write_text(to_json(dataclasses.asdict(stops.settings), indent=2) + "\n", temporary / STOPS, stored=True)
+        tensors = {name: tensor.cpu() for name, tensor in stops.state_dict().items()}
+        write_tensors(temporary / STOP_WEIGHTS, tensors, {OF_MODEL: fingerprint(model)})
 
 
 def read_stops(folder: str | Path, bundle: ModelBundle) -> Stops:

@@ -22,6 +22,7 @@ from typing import Any, TypeVar, cast
 
 import pydantic
 
+from syntaxlm.core.declarations import LARGEST_COUNT
 from syntaxlm.core.errors import InputError, amount, listed, shortened
 from syntaxlm.core.files import (
     append_stored,
@@ -146,7 +147,7 @@ class JobFolder:
             return False
         content = parse_json(read_stored(path), str(path))
         try:
-            read_settings(JobFile, content, f"{path}: damaged")
+            read_settings(JobFile, content, f"{path}: damaged", most=LARGEST_COUNT)  # with all inputs
         except InputError as error:
             raise InputError(f"{error}. Name a new folder.") from None
         before = _flat(content["settings"])

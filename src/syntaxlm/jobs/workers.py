@@ -190,8 +190,14 @@ class ProcessEngine(Engine):
 
     def start(self, number: int) -> tuple[Any, Future[Outcome]]:
         before = multiprocessing.active_children()
-        executor = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"))
-        ready = executor.submit(_set_up_process, self._set_up, number)
+        try:
+            executor = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"))
+            ready = executor.submit(_set_up_process, self._set_up, number)
+        except OSError as error:  # for instance, each worker needs some open files
+            reason = error.strerror or error
+            raise InputError(
+                f"worker {number + 1} cannot be started: {reason}. Use fewer workers (--workers)"
+            ) from error
         (process,) = set(multiprocessing.active_children()).difference(before)
         return (executor, process), ready
 

@@ -124,7 +124,7 @@ def _written(values: Tensor) -> list[str]:
     return [repr(value).removesuffix(".0") for value in values.tolist()]
 
 
-def read_arpa(path: str | Path, normaliser: NormaliserSettings | None = None) -> ModelBundle:
+def read_arpa(path: str | Path, normaliser: NormaliserSettings | None = None, predict_eos: bool = True) -> ModelBundle:
     """Read an ARPA file, optionally compressed (.gz, .bz2, .xz, .zst, .zip); "-" is standard input.
 
     The vocabulary has the words of the 1-grams, in their order. Sentences are enclosed in `<s>` and `</s>`, or a stream
@@ -134,16 +134,17 @@ def read_arpa(path: str | Path, normaliser: NormaliserSettings | None = None) ->
 
     Args:
         normaliser: the normalisation of the model's training text; None: words are not changed, except to the form NFC.
+        predict_eos: whether the model predicts ends of sentences that are read by themselves.
 
     Raises:
         InputError: with the line number if something is missing, duplicated or not a number, if a probability is above
             1, and if the n-grams are fewer or more than the header declares.
     """
     with no_collection():
-        return _bundle(_ArpaFile(path), normaliser or NormaliserSettings())
+        return _bundle(_ArpaFile(path), normaliser or NormaliserSettings(), predict_eos)
 
 
-def _bundle(file: _ArpaFile, normaliser: NormaliserSettings) -> ModelBundle:
+def _bundle(file: _ArpaFile, normaliser: NormaliserSettings, predict_eos: bool) -> ModelBundle:
     counts = file.read_counts()
     log_probs, back_offs, _ = file.read_section(1, counts[0], has_back_offs=len(counts) > 1)
     sample = tuple(" ".join(gram) for gram in zip(map(repr, log_probs[:2].tolist()), file.words, strict=False))
@@ -179,7 +180,7 @@ def _bundle(file: _ArpaFile, normaliser: NormaliserSettings) -> ModelBundle:
     evidence = f"line {file.start}: {DATA}"
     numbers = {f"{order}-grams": number for order, number in enumerate(counts, 1)}
     announce(ReadingReport(file.source, form, numbers, evidence, file.remarks.all(), sample))
-    settings = ModelSettings(model.config, normaliser, mode.carry_state, mode.predict_eos)
+    settings = ModelSettings(model.config, normaliser, mode.carry_state, predict_eos or mode.carry_state)
     return ModelBundle(model.eval(), settings, vocabulary)
 
 

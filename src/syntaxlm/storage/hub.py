@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import read_stored_text, write_text, written_together
@@ -218,7 +218,7 @@ def fetch(name: str, revision: str | None = None, token: str | None = None) -> P
     """
     api = _api(token)
     wanted: dict[str, Any] = {"repo_id": name, "revision": revision, "allow_patterns": list(FILES)}
-    with _reporting(name, revision), status(f"downloading {name}"):
+    with _reporting(name, revision, "download"), status(f"downloading {name}"):
         from huggingface_hub.errors import HfHubHTTPError, HTTPError, OfflineModeIsEnabled
 
         try:
@@ -273,7 +273,7 @@ def upload(
     if missing := [file for file in NEEDED if not (folder / file).is_file()]:
         raise InputError(f"{folder}: {missing[0]} is missing; expected a complete model folder")
     api = _api(token)
-    with _reporting(name, revision), status(f"uploading {name}"):
+    with _reporting(name, revision, "upload"), status(f"uploading {name}"):
         address = api.create_repo(name, private=private, exist_ok=True)
         if revision is not None:
             api.create_branch(name, branch=revision, exist_ok=True)
@@ -321,7 +321,7 @@ def _check(name: str, info: Any) -> None:
 
 
 @contextmanager
-def _reporting(name: str, revision: str | None) -> Iterator[None]:
+def _reporting(name: str, revision: str | None, action: Literal["download", "upload"]) -> Iterator[None]:
     """Raise the library's errors as InputError. Its progress bars are shown on a terminal only."""
     from huggingface_hub import errors
     from huggingface_hub.utils import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
@@ -356,8 +356,8 @@ def _reporting(name: str, revision: str | None) -> Iterator[None]:
             f"{name}: no such folder here; the Hugging Face hub cannot be reached, and the model is not in its cache:"
             f" {_reason(error)}"
         ) from None
-    except (ValueError, RuntimeError) as error:  # a card that the hub does not accept; a failed upload
-        raise InputError(f"{name}: the upload failed: {' '.join(str(error).split())}") from error
+    except (OSError, ValueError, RuntimeError) as error:  # such as a full disk, or a card that the hub does not accept
+        raise InputError(f"{name}: the {action} failed: {' '.join(str(error).split())}") from error
     finally:
         if hide:
             enable_progress_bars()

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import to_json
-from syntaxlm.core.settings import Bounds, Finite, NonNegative, read_settings
+from syntaxlm.core.settings import LARGEST_COUNT, Bounds, Finite, NonNegative, read_settings
 from syntaxlm.core.tensor_files import (
     check_finite,
     read_metadata,
@@ -36,6 +36,7 @@ from syntaxlm.training.recipe import OptimiserSettings, ScheduleSettings
 from syntaxlm.training.result import CHECKPOINT, Numbers
 
 Number = Annotated[int, Bounds(ge=0, le=2**62)]
+Sum = Annotated[float, Bounds(ge=-1e300, le=1e300)]
 
 _ADAM = {"step", "exp_avg", "exp_avg_sq"}  # Adam's state of each parameter
 
@@ -152,7 +153,7 @@ class TrainerState:
     batch: Number = 0
     steps: Number = 0
     seconds: NonNegative = 0.0
-    loss_sum: Finite = 0.0
+    loss_sum: Sum = 0.0
     loss_count: Number = 0
     first_loss: Finite | None = None
     best_loss: Finite | None = None
@@ -252,7 +253,7 @@ def _trainer_state(metadata: Mapping[str, str], path: Path) -> TrainerState:
         fields = json.loads(metadata["progress"])
     except (KeyError, ValueError, RecursionError) as error:
         raise InputError(f"{path}: not a valid checkpoint: {error!r}") from None
-    progress = read_settings(TrainerState, fields, f"{path}: progress")
+    progress = read_settings(TrainerState, fields, f"{path}: progress", most=LARGEST_COUNT)  # with all validations
     began = progress.averaging.began
     restarted = progress.averaging.restarted
     in_order = 0 <= (began or 0) <= (restarted or began or 0) <= progress.steps

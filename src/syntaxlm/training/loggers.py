@@ -22,6 +22,7 @@ from syntaxlm.core.errors import InputError, warn_caller
 from syntaxlm.core.files import parse_json, read_stored, read_stored_text, to_json, write_text
 from syntaxlm.core.iteration import batched
 from syntaxlm.core.yaml_files import parse_yaml
+from syntaxlm.training.recipe_files import ABOUT
 
 if TYPE_CHECKING:
     from syntaxlm.training.progress import Event
@@ -64,7 +65,8 @@ class RunStart:
     @property
     def settings(self) -> dict[str, Any]:
         """The settings of the recipe, by dotted name."""
-        return dict(_flat(parse_yaml(self.recipe, _RECIPE)))
+        sections = {name: section for name, section in parse_yaml(self.recipe, _RECIPE).items() if name != ABOUT}
+        return dict(_flat(sections))
 
 
 def _flat(settings: Mapping[str, Any], section: str = "") -> list[tuple[str, Any]]:

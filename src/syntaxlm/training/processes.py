@@ -235,7 +235,9 @@ def on_stop_signals(ask: Callable[[], None]) -> Iterator[None]:
         yield
         return
     _received.clear()
-    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    # A program that embeds Python may have a handler of its own, which Python cannot restore.
+    before = {number: handler for number, handler in handlers.items() if handler is not None}
 
     def handle(number: int, frame: FrameType | None) -> None:
         _received.append(number)

@@ -43,7 +43,7 @@ from syntaxlm.reports.writers import plain
 from syntaxlm.storage.bundled import find_model
 from syntaxlm.storage.folder import WEIGHTS, Operators, PairTask
 from syntaxlm.text.normaliser_settings import NormaliserSettings
-from syntaxlm.training.recipe_files import find_recipe
+from syntaxlm.training.recipe_files import ABOUT, find_recipe
 from syntaxlm.trees.preprocessing import PREPROCESSINGS
 
 ClassCount = Annotated[int, Bounds(ge=0, le=1000)]
@@ -87,6 +87,7 @@ class DataSettings(Settings):
         return {name: path for name, path in paths.items() if path is not None}
 
     _treebanks: ClassVar[tuple[str, ...]] = ()
+    read_again: ClassVar[tuple[str, ...]] = ("train",)  # those of `files` that are read several times
 
     @property
     def treebanks(self) -> frozenset[str]:
@@ -172,6 +173,8 @@ class PairSettings(DataSettings, section="pairs"):
     valid: str
     task: PairTask = "logic"
     maximum_operators: Operators = TRAINED_OPERATORS
+
+    read_again = ("train", "test")
 
     def contradictions(self) -> list[str]:
         if self.task != "logic":
@@ -679,12 +682,8 @@ def read_recipe(path: str | Path, overrides: Overrides | None = None) -> Recipe:
     overrides = with_text_files(overrides)
     by_dict = isinstance(overrides, Mapping)
     source = f"{path} and {'overrides' if by_dict else 'the settings of the command line'}" if overrides else str(path)
-    data = read_yaml(path)
-    if not isinstance(data, dict):
-        found = {type(None): "no settings", list: "a list"}.get(type(data), "a single value")
-        raise InputError(f"{path}: found {found}; expected the sections model, text, batches, ...")
+    data = sections_of(read_yaml(path), path)
     override(data, overrides or {})
-    data.pop("about", None)  # for readers of the list of recipes
     return recipe_from(with_text_files(data), source)
 
 
@@ -719,6 +718,19 @@ def with_text_files(overrides: AnyOverrides) -> AnyOverrides:
     return settings
 
 
+def sections_of(data: Any, path: str | Path) -> dict[str, Any]:
+    """Return the sections of a recipe file. Raises InputError if the file has other content.
+
+    Args:
+        data: the content of the file.
+        path: its name, for messages.
+    """
+    if not isinstance(data, dict):
+        found = {type(None): "no settings", list: "a list"}.get(type(data), "a single value")
+        raise InputError(f"{path}: found {found}; expected the sections model, text, batches, ...")
+    return data
+
+
 def recipe_from(data: dict[str, Any], source: str) -> Recipe:
     """Return the recipe of nested dictionaries. Raises InputError with all errors.
 
@@ -726,6 +738,7 @@ def recipe_from(data: dict[str, Any], source: str) -> Recipe:
         data: the dictionaries.
         source: the file, for messages.
     """
+    data = {name: section for name, section in data.items() if name != ABOUT}
     sections = {recipe.data_section: recipe for recipe in RECIPES}
     present = [name for name in sections if name in data]
     if len(present) != 1:

@@ -6,6 +6,8 @@ from pathlib import Path
 
 from syntaxlm.core.errors import InputError, closest_match
 
+ABOUT = "about"  # section of a recipe without settings: what it is for or, in the folder of a run, how the run started
+
 # Groups of recipes, in the order of `recipes list`: about.group of a recipe, and the heading that is printed.
 RECIPE_GROUPS = {
     "toy": "Try it: syntaxlm data toy -o toy",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 from pydantic import AfterValidator, BaseModel
 
-from syntaxlm.core.declarations import Bounds
+from syntaxlm.core.declarations import LARGEST_COUNT, Bounds
 from syntaxlm.core.errors import InputError, amount
 from syntaxlm.core.files import parse_json, read_stored
 from syntaxlm.core.option_names import option_name
@@ -179,8 +179,10 @@ class TrainingResult:
 
     def __str__(self) -> str:
         if self.stopped:
+            # A model that is trained by counting takes no steps.
+            done = amount(self.steps, "step") if self.steps else amount(round(self.epochs), "round")
             return (
-                f"Training stopped after {amount(self.steps, 'step')}; a checkpoint is saved."
+                f"Training stopped after {done}; a checkpoint is saved."
                 f" Resume with: {option_name('syntaxlm train --resume', str(self.folder))}"
             )
         averaged = ", averaged weights" if self.averaged else ""
@@ -281,7 +283,9 @@ def read_result(folder: Path) -> TrainingResult:
     path = folder / RESULT
     content = read_stored(path)
     try:
-        return TrainingResult(folder, **vars(read_settings(_StoredResult, parse_json(content, "JSON"), "JSON")))
+        # The head has the hashes of all files that the run read.
+        stored = read_settings(_StoredResult, parse_json(content, "JSON"), "JSON", most=LARGEST_COUNT)
+        return TrainingResult(folder, **vars(stored))
     except InputError as error:
         raise InputError(
             f"{path}: not a valid training result: {error}. Remove the file, and it will be written again."

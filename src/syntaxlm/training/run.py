@@ -49,7 +49,8 @@ from syntaxlm.training.language_model import TextTask, TreeTask
 from syntaxlm.training.loop import CountingLoop, GradientLoop
 from syntaxlm.training.processes import Processes, on_stop_signals, process_group
 from syntaxlm.training.progress import Event, ProgressCallback
-from syntaxlm.training.recipe import PairRecipe, Recipe, TextRecipe, TreeRecipe, recipe_from
+from syntaxlm.training.recipe import PairRecipe, Recipe, TextRecipe, TreeRecipe, recipe_from, sections_of
+from syntaxlm.training.recipe_files import ABOUT
 from syntaxlm.training.result import CHECKPOINT, INPUTS, METRICS, RECIPE, RESULT, TrainingResult
 from syntaxlm.training.task import RunLog, Task, if_slow
 
@@ -99,35 +100,38 @@ def resume(folder: str | Path, callback: ProgressCallback | None = None) -> Trai
         InputError: if the folder holds no run, or if its files have changed.
     """
     recipe = read_run_recipe(folder)
-    name, overrides = _recipe_of_start(Path(folder))
+    name, overrides = _recipe_of_start(folder)
     with process_group(), training_recipe(name, overrides):
         run = Run(recipe, named_path(folder), callback)
         with run.resume():
             return run.train()
 
 
-def _recipe_of_start(folder: Path) -> tuple[str | None, Iterable[tuple[str, Any]] | None]:
+def _recipe_of_start(folder: str | Path) -> tuple[str | None, Iterable[tuple[str, Any]] | None]:
     """Return the name of the recipe with which a run was started, and its overrides; None where they are not stored."""
-    try:
-        content = parse_json(read_stored(folder / INPUTS), INPUTS)
-    except InputError:  # reported when the hashes are checked
+    about = _stored_recipe(folder).get(ABOUT)
+    if not isinstance(about, dict):
         return None, None
-    if not isinstance(content, dict) or not isinstance(content.get("overrides"), dict):
-        return None, None
-    recipe = content.get("recipe")
-    return (recipe if isinstance(recipe, str) else None), content["overrides"].items()
+    recipe = about.get("recipe")
+    overrides = about.get("overrides")
+    return (recipe if isinstance(recipe, str) else None), (overrides.items() if isinstance(overrides, dict) else None)
 
 
 def read_run_recipe(folder: str | Path) -> Recipe:
     """Read the recipe of the run in a folder.
 
     Raises:
-        InputError: if there is none, and for a file that is not a regular one or too large.
+        InputError: if there is none, and for a file that is not a regular one, too large or not a recipe.
     """
+    return recipe_from(_stored_recipe(folder), str(Path(folder) / RECIPE))
+
+
+def _stored_recipe(folder: str | Path) -> dict[str, Any]:
+    """Return the content of recipe.yaml. Raises InputError as `read_run_recipe` does."""
     path = Path(folder) / RECIPE
     if not os.path.lexists(path):
         raise InputError(f"{folder}: no run to resume: {RECIPE} is missing")
-    return recipe_from(parse_yaml(read_stored_text(path, LARGEST_RECIPE), path), str(path))
+    return sections_of(parse_yaml(read_stored_text(path, LARGEST_RECIPE), path), path)
 
 
 class Run:
@@ -141,7 +145,9 @@ class Run:
     @contextmanager
     def start(self) -> Iterator[None]:
         """Start a new run in a folder without one."""
-        settings = json.loads(to_json(self.recipe.to_dict()))  # without tuples, which YAML lacks
+        start = invocation()
+        about = {"recipe": start.recipe, "overrides": start.overrides}
+        settings = json.loads(to_json(self.recipe.to_dict() | {ABOUT: about}))  # without tuples, which YAML lacks
         text = yaml_text(settings)
         with self.processes.holding(lambda: claimed(self.folder, text)) as abandon:
             try:
@@ -325,8 +331,8 @@ def fingerprints_of(recipe: Recipe, folder: Path | None = None) -> Fingerprints:
         folder: the folder of the run, if it is known.
 
     Raises:
-        InputError: for a file that cannot be read, for training data that can be read only once, and for a pattern that
-            matches a folder, or the files of a run.
+        InputError: for a file that cannot be read, for data that is read again but can be read only once, and for a
+            pattern that matches a folder, or the files of a run.
     """
     section = recipe.data_section
     paths = {f"{section}.{name}": path for name, path in recipe.data.files.items()}
@@ -335,11 +341,13 @@ def fingerprints_of(recipe: Recipe, folder: Path | None = None) -> Fingerprints:
         if path is not None:
             _refuse_other_matches(setting, path, folder, setting in treebanks)
     fingerprints = fingerprint(paths, treebanks)
-    if None in fingerprints[f"{section}.train"].values():
-        raise InputError(
-            f"{section}.train: found {recipe.data.train}, standard input or a pipe, which can be read only once;"
-            " expected a file, because training reads its data several times. Write the data to a file first."
-        )
+    for name in recipe.data.read_again:
+        setting = f"{section}.{name}"
+        if None in fingerprints.get(setting, {}).values():
+            raise InputError(
+                f"{setting}: found {paths[setting]}, standard input or a pipe, which can be read only once; expected a"
+                " file, because training reads its data several times. Write the data to a file first."
+            )
     return fingerprints
 
 
@@ -412,14 +420,7 @@ def write_fingerprints(folder: Path, fingerprints: Fingerprints, settings: Mappi
     """
     for setting in _read_once(fingerprints):
         warn_caller(f"{setting} is standard input or a pipe: this run cannot be resumed")
-    start = invocation()
-    content = {
-        "format": 1,
-        "sha256": fingerprints,
-        "recipe": start.recipe,
-        "overrides": start.overrides,
-        "settings": dict(settings),
-    }
+    content = {"format": 1, "sha256": fingerprints, "settings": dict(settings)}
     write_text(to_json(content, indent=2) + "\n", folder / INPUTS, stored=True)
 
 

@@ -153,8 +153,10 @@ class RunLog:
 
     def cut(self) -> None:
         """Create metrics.jsonl or, in a resumed run, remove the lines of the steps that will be repeated."""
-        append_stored(b"", self.folder / METRICS)
-        truncate_stored(self.folder / METRICS, self.trainer.metrics_bytes)
+        path = self.folder / METRICS
+        append_stored(b"", path)
+        truncate_stored(path, self.trainer.metrics_bytes)
+        self.trainer.metrics_bytes = path.stat().st_size  # smaller if the file was removed in the meantime
 
 
 @contextmanager
