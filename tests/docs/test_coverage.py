@@ -65,6 +65,8 @@ def test_every_model_has_a_page_with_its_settings(name):
     assert page.stem == name or name.endswith(f"-{page.stem}")
     assert "$$" in text_of(page)
     assert f"models/{page.name}" in (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    is_trained = page.stem != "combination"  # by a recipe
+    assert is_trained == (f"](../models/{page.name}#settings)" in text_of("reference/settings.md"))
     table = settings_table(model_settings(name))
     fields = set(MODELS[name].config.__dataclass_fields__) - {"name"}
     assert {f"`model.{field}`" for field in fields} == set(re.findall("^[|] (`[^`]+`)", table, re.MULTILINE))

@@ -244,7 +244,8 @@ class LanguageModel(StoredModel):
             given: the beginning of the sentence, which every text continues.
             measures: further values of each word, in `measures` of its row and as columns: "entropy",
                 "entropy_reduction", "rank", "prefix_surprisal", "constituents_ended", "depth", "distance"; with a PCFG,
-                also those of its beliefs after each word, such as "belief_update" (docs/reference/measures.md).
+                also those of its beliefs after each word, such as "belief_update" (docs/reference/measures.md); a Tree
+                Transformer has three of these.
             next_words: number of most probable next words before each word.
             punctuation: see `parse`.
             contractions: see `parse`.

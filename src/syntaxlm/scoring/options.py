@@ -57,8 +57,9 @@ class ScoreOptions(ReadingOptions, TextOptions):
             - `carry`: as one stream whose state is carried from sentence to sentence, for running text
         given: Read these words before every text, as the beginning of its sentence. The output contains no rows for
             them.
-        measures: Add a column with this measure of each word. The measures from `belief_update` on require a PCFG; they
-            are computed from all trees of the words read so far.
+        measures: Add a column with this measure of each word. The measures from `belief_update` on require a PCFG, but
+            a Tree Transformer also has `belief_update`, `belief_update_kl` and `expected_ended`. They are computed from
+            the trees of the words read so far.
             - `entropy`: entropy of the next token before the word, in bits
             - `entropy_reduction`: decrease of this entropy by the word, in bits
             - `rank`: rank of the word among all words, 1 for the most probable

@@ -69,7 +69,9 @@ MEASURES = {
         " sub-token of the next word, a lower bound of the entropy of the word",
         ".2f",
     ),
-    "entropy_reduction": Column("number", "this entropy minus that after the word; missing after the last word", ".2f"),
+    "entropy_reduction": Column(
+        "number", "entropy of the next token before the word minus entropy after it; missing after the last word", ".2f"
+    ),
     "rank": Column(
         "integer",
         "rank of the (first) token of the word among all tokens, 1 for the most probable; of models with sub-tokens, of"
@@ -78,21 +80,31 @@ MEASURES = {
     "prefix_surprisal": Column("number", "-log2 of the probability of the sentence up to the word; in bits", ".2f"),
     "constituents_ended": Column("integer", "constituents of the best tree whose last word it is"),
     "depth": Column("integer", "constituents of the best tree around the word, the sentence included"),
-    "distance": Column("integer", "height in the best tree where it meets the word before it; missing for the first"),
+    "distance": Column(
+        "integer",
+        "height of the smallest constituent of the best tree that contains the word and the word before it; missing for"
+        " the first word",
+    ),
     "belief_update": Column(
         "number", "change of the probabilities of constituents of earlier words, in bits, order 1/2", ".3f"
     ),
-    "belief_update_kl": Column("number", "the same by Kullback and Leibler's divergence", ".3f"),
+    "belief_update_kl": Column(
+        "number",
+        "change of the probabilities of constituents of earlier words, in bits, order 1 (Kullback-Leibler)",
+        ".3f",
+    ),
     "expected_ended": Column("number", "expected number of constituents that end at the word", ".2f"),
     "expected_open": Column("number", "expected number of constituents that are open after the word", ".2f"),
     "expected_depth": Column("number", "expected number of constituents around the word", ".2f"),
-    "low_attachment": Column("number", "probability that the smallest one around it has at most three words", ".2f"),
+    "low_attachment": Column(
+        "number", "probability that the smallest constituent around the word has at most three words", ".2f"
+    ),
     "derivation_entropy": Column("number", "entropy of the whole derivation after the word, in bits", ".1f"),
     "derivation_entropy_reduction": Column(
-        "number", "by how much the word lowers it, at least 0; missing for the first word", ".1f"
+        "number", "decrease of derivation entropy by the word, in bits, at least 0; missing for the first word", ".1f"
     ),
     "lexical_surprisal": Column("number", "surprisal of the word given its preterminal, in bits", ".2f"),
-    "structural_surprisal": Column("number", "surprisal of its preterminal, in bits", ".2f"),
+    "structural_surprisal": Column("number", "surprisal of the preterminal of the word, in bits", ".2f"),
     "next_words": Column(
         "text",
         "most probable next tokens before the word, each with its probability; of models with sub-tokens, the beginning"
