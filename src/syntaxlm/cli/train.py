@@ -128,7 +128,7 @@ def train(
             result = run.resume(resume, callback)
         if is_finished:
             print_note(
-                f"{resume}: the run was finished before, so its weights were only evaluated again. To train longer,"
+                f"{resume}: the run was finished before, so it was not trained further. To train longer,"
                 " start a new run"
             )
         drawn.write(result.plot)

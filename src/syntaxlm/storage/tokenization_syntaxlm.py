@@ -35,6 +35,7 @@ class SyntaxLMTokenizer(PreTrainedTokenizer):
         self.vocabulary = Vocabulary.read(vocabulary_file)
         self.normaliser = Normaliser.of(NormaliserSettings.from_dict(normaliser or {}))
         self.reader = TextReader.of(self.normaliser, self.vocabulary, TextOptions())
+        self._ids = {token: number for number, token in enumerate(self.vocabulary.tokens)}
         special = {"unk_token": self.vocabulary.unknown, "bos_token": self.vocabulary.begin}
         special |= {"eos_token": self.vocabulary.end, "pad_token": self.vocabulary.end}
         super().__init__(normaliser=normaliser, **{**special, "padding_side": "right", **options})
@@ -46,7 +47,7 @@ class SyntaxLMTokenizer(PreTrainedTokenizer):
 
     def get_vocab(self) -> dict[str, int]:
         """Return the ids of all tokens."""
-        return {token: number for number, token in enumerate(self.vocabulary.tokens)}
+        return dict(self._ids)
 
     def _tokenize(self, text: str, **ignored: Any) -> list[str]:
         """Return the tokens of a text; an unknown word is the token of its class."""
@@ -54,7 +55,7 @@ class SyntaxLMTokenizer(PreTrainedTokenizer):
         return [self.vocabulary.tokens[number] for number in ids]
 
     def _convert_token_to_id(self, token: str) -> int:
-        return self.get_vocab().get(token, self.vocabulary.unknown_id)
+        return self._ids.get(token, self.vocabulary.unknown_id)
 
     def _convert_id_to_token(self, index: int) -> str:
         return self.vocabulary.tokens[index]
