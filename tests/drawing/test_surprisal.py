@@ -142,6 +142,12 @@ def test_the_part_of_marks_has_its_own_colour_and_value_below_that_of_the_word(m
     assert numbers(names[1], "y")[0] < numbers(total, "y")[0] - 10
 
 
+def test_a_mark_that_is_a_word_of_the_tree_has_its_surprisal_as_the_number():
+    rows = [Row("the", 0, 3, 5.0), Row("cat.", 4, 8, 9.0, True, 2.5), Row(".", 9, 10, 2.4, True, 2.4)]
+    root = read_svg(surprisal_bars(rows, [20, 60, 100, 140], [(0, 3), (4, 7), (7, 8), (9, 10)], 200, False, 20.0).svg())
+    assert [drawn(text) for text in of_role(root, "small")] == ["5.0", "6.5", "+2.5", "2.4"]
+
+
 INFINITE = [Row("a", 0, 1, 3.0), Row("b.", 2, 4, math.inf, surprisal_marks=1.0), Row("", 4, 4, 1.0)]
 
 

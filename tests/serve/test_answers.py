@@ -269,3 +269,9 @@ def test_every_operation_is_in_the_schema_and_every_field_has_a_type(client):
     )
     statuses = set(schema["paths"]["/api/parse"]["post"]["responses"])
     assert statuses == {"200", "400", "404", "408", "413", "422", "503", "504"}
+
+
+def test_the_schema_allows_null_where_a_number_may_be_infinite(client):
+    parts = client.get("/api/openapi.json").json()["components"]["schemas"]
+    for name, field in (("PairSentence", "bits"), ("PairAnswer", "difference"), ("AlignedWord", "difference")):
+        assert {"type": "null"} in parts[name]["properties"][field].get("anyOf", ()), name

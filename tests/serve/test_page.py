@@ -1,6 +1,7 @@
 """The page in a browser: the system's Chromium. Skipped where there is none.
 
-Each task of the page has a test here; `test_page_details` and `test_page_results` have the others, which are long.
+Each task of the page has a test here; `test_page_details`, `test_page_results` and `test_page_requests` have the
+others, which are long.
 """
 
 from __future__ import annotations

@@ -95,11 +95,13 @@ def surprisal_bars(
             continue
         x = moved + (below[0] + below[-1]) / 2 if below else behind
         marks, others = row.surprisal_marks or 0.0, _others_of(row)
+        signs = _marks(row, [*places, *((other.begin, other.end) for other in others)])
+        if marks == value and not signs:  # the marks are words of the tree
+            marks = 0.0
         elements += _bar(row, value, x, MARGIN, full, shown=value - marks - sum(map(_bits_of_word, others)))
         notes = [f"+{_bits_of_word(other):.1f} {other.word}" for other in others]
         if marks:
-            inside = [*places, *((other.begin, other.end) for other in others)]
-            notes.append(f"+{marks:.1f} {_marks(row, inside)}".rstrip())
+            notes.append(f"+{marks:.1f} {signs}".rstrip())
         if below and notes and math.isfinite(value):
             note = " ".join(notes)
             elements.append(svg.text(x, MARGIN + BAR_ZONE * value / full + SECOND_LINE, note, "small", "middle"))

@@ -222,7 +222,10 @@ class ParsedSentence(BaseModel):
 class SentenceSurprisals(BaseModel):
     """The last word, "", is the end of the sentence."""
 
-    bits: Annotated[float | None, Field(description="Surprisal of the sentence; null if nothing of it is read.")]
+    bits: Annotated[
+        float | None,
+        Field(description="Surprisal of the sentence; null if nothing of it is read, or if it is infinite."),
+    ]
     words: list[ScoredWord]
 
 
@@ -253,7 +256,9 @@ class AnalyseAnswer(Answer):
 
 class PairSentence(BaseModel):
     sentence: str
-    bits: Annotated[float, Field(description="-log2 of the probability of the sentence.")]
+    bits: Annotated[
+        float | None, Field(description="-log2 of the probability of the sentence; null if it is infinite.")
+    ]
     words: Annotated[list[ScoredWord] | None, Field(description="null if the model gives no surprisals.")]
 
 
@@ -266,7 +271,9 @@ class AlignedWord:
 
     first: Annotated[int | None, Field(description="Index of a word of the first sentence.")]
     second: Annotated[int | None, Field(description="Index of the aligned word of the second sentence.")]
-    difference: Annotated[float, Field(description="Bits of the second minus bits of the first.")]
+    difference: Annotated[
+        float | None, Field(description="Bits of the second minus bits of the first; null if one of them is infinite.")
+    ]
 
 
 class PairAnswer(Answer):
@@ -274,7 +281,10 @@ class PairAnswer(Answer):
     first: PairSentence
     second: PairSentence
     likelier: Literal["first", "second", "equal"]
-    difference: Annotated[float, Field(description="Bits of the second sentence minus bits of the first.")]
+    difference: Annotated[
+        float | None,
+        Field(description="Bits of the second sentence minus bits of the first; null if one of them is infinite."),
+    ]
     columns: Annotated[list[AlignedWord] | None, Field(description="Aligned words; null without surprisals.")]
     decisive_column: Annotated[int | None, Field(description="Index of the column with the greatest effect.")]
     svg: str | None = None

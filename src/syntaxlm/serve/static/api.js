@@ -7,8 +7,18 @@ function element(name, attributes = {}, ...children) {
   return made;
 }
 
-const schema = await (await fetch("openapi.json")).json();
-const { models } = await (await fetch("models")).json();
+async function fetched(path) {
+  const answer = await fetch(path);
+  const content = await answer.json();
+  if (!answer.ok) throw new Error(content.detail);
+  return content;
+}
+
+const about = document.getElementById("about");
+const [schema, { models }] = await Promise.all([fetched("openapi.json"), fetched("models")]).catch((fault) => {
+  about.textContent = fault instanceof TypeError ? "The server does not answer. Is it still running?" : fault.message;
+  throw fault;
+});
 
 const EXAMPLES = {
   model: models[0].name, sentences: ["The old man the boats."], first: "The dogs bark.", second: "The dogs barks.",
@@ -95,7 +105,7 @@ function trial(path, method, body) {
   return element("details", {}, element("summary", {}, "Try it"), form);
 }
 
-document.getElementById("about").textContent = `${schema.info.title} ${schema.info.version}. ${schema.info.description}`;
+about.textContent = `${schema.info.title} ${schema.info.version}. ${schema.info.description}`;
 for (const [path, methods] of Object.entries(schema.paths)) {
   for (const [method, one] of Object.entries(methods)) document.getElementById("operations").append(operation(path, method, one));
 }

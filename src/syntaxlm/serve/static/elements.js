@@ -21,7 +21,12 @@ export const toolbar = (name, buttons) =>
 
 export const fold = (summary, ...content) => element("details", {}, element("summary", {}, summary), ...content);
 
-export const number = (value, digits = 2) => (value === null || value === undefined ? "" : value.toFixed(digits));
+// A number with some digits after the point; "" for a missing one. What rounds to 0 has no sign.
+export function number(value, digits = 2) {
+  if (value === null || value === undefined || Number.isNaN(value)) return "";
+  if (!Number.isFinite(value)) return value > 0 ? "inf" : "-inf";
+  return value.toFixed(digits).replace(/^-(?=[0.]+$)/, "");
+}
 
 // A probability with at least two significant digits: 0.68, 0.012, 3.1e-5.
 export const probability = (value) => (value >= 0.1 || value === 0 ? value.toFixed(2) : value < 1e-3 ? value.toExponential(1) : value.toPrecision(2));
@@ -39,9 +44,8 @@ export const isolated = (text) => `\u2068${text}\u2069`;
 
 export const listed = (texts, between) => [...new Set(texts)].map(isolated).join(between);
 
-// rest: nodes behind the message, such as a button.
-export function status(message, wrong = false, ...rest) {
-  $("status").replaceChildren(message, ...rest);
+export function status(message, wrong = false) {
+  $("status").textContent = message;
   $("status").classList.toggle("wrong", wrong);
 }
 

@@ -1,6 +1,6 @@
 // Files that the page saves, texts that it copies, and what it prints.
 
-import { button, element, status } from "./elements.js";
+import { button, element, number, status } from "./elements.js";
 import { STYLE, SVG, parsed } from "./pictures.js";
 import { ask } from "./requests.js";
 
@@ -9,16 +9,38 @@ const MARGIN = 12; // pixels
 const NARROWEST = 320; // pixels: of a picture with a heading
 const LONGEST_NAME = 40; // characters of each part
 
-export const fileName = (...parts) => parts.filter(Boolean).map((part) =>
-  String(part).toLowerCase().replace(/[^\p{L}\p{N}]+/gu, "-").replace(/^-|-$/g, "").slice(0, LONGEST_NAME) || "sentence").join("-");
+export const fileName = (...parts) => parts.filter(Boolean).map((part) => {
+  const letters = [...String(part).toLowerCase().replace(/[^\p{L}\p{M}\p{N}]+/gu, "-").replace(/^-|-$/g, "")];
+  return letters.slice(0, LONGEST_NAME).join("") || "sentence";
+}).join("-");
 
 export const json = (content) => `${JSON.stringify(content, null, 2)}\n`;
 
 // Rows as in RFC 4180, but with the line ends of the package's files. A field that a row lacks is empty.
 export function csv(rows) {
-  const cell = (value) => (/[",\r\n]/.test(value) ? `"${String(value).replaceAll('"', '""')}"` : String(value ?? ""));
-  const heads = [...new Set(rows.flatMap(Object.keys))];
+  const cell = (value) => {
+    const text = typeof value === "number" && !Number.isFinite(value) ? number(value) : String(value ?? "");
+    return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+  };
+  const heads = namesOf(rows);
   return [heads, ...rows.map((row) => heads.map((head) => row[head]))].map((row) => `${row.map(cell).join(",")}\n`).join("");
+}
+
+const namesOf = (rows) => [...new Set(rows.flatMap(Object.keys))];
+
+// Rows of results, each with the cells of a table beside it. A name that both have gets the prefix input_ in the cells,
+// as in the package's files. cellsOf: returns the cells of a row by name.
+export function beside(rows, cellsOf) {
+  const taken = namesOf(rows);
+  return rows.map((row) => {
+    const cells = cellsOf(row) ?? {};
+    const renamed = Object.entries(cells).map(([head, value]) => {
+      let name = head;
+      while (taken.includes(name) || (name !== head && Object.hasOwn(cells, name))) name = `input_${name}`;
+      return [name, value];
+    });
+    return { ...row, ...Object.fromEntries(renamed) };
+  });
 }
 
 export function save(name, content, kind) {
@@ -98,9 +120,8 @@ function headed(source, heading) {
 // The picture at twice its size, in light colours, as for paper.
 async function savePng(name, source, heading) {
   const scale = 2;
-  const style = await (await fetch("pictures-light.css")).text();
-  const coloured = headed(source, heading).replace(STYLE, () => `<style>${style}</style>`);
-  const url = URL.createObjectURL(new Blob([coloured], { type: "image/svg+xml" }));
+  const light = headed(source, heading).replace(STYLE, (style) => style.replace(/@media[^<]*/, ""));
+  const url = URL.createObjectURL(new Blob([light], { type: "image/svg+xml" }));
   try {
     const image = new Image();
     image.src = url;
@@ -109,7 +130,9 @@ async function savePng(name, source, heading) {
     canvas.width = image.naturalWidth * scale;
     canvas.height = image.naturalHeight * scale;
     canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
-    save(`${name}.png`, await new Promise((done) => canvas.toBlob(done, "image/png")));
+    const drawn = await new Promise((done) => canvas.toBlob(done, "image/png"));
+    if (drawn === null) throw new RangeError("the picture is too large for a canvas");
+    save(`${name}.png`, drawn);
   } catch {
     status("The browser cannot draw this picture as PNG. Download it as SVG.", true);
   } finally {

@@ -38,7 +38,9 @@ const RERUN = ["column", "decoder", "layer", "labels", "lines", "first-column", 
 
 const LOCAL = /^(localhost|127\.[\d.]+|\[::1\])$/;
 const SLOW = 250; // milliseconds until the page says that it computes
-const LONGEST = 120_000; // milliseconds until it stops to wait
+const LONGEST = 120_000; // milliseconds until it stops waiting
+const STARTING = 503; // status of a server whose models are still being read
+const PAUSE = 2000; // milliseconds until it is asked again
 
 let server = { models: [], limits: {} };
 let tab = "sentences";
@@ -83,7 +85,7 @@ function restore() {
     if (["decoder", "layer"].includes(name) && field.value !== (state.get(name) ?? "")) missing.push(`the ${name} ${state.get(name)}`);
   }
   columns();
-  cite();
+  options(); // one of them, With trees, decides which others are shown
   $("many").open = $("pairs").value !== "";
   reading = Math.max(1, Number(state.get("reading")) || 1);
   return true;
@@ -163,6 +165,8 @@ async function submit({ isReturn = false, isFirst = false } = {}) {
     view.state = state;
     view.message = `${said}, ${counted(models.length, "model")}.`;
     status(isFirst ? "An example. Type a sentence of your own, and press Parse." : view.message);
+    running = null;
+    checkStale(); // the form may have changed meanwhile
     if (!isReturn && !isFirst) reveal();
   } catch (fault) {
     if (request !== running) return;
@@ -199,7 +203,7 @@ function waiting(request, view) {
       $("waiting").hidden = true;
       if (!running) $("submit").removeAttribute("aria-disabled");
     } else if (passed > LONGEST) {
-      request.abort(`The server has not answered within ${LONGEST / 1000} seconds.`);
+      request.abort(`The results were not complete after ${LONGEST / 1000} seconds. Select fewer models, or use fewer or shorter sentences.`);
     } else if (passed > SLOW) {
       if ($("waiting").hidden) status("Computing …");
       view.node.classList.add("stale");
@@ -253,6 +257,7 @@ function select(name, focus = false) {
   hideTooltip();
   $("results").replaceChildren(views[name].node);
   status(views[name].message);
+  views[name].node.classList.remove("stale"); // so that a message explains it
   checkStale();
   fit();
 }
@@ -294,7 +299,7 @@ function wrongField() {
   wrong.setAttribute("aria-invalid", "true");
   wrong.focus();
   const { min, max, step } = wrong;
-  const number = step && step !== "any" && Number(step) < 1 ? "a number" : "a whole number";
+  const number = step === "any" ? "a number" : "a whole number";
   return `${wrong.dataset.name} must be ${number} ${max ? `from ${min} to ${Number(max).toLocaleString("en")}` : `of ${min} or more`}.`;
 }
 
@@ -372,13 +377,17 @@ function listen() {
     if (isModel || target.id === "trees") options();
     if (["decoder", "layer"].includes(target.id)) cite();
     const follows = (isModel && tab !== "generate") || RERUN.includes(target.id);
-    if (follows && views[tab].node.childElementCount) submit();
+    if (follows && (views[tab].node.childElementCount || running)) submit();
     else checkStale();
   });
   takesFiles($("text"), $("file"));
   takesFiles($("pairs"), $("pairs-file"));
   for (const id of ["first", "second"]) $(id).addEventListener("paste", pastePairs);
   $("link").addEventListener("click", copyLink);
+  document.querySelector(".skip").addEventListener("click", (event) => {
+    event.preventDefault(); // the address keeps the state
+    $("results").focus();
+  });
   $("cancel").addEventListener("click", () => {
     running?.abort("Cancelled.");
     $("submit").focus(); // Cancel disappears
@@ -410,12 +419,24 @@ function limit() {
   $("max-words").max = server.limits.max_words;
 }
 
+// The models of the server, as soon as it has read them.
+async function loadedModels() {
+  for (;;) {
+    try {
+      return await ask("api/models");
+    } catch (fault) {
+      if (fault.status !== STARTING) throw fault;
+      await new Promise((done) => { setTimeout(done, PAUSE); });
+    }
+  }
+}
+
 async function start() {
   listen();
   const loading = element("span", { class: "hint" }, "loading …");
   $("models").append(loading);
   try {
-    server = await ask("api/models");
+    server = await loadedModels();
     status("");
   } catch (fault) {
     return status(fault.message, true);

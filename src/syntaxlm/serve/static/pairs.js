@@ -1,7 +1,7 @@
 // Minimal pairs: one with its picture, or many as a table.
 
 import { button, counted, element, fold, listed, number, right, table, toolbar } from "./elements.js";
-import { csv, fileName, json, pictureButtons, printButton, save } from "./files.js";
+import { beside, csv, fileName, json, pictureButtons, printButton, save } from "./files.js";
 import { figure } from "./pictures.js";
 import { column, withoutPictures } from "./sentences.js";
 
@@ -36,7 +36,7 @@ function verdict(result) {
   const better = likelier === "first" ? first : second;
   const words = decisiveWords(result);
   return element("p", { class: "facts" },
-    "Likelier: ", element("strong", { dir: "auto" }, better.sentence), ` by ${Math.abs(difference).toFixed(2)} bits`,
+    "Likelier: ", element("strong", { dir: "auto" }, better.sentence), ` by ${number(Math.abs(difference))} bits`,
     words && ", most at ", words && element("strong", { dir: "auto" }, words.text), words && words.after, ".");
 }
 
@@ -45,7 +45,8 @@ const alignedRows = ({ first, second, columns }) => columns.map((at) => {
   const [one, other] = [first.words[at.first], second.words[at.second]];
   return {
     first: one && (one.word || "(end)"), first_surprisal: one?.surprisal, second: other && (other.word || "(end)"),
-    second_surprisal: other?.surprisal, difference: at.difference,
+    second_surprisal: other?.surprisal,
+    difference: at.difference ?? (other?.surprisal ?? 0) - (one?.surprisal ?? 0),
   };
 });
 
@@ -92,7 +93,7 @@ export function pairsColumn(model, results, open) {
   ]));
   const name = fileName("pairs", model.name);
   const files = [
-    button("CSV", () => save(`${name}.csv`, csv(rows.map(csvRow)), "text/csv")),
+    button("CSV", () => save(`${name}.csv`, csv(beside(rows.map(csvRow), ({ pair }) => rows[pair - 1].others)), "text/csv")),
     button("JSON", () => save(`${name}.json`, json(answered.map(({ answer }) => withoutPictures(answer))), "application/json")),
     printButton(() => name),
   ];
@@ -104,8 +105,8 @@ function outcome({ answer, fault }) {
   return answer.likelier === "equal" && isReadAlike(answer) ? "identical for the model" : answer.likelier;
 }
 
-const csvRow = ({ number: pair, others, first, second, answer, unknown, fault }) => ({
-  pair, ...others, first, second, first_bits: answer?.first.bits, second_bits: answer?.second.bits, likelier: answer?.likelier,
+const csvRow = ({ number: pair, first, second, answer, unknown, fault }) => ({
+  pair, first, second, first_bits: answer?.first.bits, second_bits: answer?.second.bits, likelier: answer?.likelier,
   difference: answer?.difference, unknown_words: unknown.join(" "), error: fault?.message,
 });
 

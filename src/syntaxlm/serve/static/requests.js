@@ -21,9 +21,10 @@ export async function ask(path, body, signal = null) {
     signal?.throwIfAborted();
     throw new Refused("The server does not answer. Is it still running?");
   }
-  const content = await answer.json().catch(() => ({}));
+  const content = await answer.json().catch(() => null);
   signal?.throwIfAborted();
-  if (!answer.ok) throw new Refused(content.detail ?? `The server answered ${answer.status}.`, answer.status);
+  if (!answer.ok) throw new Refused(content?.detail ?? `The server answered ${answer.status}.`, answer.status);
+  if (content === null) throw new Refused("The answer of the server is incomplete. Is it still running?");
   return content;
 }
 
@@ -63,4 +64,16 @@ function renumber(result, place) {
   result.number = number;
   if (result.parse) result.parse.number = number;
   for (const row of result.surprisal?.words ?? []) row.sentence = number;
+}
+
+// JSON has no infinite numbers: null is the surprisal of a word with probability 0, and of a word that is not read.
+// side: a sentence of an answer, with the bits of the sentence and of its words.
+export function restoreInfinities(side) {
+  const words = side.words ?? [];
+  for (const row of words) {
+    if (row.surprisal !== null || row.in_vocabulary === null) continue;
+    row.surprisal = Infinity;
+    if (row.surprisal_marks !== null) row.surprisal_word = Infinity; // the marks are finite
+  }
+  if (words.some(({ surprisal }) => surprisal === Infinity)) side.bits = Infinity;
 }

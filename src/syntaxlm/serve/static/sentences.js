@@ -2,7 +2,7 @@
 
 import { compare, statement } from "./comparison.js";
 import { button, counted, element, fold, isolated, listed, number, probability, right, status, table, toolbar } from "./elements.js";
-import { csv, fileName, json, pictureButtons, print, printButton, save, treeButtons } from "./files.js";
+import { beside, csv, fileName, json, pictureButtons, print, printButton, save, treeButtons } from "./files.js";
 import { languages } from "./models.js";
 import { connect, connectChart, figure, ringed } from "./pictures.js";
 import { lacksSpaces } from "./texts.js";
@@ -12,6 +12,7 @@ import { wordRows, wordsOf } from "./words.js";
 const CHART_OPEN = "chart"; // remembered by the browser
 const FEW = 3; // sentences that need no list
 const OWN = "your tree";
+const ATTENTION = "span scores"; // of a model: logarithms of shares, which its chart shows
 
 export const column = (name, about, ...children) =>
   element("section", { class: "column", "aria-label": `${name}: ${about}` }, element("h3", {}, name), ...children);
@@ -156,7 +157,7 @@ function stepperOf(readings, first, show) {
 
 // The chart is drawn when it is first opened. Whether charts are open is remembered.
 function chartOf(model, text, { parse, chart_svg: source }) {
-  const value = parse.marginals ? "probability" : "score";
+  const value = parse.marginals ? "probability" : model.structure === ATTENTION ? "share of the attention" : "score";
   const name = () => fileName(text, model.name, "chart");
   const made = element("details", {}, element("summary", {}, parse.marginals ? "Span probabilities" : "Span scores"));
   const draw = () => {
@@ -187,7 +188,7 @@ function factsOf(model, { parse, surprisal, chart_svg: chart, sentence }) {
   const facts = [
     counted(words.length, noun),
     !parse?.alternatives && parse?.confidence != null && `confidence ${number(parse.confidence)}`,
-    surprisal && surprisal.bits !== null && `${surprisal.bits.toFixed(1)} bits`,
+    surprisal && surprisal.bits !== null && `${number(surprisal.bits, 1)} bits`,
     unknown.length && !isMost && `unknown: ${listed(unknown, ", ")}`,
     unread.length && `not in the tree: ${listed(unread, " ")}`,
     !chart && words.length > 1 && (parse?.marginals || parse?.scores) && "too long for a chart",
@@ -258,17 +259,17 @@ function filesOf(items, found, heads) {
   const answered = found.map((one) => ({ ...one, results: one.results.filter(({ fault }) => !fault) }));
   const of = (model) => (found.length > 1 ? ` of ${model.name}` : "");
   const base = items.length === 1 ? fileName(items[0].text) : `${fileName(items[0].text)}-and-${items.length - 1}-more`;
-  const withOthers = (row) => ({ ...items[row.sentence - 1].others, ...row });
+  const withCells = (rows) => csv(beside(rows, ({ sentence }) => items[sentence - 1].others));
   const summary = () => items.map((item, place) => ({
-    sentence: place + 1, ...item.others, text: item.text,
+    sentence: place + 1, text: item.text,
     ...Object.fromEntries(found.flatMap(({ model, results }) => [
       [`${model.name}_bits`, results[place].surprisal?.bits], [`${model.name}_confidence`, results[place].parse?.confidence],
     ])),
   }));
   return toolbar("All results", [
-    ...(heads.length || items.length > FEW ? [button("CSV of sentences", () => save(`${base}-sentences.csv`, csv(summary()), "text/csv"))] : []),
+    ...(heads.length || items.length > FEW ? [button("CSV of sentences", () => save(`${base}-sentences.csv`, withCells(summary()), "text/csv"))] : []),
     ...answered.map(({ model, results }) => button(
-      `CSV of words${of(model)}`, () => save(`${base}-${fileName(model.name)}.csv`, csv(results.flatMap(wordRows).map(withOthers)), "text/csv"),
+      `CSV of words${of(model)}`, () => save(`${base}-${fileName(model.name)}.csv`, withCells(results.flatMap(wordRows)), "text/csv"),
     )),
     button("JSON", () => save(`${base}.json`, json(answered.map(({ model, version, results }) => ({ schema_version: version, model: model.name, sentences: results.map(withoutPictures) }))), "application/json")),
     ...found.filter(({ results }) => results.some(({ parse }) => parse)).map(({ model, results }) => button(

@@ -51,10 +51,12 @@ export function chosenColumns(text, ids) {
   const hasNames = startsWithNames(rows, likely);
   const heads = headsOf(rows, hasNames);
   const columns = ids.map((id, place) => {
-    const before = $(id).value;
-    $(id).replaceChildren(...heads.map((head) => element("option", { value: head }, head)));
-    $(id).value = heads.includes(before) ? before : heads[likely[place]];
-    return heads.indexOf($(id).value);
+    const select = $(id);
+    const before = select.value === select.dataset.likely ? "" : select.value; // chosen by the user, or by a link
+    select.dataset.likely = heads[likely[place]];
+    select.replaceChildren(...heads.map((head) => element("option", { value: head }, head)));
+    select.value = heads.includes(before) ? before : select.dataset.likely;
+    return heads.indexOf(select.value);
   });
   return rows.slice(hasNames ? 1 : 0).map((row) => ({
     texts: columns.map((column) => row[column]),
@@ -64,7 +66,8 @@ export function chosenColumns(text, ids) {
 
 // A file as text for the page; fields of a CSV file become separated by tabs. Throws TypeError for what is not UTF-8.
 export async function textOf(file) {
-  const text = new TextDecoder("utf-8", { fatal: true }).decode(await file.arrayBuffer()); // without byte order mark
+  const decoded = new TextDecoder("utf-8", { fatal: true }).decode(await file.arrayBuffer()); // without byte order mark
+  const text = decoded.replace(/\r\n?/g, "\n");
   if (!/\.csv$/i.test(file.name)) return text;
   const [head] = text.split("\n", 1);
   const separator = head.split(";").length > head.split(",").length ? ";" : ",";

@@ -3,7 +3,7 @@
 import { $, counted, element } from "./elements.js";
 import { can, decoderOf } from "./models.js";
 import { pairColumn, pairsColumn } from "./pairs.js";
-import { Refused, ask, perSentence } from "./requests.js";
+import { Refused, ask, perSentence, restoreInfinities } from "./requests.js";
 import { generatedColumn } from "./samples.js";
 import { faulty, marksNotice, overview, sentenceArticle } from "./sentences.js";
 import { chosenColumns } from "./tables.js";
@@ -57,6 +57,7 @@ async function read(limits, signal) {
 
 export async function sentences(models, { limits, signal, reading, onReading }) {
   if (!$("text").value.trim()) throw new Refused("Type a sentence first.");
+  const chosen = { decoder: $("decoder").value, layer: optional("layer"), labels: $("labels").checked }; // may change soon
   const { items: all, notes } = await read(limits, signal);
   if (!all.some(({ text }) => hasWords(text))) throw new Refused("There are no words in this text.");
   const items = all.slice(0, MOST_REQUESTS * limits.max_sentences);
@@ -64,7 +65,7 @@ export async function sentences(models, { limits, signal, reading, onReading }) 
     notes.push(`the first ${items.length.toLocaleString("en")} of ${all.length.toLocaleString("en")}; for whole files, use the commands syntaxlm parse and syntaxlm score`);
   }
   const usable = models.filter((model) => can(model, "parsing") || can(model, "surprisal"));
-  const answers = await each(usable, (model) => analysed(model, items.map(({ text }) => text), limits, signal));
+  const answers = await each(usable, (model) => analysed(model, items.map(({ text }) => text), chosen, limits, signal));
   const failed = answers.filter(({ fault }) => fault).map(({ model, fault }) => faulty(model.name, "all sentences", fault));
   const found = answers.filter(({ fault }) => !fault).map(({ model, answer }) => ({ model, ...answer }));
   const options = items.length === 1 ? { reading, onReading } : {};
@@ -72,7 +73,7 @@ export async function sentences(models, { limits, signal, reading, onReading }) 
   const articles = drawn.map((item, place) =>
     sentenceArticle(item, found.map(({ model, results }) => ({ model, result: results[place] })), options));
   if (drawn.length < items.length) notes.push(`pictures of the first ${drawn.length}`);
-  const labelled = $("labels").checked && usable.some((model) => can(model, "labels"));
+  const labelled = chosen.labels && usable.some((model) => can(model, "labels"));
   if (labelled) notes.push("with labels, only the best tree is shown");
   const refused = items.filter((_, place) => found.some(({ results }) => results[place].fault)).length;
   if (refused) notes.push(`${refused.toLocaleString("en")} refused`);
@@ -82,10 +83,10 @@ export async function sentences(models, { limits, signal, reading, onReading }) 
   };
 }
 
-async function analysed(model, texts, limits, signal) {
-  const decoder = decoderOf(model, $("decoder").value);
-  const layer = optional("layer");
-  const labels = $("labels").checked && can(model, "labels");
+async function analysed(model, texts, chosen, limits, signal) {
+  const decoder = decoderOf(model, chosen.decoder);
+  const { layer } = chosen;
+  const labels = chosen.labels && can(model, "labels");
   let version = null;
   const results = await perSentence(texts, limits.max_sentences, async (some, isFirst) => {
     const answer = await ask("api/analyse", {
@@ -95,6 +96,7 @@ async function analysed(model, texts, limits, signal) {
       best: decoder === "mbr" && !labels && isFirst ? BEST : 1, // only the best tree has labels
     }, signal);
     version = answer.schema_version;
+    answer.sentences.forEach(({ surprisal }) => surprisal && restoreInfinities(surprisal));
     return answer.sentences;
   });
   return { version, results };
@@ -108,10 +110,21 @@ export async function pair(models, { signal, limits, openPair }) {
   if (many) return pairs(usable, many.slice(0, MOST_REQUESTS * limits.max_sentences), many.length, signal, openPair);
   const [first, second] = [$("first").value.trim(), $("second").value.trim()];
   if (!first || !second) throw new Refused("Type two sentences first.");
-  const found = await each(usable, (model) => ask("api/pair", { model: model.name, first, second }, signal));
+  const found = await each(usable, (model) => comparison(model, { first, second }, signal));
   const columns = found.map(({ model, answer, fault }) => (fault ? faulty(model.name, `${first} / ${second}`, fault) : pairColumn(model, answer)));
   const answers = found.map(({ model, answer }) => ({ model, answers: answer ? [answer] : [] }));
   return { content: [marksOfPairs(answers), titled([first, " / ", second], columns)].filter(Boolean), said: "1 pair" };
+}
+
+// The answer for a pair, with the infinite numbers that JSON lacks.
+async function comparison(model, pair, signal) {
+  const answer = await ask("api/pair", { model: model.name, ...pair }, signal);
+  for (const side of [answer.first, answer.second]) {
+    restoreInfinities(side);
+    side.bits ??= Infinity; // of a model without surprisals of words
+  }
+  answer.difference ??= answer.second.bits - answer.first.bits;
+  return answer;
 }
 
 // The notice of marks for what each model answers to pairs. found: [{ model, answers }].
@@ -130,9 +143,10 @@ function pairsTyped() {
   const table = chosenColumns(typed, ["first-column", "second-column"]);
   if (!typed.trim()) return null;
   if (table) return table.map(({ texts: [first, second], others }) => ({ first, second, others }));
-  const lines = linesOf(typed);
+  const cells = linesOf(typed).flatMap((line) => line.split("\t")); // of a single row, too, which is no table
+  const lines = cells.map((cell) => cell.trim()).filter(Boolean);
   if (lines.length % 2) {
-    throw new Refused(`The list of pairs has ${lines.length} lines; the last one has no partner. Write each pair in two lines, or in two columns separated by a tab.`);
+    throw new Refused(`The list of pairs has ${counted(lines.length, "line")}; the last one has no partner. Write each pair in two lines, or in two columns separated by a tab.`);
   }
   return lines.flatMap((first, place) => (place % 2 ? [] : [{ first, second: lines[place + 1], others: {} }]));
 }
@@ -140,7 +154,7 @@ function pairsTyped() {
 async function pairs(models, chosen, typed, signal, open) {
   const compared = (model) => async ({ first, second, others }) => {
     try {
-      return { first, second, others, answer: await ask("api/pair", { model: model.name, first, second, pictures: false }, signal) };
+      return { first, second, others, answer: await comparison(model, { first, second, pictures: false }, signal) };
     } catch (fault) {
       if (!(fault instanceof Refused) || fault.status === null) throw fault;
       return { first, second, others, fault };

@@ -49,6 +49,7 @@ export function wordsOf(model, result) {
   const rows = () => wordRows(result);
   const shown = { measures: [], hasNext: false };
   const made = element("div", {}, tableOfWords(rows(), [], false));
+  const failure = element("span", { class: "wrong", "aria-live": "polite" });
   const more = (text, measures, next) => {
     const asking = button(text, async () => {
       asking.disabled = true;
@@ -62,13 +63,16 @@ export function wordsOf(model, result) {
         shown.hasNext ||= next > 0;
         made.firstChild.replaceWith(tableOfWords(rows(), shown.measures, shown.hasNext));
         asking.remove();
-      } catch (fault) {
-        asking.replaceWith(element("p", { class: "wrong" }, fault.message));
+        failure.textContent = "";
+      } catch (fault) { // the button stays for another try: the server may be busy
+        failure.textContent = fault.message;
+        asking.disabled = false;
       }
     });
     made.append(asking);
   };
   if (result.surprisal && model.by_word) more("Entropy, rank and next words", PREDICTIONS, NEXT_WORDS);
   if (result.surprisal && model.beliefs) more("Beliefs about the tree", BELIEFS, 0);
+  made.append(" ", failure);
   return made;
 }
