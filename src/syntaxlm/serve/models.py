@@ -373,8 +373,14 @@ def _pair_values(
     if first is not None and second is not None:
         columns = align(first, second)
         sign = 1 if difference > 0 else -1
+
+        def effect(column: int) -> float:
+            value = columns[column].difference
+            assert value is not None  # only JSON lacks infinite numbers
+            return sign * value
+
         if difference != 0:
-            values["decisive_column"] = max(range(len(columns)), key=lambda column: sign * columns[column].difference)
+            values["decisive_column"] = max(range(len(columns)), key=effect)
         values["columns"] = columns
         if pictures:
             places = [(column.first, column.second) for column in columns]
@@ -390,5 +396,6 @@ def align(first: Sequence[WordSurprisal], second: Sequence[WordSurprisal]) -> li
         for place, other in zip_longest(range(start, end), range(other_start, other_end)):
             before = 0.0 if place is None else first[place].surprisal or 0.0
             after = 0.0 if other is None else second[other].surprisal or 0.0
-            columns.append(AlignedWord(place, other, after - before))
+            difference = after - before if after != before else 0.0  # both may be infinite
+            columns.append(AlignedWord(place, other, difference))
     return columns
