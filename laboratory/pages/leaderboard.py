@@ -140,6 +140,12 @@ PARSERS = [
         run="induced-weight-0.1",
     ),
     Parser(
+        "Tree Transformer with the trees of `en`, weight of decisions 0.1",
+        _PTB,
+        "tree-transformer",
+        run="en-weight-0.1",
+    ),
+    Parser(
         "two SN-PCFGs averaged, whose trees the Tree Transformers learn from",
         _PTB,
         "tree-transformer",

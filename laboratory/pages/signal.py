@@ -99,7 +99,7 @@ def while_reading(text: str) -> str:
     lines = [[TREES["none"], plain.shown_seeds, plain.shown_minutes, perplexity(plain.perplexity("test")), "", "", ""]]
 
     # The kinds of trees of which models were trained on this text, and the weight of the decisions' loss.
-    for kind in ("induced", "induced-weight-0.1", "right", "right-weight-0.1", "random"):
+    for kind in ("induced", "induced-weight-0.1", "en-weight-0.1", "right", "right-weight-0.1", "random"):
         name = f"{prefix}{kind}"
         for runs in all_runs(TREE_TRANSFORMER, what="training", run=name):
             values, without = (
@@ -195,7 +195,7 @@ def _suites_with_known_words(model: Mapping[str, Any], circuit: str) -> list[Map
 def _title(run: str) -> str:
     """The trees of a run of the experiment, and the weight of the decisions' loss if it is in the name."""
     trees, _, weight = run.partition("-weight-")
-    title = TREES["none" if trees == "plain" else trees]
+    title = {"plain": TREES["none"], "en": "of `en`"}.get(trees) or TREES[trees]
     return f"{title}, weight {weight}" if weight else title
 
 
