@@ -141,7 +141,7 @@ PARSERS = [
     ),
     Parser(
         "Tree Transformer with the trees of `en`, weight of decisions 0.1",
-        _PTB,
+        f"{_PTB}, other English text",
         "tree-transformer",
         run="en-weight-0.1",
     ),

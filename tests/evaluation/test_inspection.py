@@ -199,6 +199,7 @@ def test_tagged_text_has_commands_that_read_it(tmp_path, names):
 
 def test_a_folder_of_dependency_trees_has_the_commands_of_its_files(tmp_path):
     (tmp_path / "a.conllu").write_text("1\tcats\t_\tNOUN\t_\t_\t0\troot\t_\t_\n\n")
+    (tmp_path / "._suite.json").write_text("written by a Mac")
     (of_folder,) = inspect(tmp_path).inspections
     (of_file,) = inspect(tmp_path / "a.conllu").inspections
     assert [one.replace("/a.conllu", "") for one in of_file.commands] == list(of_folder.commands)

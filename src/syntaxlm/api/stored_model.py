@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.files import named_path
+from syntaxlm.core.files import named_path, visible_entries
 from syntaxlm.generation.stops import read_stops, write_stops
 from syntaxlm.storage.folder import (
     CLASSIFIER,
@@ -120,7 +120,7 @@ class StoredModel(ModelBundle):
         from syntaxlm.storage.transformers_export import write_transformers  # which imports several model types
 
         path = named_path(folder).expanduser()
-        if path.is_dir() and any(not entry.name.startswith(".") for entry in path.iterdir()):
+        if path.is_dir() and visible_entries(path):
             raise InputError(f"{folder}: the folder is not empty; expected a new or empty folder")
         write_transformers(self, path)
 

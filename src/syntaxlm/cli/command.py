@@ -24,7 +24,14 @@ from syntaxlm.core.declarations import (
     options_of,
 )
 from syntaxlm.core.errors import InputError
-from syntaxlm.core.files import check_writable, holds_model, refuse_overwriting, same_file, system_error
+from syntaxlm.core.files import (
+    check_writable,
+    holds_model,
+    refuse_overwriting,
+    same_file,
+    system_error,
+    visible_entries,
+)
 
 Run = Callable[..., "int | None"]
 
@@ -279,7 +286,7 @@ def _check_folder(path: Path, folder: Folder, inputs: Iterable[str | Path]) -> N
         raise InputError(f"{path}: found a file; expected a folder, which may be new")
     if not path.is_dir():
         return
-    visible = sorted(entry for entry in path.iterdir() if not entry.name.startswith("."))
+    visible = visible_entries(path)
     refused, problem = [], "is not empty; found"
     if folder.may_hold == "nothing":
         refused = visible

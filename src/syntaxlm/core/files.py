@@ -386,6 +386,11 @@ def _without_infinities(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
+def visible_entries(folder: str | Path) -> list[Path]:
+    """Return what a folder contains, in order of names, without hidden files, whose names start with a dot."""
+    return sorted(entry for entry in Path(folder).iterdir() if not entry.name.startswith("."))
+
+
 def make_folder(path: Path) -> list[Path]:
     """Make a folder and its missing parents. Returns the folders that were made, the innermost first.
 

@@ -23,7 +23,7 @@ from syntaxlm.core.errors import InputError, closest_match, listed, warn_caller
 from syntaxlm.core.option_names import option_name
 from syntaxlm.core.reading import ReadingReport, Remarks, announce
 from syntaxlm.core.text_files import content_suffix, read_lines, source_name
-from syntaxlm.data.corpora import NO_TEXT_SUFFIXES, untagged_lines
+from syntaxlm.data.corpora import NO_TEXT_SUFFIXES, is_tagged, untagged_lines
 from syntaxlm.data.plain_text import examined
 from syntaxlm.data.table_form import MISSING
 from syntaxlm.data.tables import split_cells
@@ -162,7 +162,10 @@ class Frequencies:
             raise InputError(
                 f"{source}: found no list with a column of numbers; expected one with the column {column!r}"
             )
-        return _count_text(examined(chain(first, lines), source, warn=False), source)
+        remarks = Remarks()
+        text = examined(chain(first, lines), source, warn=False, remarks=remarks)
+        form = "text whose words are counted" + ", without tags" * is_tagged(path)
+        return _count_text(text, source, form, remarks)
 
     @classmethod
     def _of_mapping(cls, mapping: Any) -> Frequencies:
@@ -300,8 +303,13 @@ def is_frequency_list(path: str | Path) -> bool:
 # ---- texts
 
 
-def _count_text(lines: Iterable[tuple[int, str]], source: str) -> Frequencies:
-    """Count the words of a text. Raises InputError if many of its lines look like entries of a list."""
+def _count_text(lines: Iterable[tuple[int, str]], source: str, form: str, remarks: Remarks) -> Frequencies:
+    """Count the words of a text. Raises InputError if many of its lines look like entries of a list.
+
+    Args:
+        form: what the file is read as.
+        remarks: what is odd in the lines, which is known after they were read.
+    """
     words: Counter[str] = Counter()
     total = entries = first_entry = 0
     for number, line in lines:
@@ -325,7 +333,7 @@ def _count_text(lines: Iterable[tuple[int, str]], source: str) -> Frequencies:
         counts[bare_word(word)] = counts.get(bare_word(word), 0) + count
     frequencies = _frequencies(counts, source)
     numbers = {"lines": total, "words": int(frequencies.total), "different words": len(frequencies.counts)}
-    announce(ReadingReport(source, "text whose words are counted", numbers, "its lines are not entries of a list"))
+    announce(ReadingReport(source, form, numbers, "its lines are not entries of a list", remarks.all()))
     return frequencies
 
 

@@ -117,16 +117,7 @@ def read_labelled_pairs(
                     f"{place}: found {sentence!r} in {name}, which has no words after normalisation; expected a"
                     " sentence with words"
                 )
-        if not label:
-            raise InputError(f"{place}: found an empty label; expected a label for each pair")
-        if _QUOTED.fullmatch(label):
-            raise InputError(
-                f"{place}: found the label {label}; expected a label without quotation marks. {_WITHOUT_QUOTES}"
-            )
-        if labels is not None and label not in labels:
-            raise InputError(
-                f"{place}: found the label {label!r}; expected a label of the training file: {', '.join(labels)}"
-            )
+        _check_label(label, labels, place)
         if any(cells[width:]):
             wider.append((place, label, cells))
         else:
@@ -140,6 +131,25 @@ def read_labelled_pairs(
     read = _announced(pairs, path, PAIR_COLUMNS, _wider_lines(wider, certain, width))
     _warn_of_labels(read, source_name(path))
     return read
+
+
+def _check_label(label: str, labels: Sequence[str] | None, place: str) -> None:
+    """Raise InputError for a label that is empty, in quotation marks or not allowed.
+
+    Args:
+        labels: the labels that are allowed; None: any.
+        place: the file and line.
+    """
+    if not label:
+        raise InputError(f"{place}: found an empty label; expected a label for each pair")
+    if _QUOTED.fullmatch(label):
+        raise InputError(
+            f"{place}: found the label {label}; expected a label without quotation marks. {_WITHOUT_QUOTES}"
+        )
+    if labels is not None and label not in labels:
+        raise InputError(
+            f"{place}: found the label {label!r}; expected a label of the training file: {', '.join(labels)}"
+        )
 
 
 def _warn_of_labels(pairs: Sequence[LabelledPair], source: str) -> None:

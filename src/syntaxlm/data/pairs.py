@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from syntaxlm.core.errors import InputError, shortened, warn_caller
-from syntaxlm.core.files import without_repetition
+from syntaxlm.core.files import visible_entries, without_repetition
 from syntaxlm.core.reading import ReadingReport, Remarks, announce
 from syntaxlm.core.text_files import STANDARD_INPUT, content_suffix, read_lines, source_name, uncompressed_name
 from syntaxlm.data.table_form import TABLE_SUFFIXES, refuse_spreadsheet_error, text_of
@@ -152,9 +152,7 @@ def read_pairs(paths: Sequence[str | Path]) -> list[MinimalPair]:
 def _files(path: str | Path) -> list[str | Path]:
     if str(path) == STANDARD_INPUT or not Path(path).is_dir():
         return [path]
-    files: list[str | Path] = [
-        file for file in sorted(Path(path).iterdir()) if file.is_file() and not file.name.startswith(".")
-    ]
+    files: list[str | Path] = [file for file in visible_entries(path) if file.is_file()]
     if not files:
         raise InputError(f"{path}: the folder contains no files; expected files of minimal pairs")
     return files

@@ -64,7 +64,11 @@ CHARACTERS: TextForm = "text of characters"
 
 
 def examined(
-    lines: Iterable[tuple[int, str]], source: str, form: TextForm = PLAIN, warn: bool = True
+    lines: Iterable[tuple[int, str]],
+    source: str,
+    form: TextForm = PLAIN,
+    warn: bool = True,
+    remarks: Remarks | None = None,
 ) -> Iterator[tuple[int, str]]:
     """Yield the numbered lines of a text, without sentence marks, and announce what was read when they end.
 
@@ -75,6 +79,7 @@ def examined(
         form: what is read; only a text of words should have spaces.
         warn: whether to announce the report, and to warn if marks were removed, if lines have HTML or no spaces, and if
             the text looks like a treebank.
+        remarks: where removed marks and other oddities are counted, for the caller's own report.
 
     Raises:
         InputError: for other formats (HTML, JSON, LaTeX, subtitles, treebanks, tables), and for marks that separate
@@ -89,7 +94,7 @@ def examined(
         _warn(f"{marks}. They are removed, because a model adds its own" if marks else "")
         _warn_of_form(numbered, source, form)
 
-    counted = LineCounter(removes_marks=bool(marks))
+    counted = LineCounter(removes_marks=bool(marks), remarks=remarks)
     for number, line in chain(first, lines):
         yield number, counted.read(number, line)
     if warn:
@@ -118,11 +123,12 @@ class LineCounter:
 
     Args:
         removes_marks: whether sentence marks at the ends of lines are removed.
+        remarks: where the odd lines are counted; None: in remarks of its own.
     """
 
-    def __init__(self, removes_marks: bool = False) -> None:
+    def __init__(self, removes_marks: bool = False, remarks: Remarks | None = None) -> None:
         self._removes_marks = removes_marks
-        self._remarks = Remarks()
+        self._remarks = Remarks() if remarks is None else remarks
         self._sentences = self._html = self._blank = 0
 
     def read(self, number: int, line: str) -> str:

@@ -23,7 +23,7 @@ from pydantic import BaseModel, BeforeValidator, ValidationError, model_validato
 from syntaxlm.core.arrays import Flags, Numbers
 from syntaxlm.core.declarations import Bounds
 from syntaxlm.core.errors import InputError, closest_match, shortened
-from syntaxlm.core.files import parse_json
+from syntaxlm.core.files import parse_json, visible_entries
 from syntaxlm.core.option_names import option_name
 from syntaxlm.core.reading import ReadingReport, announce
 from syntaxlm.core.text_files import check_encodable, content_suffix, read_whole_text, source_name, uncompressed_name
@@ -320,11 +320,7 @@ def _is_table(path: str | Path) -> bool:
 def _files(path: str | Path) -> list[str | Path]:
     if not Path(path).is_dir():
         return [path]
-    files: list[str | Path] = [
-        file
-        for file in sorted(Path(path).iterdir())
-        if content_suffix(file) == ".json" and not file.name.startswith(".")
-    ]
+    files: list[str | Path] = [file for file in visible_entries(path) if content_suffix(file) == ".json"]
     if not files:
         raise InputError(f"{path}: the folder contains no .json files; expected test suites")
     return files

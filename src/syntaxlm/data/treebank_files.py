@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from syntaxlm.core.errors import InputError, amount
+from syntaxlm.core.files import visible_entries
 from syntaxlm.core.foreign_files import foreign_treebank
 from syntaxlm.core.progress import progress_bar
 from syntaxlm.core.reading import LINES_NAMED, ReadingReport, Remark
@@ -89,7 +90,7 @@ def treebank_files(path: str | Path) -> list[Path]:
         return [Path(STANDARD_INPUT)]
     path = Path(path)
     if path.is_dir():
-        files = [file for file in sorted(path.iterdir()) if file.is_file() and not file.name.startswith(".")]
+        files = [file for file in visible_entries(path) if file.is_file()]
         files = [file for file in files if treebank_suffix(file) in TREEBANK_SUFFIXES]
         if not files:
             raise InputError(

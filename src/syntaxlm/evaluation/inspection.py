@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from syntaxlm.core.errors import InputError, InputWarning, printable, shortened
-from syntaxlm.core.files import holds_model
+from syntaxlm.core.files import holds_model, visible_entries
 from syntaxlm.core.reading import ReadingReport, Remark, collected
 from syntaxlm.core.text_files import STANDARD_INPUT, content_suffix, no_sentence, read_lines
 from syntaxlm.data.corpora import TAGGED_SUFFIX, TREEBANK_SUFFIXES, is_tagged, read_sentences, treebank_suffix
@@ -201,7 +201,7 @@ def _readers(file: str | Path) -> Iterable[_Reader]:
     suffix = treebank_suffix(file)
     known = set(TREEBANK_SUFFIXES) - {".txt"}
     if Path(file).is_dir():
-        suffixes = set(map(treebank_suffix, Path(file).iterdir()))
+        suffixes = set(map(treebank_suffix, visible_entries(file)))
         yield _SUITES if ".json" in suffixes and not suffixes & known else _treebank_reader(file)
         return
     if suffix in known:

@@ -40,6 +40,7 @@ from syntaxlm.core.files import (
     system_error,
     to_json,
     truncate_stored,
+    visible_entries,
     write_text,
 )
 from syntaxlm.core.settings import read_settings
@@ -115,8 +116,8 @@ class JobFolder:
         with ExitStack() as stack:
             made = make_and_lock(path, stack)
             stack.callback(lambda: remove_empty([path / ROWS, *made]))  # before the lock is released
-            visible = sorted(entry.name for entry in path.iterdir() if not entry.name.startswith("."))
-            others = [name for name in visible if name not in (JOB, SHARDS, DONE, BAD_LINES, REPORT, ROWS)]
+            of_job = (JOB, SHARDS, DONE, BAD_LINES, REPORT, ROWS)
+            others = [entry.name for entry in visible_entries(path) if entry.name not in of_job]
             if others:
                 raise InputError(
                     f"{path}: contains files that do not belong to a job: {listed(others)}. Name a new folder."

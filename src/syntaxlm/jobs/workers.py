@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from syntaxlm.core.errors import InputError
+from syntaxlm.core.option_names import option_name
 from syntaxlm.core.threads import core_count
 
 STARTS = 3  # how often a worker may end before it is ready, without another one that is ready
@@ -196,7 +197,7 @@ class ProcessEngine(Engine):
         except OSError as error:  # for instance, each worker needs some open files
             reason = error.strerror or error
             raise InputError(
-                f"worker {number + 1} cannot be started: {reason}. Use fewer workers (--workers)"
+                f"worker {number + 1} cannot be started: {reason}. Use fewer workers ({option_name('--workers')})"
             ) from error
         (process,) = set(multiprocessing.active_children()).difference(before)
         return (executor, process), ready

@@ -65,8 +65,12 @@ def random_binary_trees(lengths: Sequence[int] | Integers, seed: int) -> SpanSet
     place = np.arange(offsets[-1]) - first
 
     # Arrange the steps of each tree at random, then rotate them.
-    order = np.lexsort((np.random.default_rng(seed).random(offsets[-1]), tree))
-    steps = np.where(place < lengths[tree] - 1, 1, -1)[order]
+    is_span = np.zeros(offsets[-1], np.bool_)
+    values = np.random.default_rng(seed).random(offsets[-1])
+    for length in np.unique(lengths).tolist():
+        of_length = offsets[:-1][lengths == length, None] + np.arange(2 * length - 1)
+        is_span[of_length] = values[of_length].argsort(1) < length - 1
+    steps = np.where(is_span, 1, -1)
     sums = np.cumsum(steps) + tree  # every tree sums to -1, so sums start at 0 in each
     minimum = np.minimum.reduceat(sums, offsets[:-1]) if len(lengths) else sums
     start = np.flatnonzero(sums == minimum[tree])
