@@ -29,6 +29,7 @@ MODELS = {
     "prpn": "PRPN",
     "palm": "PaLM",
 }
+_WHOLE_TEXT = ("plain", "induced-weight-0.1", "en-weight-0.1", "right-weight-0.1")  # runs with three seeds
 _T95 = {1: 12.71, 2: 4.30, 3: 3.18, 4: 2.78}  # two-sided 95% point of Student's t, by degrees of freedom
 
 
@@ -140,7 +141,7 @@ def seeds_of_beams() -> str:
     plain = _reported(select(TREE_TRANSFORMER, run="plain", data=FIRST_SENTENCES), "perplexity")
     lines = [[TREES["none"], "", str(len(plain)), perplexity(Figure.of(list(plain.values()))), ""]]
     # With right-branching trees, wider beams change nothing, see `beams`.
-    for name, widths in (("induced-weight-0.1", (4, 64)), ("right-weight-0.1", (4,))):
+    for name, widths in (("induced-weight-0.1", (4, 64)), ("en-weight-0.1", (4, 64)), ("right-weight-0.1", (4,))):
         runs = select(TREE_TRANSFORMER, run=name, data=FIRST_SENTENCES)
         for width in widths:
             values = _reported(runs, f"perplexity, beam {width}")
@@ -156,15 +157,15 @@ def items_of_seeds() -> str:
     """
     circuits = ("", "Agreement", "Garden-Path Effects")
     suites, pairs, times = (
-        stored_report(TREE_TRANSFORMER, what=what, run=run)["models"]
-        for what, run in (
-            ("suites", "whole-text-syntaxgym"),
-            ("pairs", "whole-text-marvin-linzen"),
-            ("reading-times", "whole-text-natural-stories"),
-        )
+        [
+            model
+            for runs in ("whole-text", "en-weight-0.1")
+            for model in stored_report(TREE_TRANSFORMER, what=what, run=f"{runs}-{data}")["models"]
+        ]
+        for what, data in (("suites", "syntaxgym"), ("pairs", "marvin-linzen"), ("reading-times", "natural-stories"))
     )
     lines = []
-    for name in ("plain", "induced-weight-0.1", "right-weight-0.1"):
+    for name in _WHOLE_TEXT:
         line = [_title(name)]
         for circuit in circuits:
             parts = [_suites_with_known_words(model, circuit) for model in _of_run(suites, name)]
