@@ -69,8 +69,11 @@ from syntaxlm.text.options import Contractions, Punctuation, TextKeywords, TextO
 from syntaxlm.text.reader import TextReader, each_line
 
 _INNER = frozenset(  # attributes that other packages read, and that completion does not offer
-    ["is_encoder", "labels", "mode", "model", "normaliser", "parser_normaliser", "require", "settings", "vocabulary"]
-)
+    [
+        "files", "is_encoder", "labels", "mode", "model", "normaliser", "parser_normaliser", "require", "settings",
+        "vocabulary",
+    ]
+)  # fmt: skip
 AnyResult = TypeVar("AnyResult")
 
 
@@ -518,12 +521,12 @@ class LanguageModel(StoredModel):
                     f"generate: found {found}; expected trees=True and no prompt, because a {self.name} model samples"
                     " dependency trees"
                 )
-            if self.folder is None:
+            if self.files is None:
                 raise InputError(
                     "generate: the model was not read from a folder, so it has no stop classifiers; load it from its"
                     " folder"
                 )
-            stops = read_stops(self.folder, self)
+            stops = read_stops(self.files, self)
             return Results(generate_trees(self, stops, count, TreeSamplingOptions(**vars(sampling))))
         if not trees:
             return Results(generate(self, count, prompt, sampling))
