@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, replace
 from itertools import cycle
@@ -466,7 +467,7 @@ class LanguageModel(StoredModel):
         )
         if column is not None:
             return evaluate_text(self, texts_in(text, column, "perplexity"), reading, cache)
-        if isinstance(text, str) and any(map(str.isspace, text)) and not Path(text).exists():
+        if isinstance(text, str) and any(map(str.isspace, text)) and not os.path.exists(text):
             raise InputError(
                 f"perplexity: found {shortened(text, LONGEST_NAME)!r}, which is not the name of a file; for a sentence,"
                 " pass a list of sentences"

@@ -255,8 +255,8 @@ def read_model(folder: str | Path) -> ModelBundle:
     The weights are checked against settings and vocabulary before memory is allocated.
 
     Args:
-        folder: a folder, or the name of a bundled model. A folder that exists comes before a bundled model. The model
-            of a pair classifier's folder is its encoder.
+        folder: a folder, or the name of a bundled model. A model folder that exists comes before a bundled model. The
+            model of a pair classifier's folder is its encoder.
 
     Raises:
         InputError: the message names the file that is missing, damaged, or does not fit the others.
