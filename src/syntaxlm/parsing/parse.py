@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import takewhile
 from pathlib import Path
@@ -33,6 +35,8 @@ from syntaxlm.text.pretokenised import PretokenisedReader
 from syntaxlm.text.reader import TextReader, each_line
 from syntaxlm.trees.marks import Marks, MarkSide
 from syntaxlm.trees.matching import beginning
+
+_PLACE = re.compile(r"^sentence ([0-9]+)")  # in a message, among the lines with words
 
 
 def parse_lines(
@@ -81,20 +85,26 @@ def parse_lines(
         structure_of(bundle, corpus, options.labels, numbers) for bundle, corpus in zip(bundles, corpora, strict=True)
     ]
     marks = marks if marks is not None and marks.share else None  # as evidence
-    if options.several:
-        alternatives = alternatives_of(bundles, corpora[0], structures, chosen, options, marks)
-        batch = replace(batch, alternatives=alternatives)
-    if len(bundles) > 1:
-        return replace(batch, spans=combined_trees(structures, chosen, options.ties, marks))
-    (structure,) = structures
-    (decoding,) = chosen
-    return replace(
-        batch,
-        spans=structure.labelled(decoding.decoder, marks) if options.labels else structure.decode(*decoding, marks),
-        structure=structure,
-        layer=decoding.layer,
-        labelled=options.labels,
-    )
+    with _naming(numbers):
+        if options.several:
+            alternatives = alternatives_of(bundles, corpora[0], structures, chosen, options, marks)
+            batch = replace(batch, alternatives=alternatives)
+        if len(bundles) > 1:
+            return replace(batch, spans=combined_trees(structures, chosen, options.ties, marks))
+        (structure,) = structures
+        (decoding,) = chosen
+        spans = structure.labelled(decoding.decoder, marks) if options.labels else structure.decode(*decoding, marks)
+    return replace(batch, spans=spans, structure=structure, layer=decoding.layer, labelled=options.labels)
+
+
+@contextmanager
+def _naming(numbers: Sequence[int]) -> Iterator[None]:
+    """Name sentences in errors of decoders by their numbers in the text, not by their places among those with words."""
+    try:
+        yield
+    except InputError as error:
+        message = _PLACE.sub(lambda place: f"sentence {numbers[int(place[1]) - 1]}", str(error))
+        raise InputError(message) from error
 
 
 def _checked_decodings(bundles: Sequence[ModelBundle], options: ParseOptions) -> list[Decoding]:
