@@ -30,7 +30,7 @@ from syntaxlm.parsing.structure import (
 )
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.doubts import warn_of_doubts
-from syntaxlm.text.normaliser import without_tags
+from syntaxlm.text.normaliser import split_tag, word_spans
 from syntaxlm.text.pretokenised import PretokenisedReader
 from syntaxlm.text.reader import TextReader, each_line
 from syntaxlm.trees.marks import Marks, MarkSide
@@ -176,7 +176,7 @@ def _readings(
     def lines_for(bundle: ModelBundle, lines: Sequence[str]) -> Sequence[str]:
         """Return the lines in the form that a model reads: without tags, if it reads words and others read tags."""
         if tagged and bundle.parser_normaliser.units != "tags":
-            return list(each_line(without_tags, lines, first))
+            return list(each_line(_with_blank_tags, lines, first))
         return lines
 
     readings = [_reading(reader, lines_for(bundle, lines), first)]
@@ -191,6 +191,15 @@ def _readings(
             if words != further_words:
                 raise _different_words(number, names[0], words, name, further_words)
     return readings
+
+
+def _with_blank_tags(line: str) -> str:
+    """Return a line of tagged text with spaces in place of the tags, so that the words keep their offsets."""
+    blank = [" "] * len(line)
+    for start, end in word_spans(line):
+        word, _ = split_tag(line[start:end])
+        blank[start : start + len(word)] = word
+    return "".join(blank)
 
 
 def _different_words(
