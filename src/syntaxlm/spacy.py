@@ -220,7 +220,8 @@ class SyntaxComponent:
         lines = [sentence.text for sentence in sentences]
         if self._parses:
             spans: dict[int, list[Span]] = {id(doc): [] for doc in docs}
-            parses = model.pipe(lines, LINES_TOGETHER, decoder=self._decoder, labels=self._labels)
+            texts = iter(lines)  # a list of single words would be taken for the words of one sentence
+            parses = model.pipe(texts, LINES_TOGETHER, decoder=self._decoder, labels=self._labels)
             for sentence, parse in zip(sentences, parses, strict=True):
                 spans[id(sentence.doc)] += _constituents(sentence, parse)
             for doc in docs:

@@ -242,6 +242,22 @@ def test_a_row_of_a_data_frame_is_named_by_its_index(nlp, frame, index):
     assert last.place(len(last.rows) - 1) == f"the data frame, row with index {index}"
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda nlp, text: nlp.perplexity(text),
+        lambda nlp, text: nlp.evaluate_parsing(text),
+        lambda nlp, text: nlp.evaluate_pairs(text),
+        lambda nlp, text: nlp.evaluate_suites(text),
+        lambda nlp, text: syntaxlm.read_recipe(text),
+    ],
+    ids=["perplexity", "parsing", "pairs", "suites", "recipe"],
+)  # fmt: skip
+def test_a_text_in_place_of_a_file_is_refused_also_if_it_is_longer_than_a_name_of_a_file(nlp, call):
+    with pytest.raises(InputError, match="the cat sees a dog"):
+        call(nlp, "the cat sees a dog and " * 20)
+
+
 def test_completion_offers_what_users_call(nlp):
     offered = [name for name in dir(nlp) if not name.startswith("_")]
     assert {"parse", "surprisal", "device", "name", "save_pretrained"} < set(offered)

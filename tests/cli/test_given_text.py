@@ -26,6 +26,15 @@ def test_a_sentence_is_parsed_and_drawn(run, trained):
     assert len(run("parse", trained.prpn, "a cat\na dog", "--json")[1].splitlines()) == 2
 
 
+def test_a_sentence_may_be_longer_than_a_name_of_a_file(run, trained, tmp_path):
+    sentence = " and ".join([SENTENCE] * 20)
+    code, out, error = run("parse", trained.prpn, sentence, "--format", "brackets")
+    assert (code, error) == (0, "")
+    assert parse_brackets(out)[0].words == tuple(sentence.split())
+    assert run("score", trained.prpn, sentence)[0] == 0
+    assert run("draw", trained.prpn, sentence, "-o", tmp_path / "tree.svg")[0] == 0
+
+
 def test_a_sentence_is_scored_as_the_same_text_of_a_file(run, trained, tmp_path):
     (tmp_path / "text.txt").write_text(SENTENCE + "\n")
     printed = run("score", trained.prpn, SENTENCE)

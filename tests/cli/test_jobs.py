@@ -151,3 +151,11 @@ def test_failed_shards_give_the_exit_code_1(text, tmp_path, monkeypatch, capsys)
     monkeypatch.setattr("syntaxlm.jobs.workers.ProcessEngine", Failing)
     assert cli.main(["parse", "en-fast", str(text), "--workers", "2", "-o", str(tmp_path / "job")]) == 1
     assert f"{text}, lines 1 to 17 (part-0000000.parquet): MemoryError: no memory" in capsys.readouterr().out
+
+
+def test_a_folder_without_a_model_does_not_hide_a_bundled_model_of_its_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("syntaxlm.jobs.workers.ProcessEngine", InlineEngine)
+    (tmp_path / "en-fast").mkdir()
+    (tmp_path / "en-fast" / "text.txt").write_text("The dog sees it.\n")
+    assert cli.main(["parse", "en-fast", "en-fast/text.txt", "--workers", "1", "-o", "job"]) == 0

@@ -7,6 +7,7 @@ import itertools
 import pickle
 import re
 import shutil
+import warnings
 
 import pytest
 from hypothesis import given
@@ -144,6 +145,14 @@ def test_text_that_the_model_does_not_read_has_no_tree_and_no_surprisal():
     assert cat[-1]._.surprisal is None
     assert doc[0:5]._.parse_string is None  # not a constituent
     assert len(pipeline()("")) == 0
+
+
+def test_sentences_of_one_word_are_not_taken_for_words_of_one_sentence():
+    nlp = pipeline()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        doc = nlp("cat. dog. cat.")
+    assert [sentence._.parse_string for sentence in doc.sents] == ["(X cat .)", "(X dog .)", "(X cat .)"]
 
 
 def test_attributes_of_text_without_the_component_are_empty():

@@ -11,6 +11,7 @@ from syntaxlm.core.errors import InputError, InputWarning
 from syntaxlm.evaluation.perplexity import evaluate_text
 from syntaxlm.ops.inside import posteriors
 from syntaxlm.parsing import structure
+from syntaxlm.parsing.options import ParseOptions
 from syntaxlm.parsing.parse import parse_lines
 from syntaxlm.scoring import engine, long_sentences
 from syntaxlm.scoring.engine import Scorer
@@ -44,6 +45,13 @@ def test_a_sentence_with_too_many_spans_is_refused_before_memory_is_taken(model,
         InputError, match=r"^sentence 12: found 30,000 words \(the cat .* \.\.\.\); expected at most 5,000"
     ):
         parse_lines(model, ["", "a cat", LINE * 1000], first=10)
+
+
+@pytest.mark.parametrize(("also", "marks"), [(["on-lstm"], "auto"), ([], "end")])
+def test_a_sentence_that_is_too_long_for_an_average_is_named_by_its_line(also, marks):
+    models = [fresh(name) for name in ("prpn", *also)]
+    with pytest.raises(InputError, match=r"^sentence 13: found 5,002 words; expected at most 5,000"):
+        parse_lines(models, ["", "a cat", "", "a dog , " + "a " * 4999], ParseOptions(marks=marks), first=10)
 
 
 @pytest.mark.parametrize("error", [MemoryError(), RuntimeError("DefaultCPUAllocator: can't allocate memory")])

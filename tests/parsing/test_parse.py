@@ -95,6 +95,13 @@ def test_json_has_labels_on_request_and_always_marginals():
     assert parse._repr_svg_().startswith("<svg")
 
 
+def test_offsets_of_words_are_those_in_tagged_text_also_for_a_model_that_reads_no_tags():
+    line = "the_DT  cat_NN sees_VBZ snake_case_NN"
+    (parse,) = parse_lines([fresh("prpn"), fresh("prpn", units="tags")], [line])
+    assert parse.words == ["the", "cat", "sees", "snake_case"]
+    assert [line[start:end] for start, end in parse.offsets] == parse.words
+
+
 def test_labels_of_words_stand_above_the_tags_of_tagged_text():
     stored = tagged(bracketing())
     words = KNOWN["tags"].split()

@@ -46,6 +46,16 @@ def test_the_bundled_models_fit_into_the_wheel(tmp_path):
     assert (tmp_path / "wheel").stat().st_size < MOST_BYTES
 
 
+def test_a_bundled_model_is_saved_with_its_card(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "is").mkdir()
+    (tmp_path / "is" / "README.md").write_text("The Icelandic pages of another project.\n")
+    syntaxlm.load("is").save_pretrained("mine")
+    card = (find_model("is") / "README.md").read_text(encoding="utf-8")
+    saved = (tmp_path / "mine" / "README.md").read_text(encoding="utf-8")
+    assert saved == card.replace('load("is")', 'load("mine")')
+
+
 @pytest.mark.parametrize("name", ["en", "en-fast"])
 def test_phrases_of_a_plain_sentence_are_constituents(name):
     parse = syntaxlm.load(name).parse(SENTENCE)

@@ -68,7 +68,7 @@ def test_only_files_of_models_travel_and_none_that_could_be_unpickled(hub, prpn,
     assert asked == FILES - {"README.md"}
 
 
-def test_dependency_tree_models_travel_with_labels_and_stop_classifiers(hub, tmp_path):
+def test_dependency_tree_models_travel_with_labels_and_stop_classifiers(hub, tmp_path, capsys):
     from syntaxlm.generation.stops import write_stops
 
     stored, stops = grown("tanh")
@@ -79,9 +79,12 @@ def test_dependency_tree_models_travel_with_labels_and_stop_classifiers(hub, tmp
     nlp.push_to_hub(NAME)
     assert {"labels.json", "stops.json", "stops.safetensors"} <= set(files_of(hub))
     hub_module.download(NAME, tmp_path / "copy")
-    copied = syntaxlm.load(tmp_path / "copy")
+    syntaxlm.load(NAME).save_pretrained(tmp_path / "saved")
     expected = [str(one) for one in nlp.generate(2, trees=True, seed=1, max_words=9)]
-    assert [str(one) for one in copied.generate(2, trees=True, seed=1, max_words=9)] == expected
+    for copied in (tmp_path / "copy", NAME, tmp_path / "saved"):
+        assert [str(one) for one in syntaxlm.load(copied).generate(2, trees=True, seed=1, max_words=9)] == expected
+    assert cli.main(["generate", NAME, "--sentences", "2", "--seed", "1", "--max-words", "9", "--quiet"]) == 0
+    assert capsys.readouterr().out.splitlines() == expected
 
 
 def test_branches_tags_and_commits_are_revisions(hub, prpn):
@@ -214,13 +217,15 @@ def test_cards_are_kept_unless_something_is_stated(hub, prpn, tmp_path):
     prpn.save_pretrained(folder)
     card = folder / "README.md"
     assert 'syntaxlm.load("mine")' in card.read_text()
-    card.write_text(card.read_text() + "My words.\n")
+    card.write_text(card.read_text() + 'My words, compared with `syntaxlm.load("en")`.\n')
     prpn.save_pretrained(folder)
-    assert "My words." in card.read_text()
+    assert "My words, " in card.read_text()
     syntaxlm.load(folder).push_to_hub(NAME)  # with the folder's card
     pushed = files_of(hub)["README.md"].decode()
-    assert "My words." in pushed
+    assert 'My words, compared with `syntaxlm.load("en")`.' in pushed
     assert f'syntaxlm.load("{NAME}")' in pushed
+    syntaxlm.load(NAME).save_pretrained(tmp_path / "saved")
+    assert (tmp_path / "saved" / "README.md").read_text() == pushed.replace(NAME, "saved")
     files_of(hub)["README.md"] += b"Edited on the hub.\n"
     prpn.push_to_hub(NAME)
     assert files_of(hub)["README.md"].endswith(b"Edited on the hub.\n")

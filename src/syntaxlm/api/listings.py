@@ -43,7 +43,7 @@ MODEL_FOLDERS = Columns(
         "folder": Column("text", "folder"),
         "model_type": Column("text", "type of the model; missing after an error"),
         "abilities": Column("list of text", "abilities of the model"),
-        "parameters": Column("integer", "number of parameters; missing for models that are counted"),
+        "parameters": Column("integer", "number of parameters; missing for counted models and pair classifiers"),
         "bytes": Column("integer", "size of the weights on disk"),
         "licence": Column("text", "licence of the model, from its card"),
         "trained_on": Column("text", "training text, from the recipe of the folder or from its card"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, replace
 from itertools import cycle
@@ -69,8 +70,11 @@ from syntaxlm.text.options import Contractions, Punctuation, TextKeywords, TextO
 from syntaxlm.text.reader import TextReader, each_line
 
 _INNER = frozenset(  # attributes that other packages read, and that completion does not offer
-    ["is_encoder", "labels", "mode", "model", "normaliser", "parser_normaliser", "require", "settings", "vocabulary"]
-)
+    [
+        "files", "is_encoder", "labels", "mode", "model", "normaliser", "parser_normaliser", "require", "settings",
+        "vocabulary",
+    ]
+)  # fmt: skip
 AnyResult = TypeVar("AnyResult")
 
 
@@ -463,7 +467,7 @@ class LanguageModel(StoredModel):
         )
         if column is not None:
             return evaluate_text(self, texts_in(text, column, "perplexity"), reading, cache)
-        if isinstance(text, str) and any(map(str.isspace, text)) and not Path(text).exists():
+        if isinstance(text, str) and any(map(str.isspace, text)) and not os.path.exists(text):
             raise InputError(
                 f"perplexity: found {shortened(text, LONGEST_NAME)!r}, which is not the name of a file; for a sentence,"
                 " pass a list of sentences"
@@ -518,12 +522,12 @@ class LanguageModel(StoredModel):
                     f"generate: found {found}; expected trees=True and no prompt, because a {self.name} model samples"
                     " dependency trees"
                 )
-            if self.folder is None:
+            if self.files is None:
                 raise InputError(
                     "generate: the model was not read from a folder, so it has no stop classifiers; load it from its"
                     " folder"
                 )
-            stops = read_stops(self.folder, self)
+            stops = read_stops(self.files, self)
             return Results(generate_trees(self, stops, count, TreeSamplingOptions(**vars(sampling))))
         if not trees:
             return Results(generate(self, count, prompt, sampling))

@@ -139,6 +139,6 @@ class StoredModel(ModelBundle):
                 " language, data or a description for a new card"
             )
         write_model(folder, self)
-        if self.model.reads == "trees" and self.folder is not None and (self.folder / STOPS).exists():
-            write_stops(folder, read_stops(self.folder, self), self.model)
-        write_card(folder, self, repository or folder.resolve().name, facts, self.folder)
+        if self.model.reads == "trees" and self.files is not None and (self.files / STOPS).exists():
+            write_stops(folder, read_stops(self.files, self), self.model)
+        write_card(folder, self, repository or folder.resolve().name, facts, self.files)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -158,7 +159,7 @@ def _check_sentence(
         raise InputError(f"--surprisal: found {found}; expected a SENTENCE, which is read as by score")
     if gold is None and number is not None:
         raise InputError("--number: selects a tree of the file given by --gold, but --gold is missing")
-    if sentence is not None and Path(sentence).is_file():
+    if sentence is not None and os.path.isfile(sentence):
         raise InputError(f"{sentence}: found a file; expected a sentence in quotes, or --gold with a file of trees")
 
 

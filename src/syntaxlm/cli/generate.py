@@ -107,7 +107,7 @@ def _sampled(
             raise InputError(
                 "--prompt: not available for dependency-tree models, which start with the root word; omit it"
             )
-        return generate_trees(bundle, read_stops(model.model, bundle), sentences, options)
+        return generate_trees(bundle, read_stops(bundle.files or model.model, bundle), sentences, options)
     if given:
         raise InputError(f"{given}: found a {bundle.name} model, which samples text; expected a dependency-tree model")
     from syntaxlm.generation.sentences import generate as generate_sentences

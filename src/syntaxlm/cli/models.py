@@ -130,8 +130,9 @@ def push(
 ) -> None:
     """Upload a model folder to the Hugging Face hub.
 
-    The model has a model card. A card in the folder (`README.md`) is uploaded unchanged, and otherwise a card is
-    generated. Log in first with `hf auth login`, or set `HF_TOKEN`.
+    The model has a model card. If nothing is stated about the model, a card in the folder (`README.md`) is uploaded, in
+    which only `nlp = syntaxlm.load(...)` is changed to the name of the repository. Otherwise, a card is generated. Log
+    in first with `hf auth login`, or set `HF_TOKEN`.
 
     Args:
         folder: Model folder that `train` wrote.

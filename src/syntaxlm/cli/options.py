@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -249,7 +250,7 @@ class TextSource:
         sentence = self.sentence
         if sentence is None:
             sentence = self.text[0] if self.text else "-"
-            exists = sentence == "-" or (sentence.strip() != "" and Path(sentence).exists())
+            exists = sentence == "-" or (sentence.strip() != "" and os.path.exists(sentence))
             is_word = not any(map(str.isspace, sentence or " "))
             if is_word and not exists and not Path(sentence).suffix and "/" not in sentence and "\\" not in sentence:
                 check_encodable(sentence, "the sentence")

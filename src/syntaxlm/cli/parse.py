@@ -84,6 +84,7 @@ class JobOptions:
         """
         from syntaxlm.jobs.job import Job, run_job
         from syntaxlm.jobs.workers import ProcessEngine, Ray
+        from syntaxlm.storage.bundled import find_model
 
         if output is None:
             raise InputError("a job (--workers or --engine) writes to a folder; add -o FOLDER")
@@ -93,9 +94,11 @@ class JobOptions:
             raise InputError("a job reads files; expected at least one file as TEXT, and no --text")
         if self.ray_address is not None and self.engine != "ray":
             raise InputError("--ray-address: applies only to --engine ray; add this engine, or omit the address")
-        # Workers may have another working folder.
-        folders = by_distinct_names(models).values()
-        names = tuple(os.path.abspath(folder) if os.path.exists(folder) else str(folder) for folder in folders)
+        # Workers may have another working folder. A folder without a model does not hide a bundled model of its name.
+        names = tuple(
+            os.path.abspath(folder) if os.path.exists(folder) and find_model(folder) == folder else str(folder)
+            for folder in by_distinct_names(models).values()
+        )
         settings: dict[str, Any] = {"id_column": self.id_column, "lines_per_shard": self.lines_per_shard}
         settings |= {"longest": self.max_line_bytes, "bad_lines": self.bad_lines, "device": device}
         given = {name: value for name, value in settings.items() if value is not None}

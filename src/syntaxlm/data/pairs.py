@@ -8,6 +8,7 @@ follow from these, so they only count in a group of their own.
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -150,7 +151,7 @@ def read_pairs(paths: Sequence[str | Path]) -> list[MinimalPair]:
 
 
 def _files(path: str | Path) -> list[str | Path]:
-    if str(path) == STANDARD_INPUT or not Path(path).is_dir():
+    if str(path) == STANDARD_INPUT or not os.path.isdir(path):
         return [path]
     files: list[str | Path] = [file for file in visible_entries(path) if file.is_file()]
     if not files:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import operator
+import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -318,7 +319,7 @@ def _is_table(path: str | Path) -> bool:
 
 
 def _files(path: str | Path) -> list[str | Path]:
-    if not Path(path).is_dir():
+    if not os.path.isdir(path):
         return [path]
     files: list[str | Path] = [file for file in visible_entries(path) if content_suffix(file) == ".json"]
     if not files:

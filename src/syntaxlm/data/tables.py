@@ -8,6 +8,7 @@ than the rows have cells lacks the name of the first column, as R writes row nam
 
 from __future__ import annotations
 
+import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -373,7 +374,7 @@ def refuse_table(path: str | Path, advice: str) -> None:
         advice: what to do, about the column {}.
     """
     is_text = is_parquet(path) or content_suffix(path) in DEPENDENCY_FORMATS  # readers of text name these trees
-    if is_text or not Path(path).is_file():
+    if is_text or not os.path.isfile(path):
         return
     lines = islice((line for _, line in read_lines(path) if line.strip()), TABLE_LINES_COMPARED)
     refuse_table_lines(list(lines), source_name(path), advice)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import glob
 import io
+import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -89,7 +90,7 @@ def treebank_files(path: str | Path) -> list[Path]:
     if str(path) == STANDARD_INPUT:
         return [Path(STANDARD_INPUT)]
     path = Path(path)
-    if path.is_dir():
+    if os.path.isdir(path):
         files = [file for file in visible_entries(path) if file.is_file()]
         files = [file for file in files if treebank_suffix(file) in TREEBANK_SUFFIXES]
         if not files:
@@ -98,7 +99,7 @@ def treebank_files(path: str | Path) -> list[Path]:
                 f" perhaps compressed ({', '.join(COMPRESSED_SUFFIXES)}). To read files with other names, give a"
                 f" pattern such as '{path / '*.xyz'}'"
             )
-    elif path.exists() or address_of(path):
+    elif os.path.exists(path) or address_of(path):
         files = [path]
     else:  # a pattern: *.mrg matches a.mrg or, if that is missing, a.mrg.gz
         pattern = str(path)

@@ -152,7 +152,8 @@ class CorpusDistances(CorpusStructure):
 class CorpusDistancesAndHeights(CorpusDistances):
     """Distances, and heights of words: (words,). Constituents follow from the distances, and heads from both.
 
-    A constituent's head is its highest word, so every dependency tree is projective and fits the constituents.
+    A constituent's head is its highest word, so every dependency tree is projective and fits the constituents of the
+    decoder `unbiased`.
     """
 
     name = "distances and heights"

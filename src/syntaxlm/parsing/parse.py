@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import takewhile
 from pathlib import Path
@@ -28,11 +30,13 @@ from syntaxlm.parsing.structure import (
 )
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.doubts import warn_of_doubts
-from syntaxlm.text.normaliser import without_tags
+from syntaxlm.text.normaliser import split_tag, word_spans
 from syntaxlm.text.pretokenised import PretokenisedReader
 from syntaxlm.text.reader import TextReader, each_line
 from syntaxlm.trees.marks import Marks, MarkSide
 from syntaxlm.trees.matching import beginning
+
+_PLACE = re.compile(r"^sentence ([0-9]+)")  # in a message, among the lines with words
 
 
 def parse_lines(
@@ -81,20 +85,26 @@ def parse_lines(
         structure_of(bundle, corpus, options.labels, numbers) for bundle, corpus in zip(bundles, corpora, strict=True)
     ]
     marks = marks if marks is not None and marks.share else None  # as evidence
-    if options.several:
-        alternatives = alternatives_of(bundles, corpora[0], structures, chosen, options, marks)
-        batch = replace(batch, alternatives=alternatives)
-    if len(bundles) > 1:
-        return replace(batch, spans=combined_trees(structures, chosen, options.ties, marks))
-    (structure,) = structures
-    (decoding,) = chosen
-    return replace(
-        batch,
-        spans=structure.labelled(decoding.decoder, marks) if options.labels else structure.decode(*decoding, marks),
-        structure=structure,
-        layer=decoding.layer,
-        labelled=options.labels,
-    )
+    with _naming(numbers):
+        if options.several:
+            alternatives = alternatives_of(bundles, corpora[0], structures, chosen, options, marks)
+            batch = replace(batch, alternatives=alternatives)
+        if len(bundles) > 1:
+            return replace(batch, spans=combined_trees(structures, chosen, options.ties, marks))
+        (structure,) = structures
+        (decoding,) = chosen
+        spans = structure.labelled(decoding.decoder, marks) if options.labels else structure.decode(*decoding, marks)
+    return replace(batch, spans=spans, structure=structure, layer=decoding.layer, labelled=options.labels)
+
+
+@contextmanager
+def _naming(numbers: Sequence[int]) -> Iterator[None]:
+    """Name sentences in errors of decoders by their numbers in the text, not by their places among those with words."""
+    try:
+        yield
+    except InputError as error:
+        message = _PLACE.sub(lambda place: f"sentence {numbers[int(place[1]) - 1]}", str(error))
+        raise InputError(message) from error
 
 
 def _checked_decodings(bundles: Sequence[ModelBundle], options: ParseOptions) -> list[Decoding]:
@@ -166,7 +176,7 @@ def _readings(
     def lines_for(bundle: ModelBundle, lines: Sequence[str]) -> Sequence[str]:
         """Return the lines in the form that a model reads: without tags, if it reads words and others read tags."""
         if tagged and bundle.parser_normaliser.units != "tags":
-            return list(each_line(without_tags, lines, first))
+            return list(each_line(_with_blank_tags, lines, first))
         return lines
 
     readings = [_reading(reader, lines_for(bundle, lines), first)]
@@ -181,6 +191,15 @@ def _readings(
             if words != further_words:
                 raise _different_words(number, names[0], words, name, further_words)
     return readings
+
+
+def _with_blank_tags(line: str) -> str:
+    """Return a line of tagged text with spaces in place of the tags, so that the words keep their offsets."""
+    blank = [" "] * len(line)
+    for start, end in word_spans(line):
+        word, _ = split_tag(line[start:end])
+        blank[start : start + len(word)] = word
+    return "".join(blank)
 
 
 def _different_words(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal, TypeVar
@@ -77,6 +77,8 @@ class ModelBundle:
     Attributes:
         labels: the labels of dependency edges; None for a model that reads text.
         is_encoder: whether the model is the encoder of a pair classifier, which has no decoder of words.
+        files: the folder with the files of the model, also of a bundled model or, in the cache, of a repository; None
+            for a model that was made in memory.
     """
 
     model: Model
@@ -84,6 +86,7 @@ class ModelBundle:
     vocabulary: Vocabulary
     labels: Vocabulary | None = None
     is_encoder: bool = False
+    files: Path | None = field(default=None, compare=False)
 
     @property
     def normaliser(self) -> Normaliser:
@@ -252,8 +255,8 @@ def read_model(folder: str | Path) -> ModelBundle:
     The weights are checked against settings and vocabulary before memory is allocated.
 
     Args:
-        folder: a folder, or the name of a bundled model. A folder that exists comes before a bundled model. The model
-            of a pair classifier's folder is its encoder.
+        folder: a folder, or the name of a bundled model. A model folder that exists comes before a bundled model. The
+            model of a pair classifier's folder is its encoder.
 
     Raises:
         InputError: the message names the file that is missing, damaged, or does not fit the others.
@@ -279,7 +282,7 @@ def read_model(folder: str | Path) -> ModelBundle:
             f"{folder / WEIGHTS}: found weights of {model.label_count} labels; expected {len(labels)}, as in"
             f" {folder / LABELS}"
         )
-    return ModelBundle(model, settings, vocabulary, labels)
+    return ModelBundle(model, settings, vocabulary, labels, files=folder)
 
 
 def _contradictions(settings: ModelSettings) -> list[str]:

@@ -45,7 +45,7 @@ NEEDED = (CONFIG, VOCABULARY, WEIGHTS)
 MODEL_FILES = (*NEEDED, LABELS, STOPS, STOP_WEIGHTS)
 FILES = (*MODEL_FILES, CARD)
 LARGEST = 1 << 34  # bytes of a repository's model files: 16 GiB
-_LOAD = re.compile(r'(syntaxlm\.load\()"[^"\n]*"')  # in model cards
+_LOAD = re.compile(r'^(nlp = syntaxlm\.load\()"[^"\n]*"', re.MULTILINE)  # in the generated code of model cards
 _LICENCE = re.compile(r"[a-z0-9][a-z0-9.+-]*")
 _REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from syntaxlm.core.errors import InputError, closest_match
@@ -45,10 +46,10 @@ def find_recipe(name: str | Path) -> Path:
         >>> syntaxlm.find_recipe("prpn-toy").name
         'prpn-toy.yaml'
     """
-    if Path(name).exists():
+    if os.path.exists(name):
         return Path(name)
     bundled = bundled_recipes() / f"{name}.yaml"
-    if bundled.exists():
+    if os.path.exists(bundled):
         return bundled
     names = recipe_names()
     advice = closest_match(name, names, f"Bundled recipes: {', '.join(names)}")

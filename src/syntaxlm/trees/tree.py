@@ -266,8 +266,9 @@ def format_brackets(tree: Tree, labelled: bool = True) -> str:
 
     Not labelled: words and brackets only, without brackets around single words inside the tree.
 
-    Reading the text returns the same words, and the same constituents of more than one word (plus one over the whole
-    sentence if the tree had none). A constituent that contains one bare leaf, `(X word)`, is read as that word's tag.
+    Reading the text returns the same words, except that escapes such as -LRB- are undone, and the same constituents of
+    more than one word (plus one over the whole sentence if the tree had none). A constituent that contains one bare
+    leaf, `(X word)`, is read as that word's tag.
 
     Raises:
         InputError: for a tree without words and for words or labels that contain white space.
