@@ -332,12 +332,12 @@ class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBe
         share = float(self.one_word_share)
         alone = self.unigrams.double().exp().cumsum(0).cpu().numpy()
 
-        def draw() -> SampledSentence:
+        def draw() -> SampledSentence | None:
             if generator.random() < share:
                 return SampledSentence((draw_from(alone, generator, omitted),), ())
-            return draw_short(lambda: self._sampler(generator).draw(maximum_words, generator, omitted), maximum_words)
+            return self._sampler(generator).draw(maximum_words, generator, omitted)
 
-        samples = (draw() for _ in range(count))
+        samples = (draw_short(draw, maximum_words) for _ in range(count))
         return [sample._replace(words=tuple(map(token_of, sample.words))) for sample in samples]
 
     def _sampler(self, generator: np.random.Generator) -> Sampler:
