@@ -414,7 +414,7 @@ class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBe
 
     def _chart_size(self, words: int) -> int:
         """Return the number of inside probabilities of a sentence."""
-        return words * (words + 1) // 2 * self.nonterminal_count
+        return words * (words + 1) // 2 * self.config.rule_rows
 
     def _groups(
         self, sentences: Sentences, most: int, shortest: int = 2, longest: int | None = None
