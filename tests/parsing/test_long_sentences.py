@@ -165,6 +165,17 @@ def test_the_memory_of_a_chart_grows_with_the_factors_of_the_rules(monkeypatch):
         model.check_length(30)
 
 
+@pytest.mark.parametrize("name", ["neural-pcfg", "compound-pcfg"])
+def test_the_memory_of_marginals_under_a_full_table_is_that_of_all_splits(name, monkeypatch):
+    model = grammar(name)
+    children = 30 * (30**2 - 1) // 6 * 2 * model.model.nonterminal_count * torch.float32.itemsize
+    monkeypatch.setenv("SYNTAXLM_CHART_MEMORY", str(children / 2**30))
+    assert Scorer.of(model).sentences([LINE.split()]) < 0, "without gradients, they are not in memory together"
+    parse_lines(model, ["the cat sees a dog"])
+    with pytest.raises(InputError, match="a sentence of 30 words, whose chart needs about"):
+        parse_lines(model, [LINE])
+
+
 @pytest.mark.parametrize("value", ["much", "0", "-1", "nan", "1e30"])
 def test_a_setting_of_the_memory_of_charts_that_is_no_size_is_reported(value, monkeypatch):
     monkeypatch.setenv("SYNTAXLM_CHART_MEMORY", value)
