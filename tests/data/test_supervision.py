@@ -157,10 +157,10 @@ def read(folder: Path, text: str, trees: str, preprocessing="ptb-keep", normalis
     return read_files(folder / "text.txt", folder / "gold.mrg", preprocessing, normaliser or Normaliser(), **options)[0]
 
 
-def read_files(text, trees, preprocessing, normaliser, share=1.0, **limits):
+def read_files(text, trees, preprocessing, normaliser, share=1.0, keep_whole=False, **limits):
     vocabulary = Vocabulary.build(count_tokens(text, normaliser), **limits)
     corpus = EncodedCorpus.encode(text, normaliser, vocabulary)
-    return read_supervision(trees, preprocessing, corpus, normaliser, vocabulary, share=share), corpus
+    return read_supervision(trees, preprocessing, corpus, normaliser, vocabulary, keep_whole, share), corpus
 
 
 WITHOUT = "The old cat ate 12 fish in Rome\nShe slept very well\nGo away\n"
@@ -290,6 +290,21 @@ def test_trees_without_constituents_are_reported(tmp_path):
     assert str(read(tmp_path, WITHOUT, flat)).endswith(
         "\nno constituent is smaller than its sentence, so there is nothing to learn from these trees"
     )
+
+
+def test_binary_trees_branch_to_the_right_in_wide_nodes_and_flat_trees_are_left_out(tmp_path):
+    trees = {
+        "(S (X (N a) (N b)) (X (N c) (N d)))": {(0, 4), (0, 2), (2, 4)},
+        "(S (N b) (N c))": {(0, 2)},
+        "(S (N a) (N b) (N c))": set(),
+        "(S (X (N d) (N c)) (N b) (N a) (N d))": {(0, 5), (0, 2), (2, 5), (3, 5)},
+        "(S (N b) (X (N a) (N c)) (N d))": {(0, 4), (1, 3), (1, 4)},
+        "(S (N b))": set(),
+    }
+    text = "a b c d\nb c\na b c\nd c b a d\nb a c d\nb\n"
+    found = read(tmp_path, text, "\n".join(trees), "none", keep_whole=True).binary().spans
+    assert [found.sentence(place) for place in range(len(trees))] == list(trees.values())
+    assert len(found.starts) == sum(map(len, trees.values()))
 
 
 def test_different_numbers_of_trees_and_sentences_are_reported_with_the_first_difference(tmp_path):

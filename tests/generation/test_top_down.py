@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import product
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from syntaxlm.generation.sentences import generate, sample_with_trees
 from syntaxlm.models.batches import TokenBatch
 from syntaxlm.trees.tree import parse_brackets
 from tests.fresh_models import fresh
-from tests.grammar_models import every_grammar, grammar
+from tests.grammar_models import WORDS, every_grammar, grammar
 
 
 @every_grammar
@@ -77,6 +78,21 @@ def test_sentences_are_sampled_with_their_probabilities(name):
         batch = TokenBatch(tokens, tokens.roll(-1, 0), torch.tensor([len(words) + 1]))
         expected = float(stored.model.sentence_log_probs(batch).detach().exp())
         assert times / 1000 == pytest.approx(expected, abs=4 * (expected / 1000) ** 0.5)
+
+
+def test_under_a_limit_sentences_have_their_probabilities_among_those_that_are_short_enough():
+    """Those of one word, too, although they are not drawn from the rules of the grammar."""
+    model, numbers = grammar("simple-pcfg", 0.1).model, [0, *range(3, 3 + len(WORDS))]
+    totals = []
+    for length in (1, 2):
+        tokens = torch.tensor([(1, *words, 2) for words in product(numbers, repeat=length)]).T
+        batch = TokenBatch(tokens[:-1], tokens[1:], torch.full(tokens.shape[1:], length + 1))
+        totals.append(float(model.sentence_log_probs(batch).detach().exp().sum()))
+    share = totals[0] / sum(totals)
+    assert share > 0.15, "more than among all sentences"
+    alone = sum(len(sample.words) == 1 for sample in model.sample(2000, 2, np.random.default_rng(0)))
+    assert alone == pytest.approx(2000 * share, abs=4 * (2000 * share * (1 - share)) ** 0.5)
+    assert all(len(sample.words) == 1 for sample in model.sample(20, 1, np.random.default_rng(0)))
 
 
 def test_generate_samples_top_down_what_does_not_predict_the_next_word():

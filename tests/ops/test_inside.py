@@ -130,6 +130,14 @@ def test_reference_equals_enumeration_in_probability_marginals_and_best_derivati
     assert len(derivation.preterminals) == length
 
 
+def test_best_derivations_are_computed_on_the_device_of_the_rules():
+    """The device `meta`, as a GPU, does not compute with tensors of the CPU. Values cannot be read from it."""
+    rules = FactoredRules(*(torch.rand(shape, device="meta") for shape in ((3,), (3, 5), (3, 5))))
+    words = torch.zeros(6, dtype=torch.int64, device="meta")
+    with pytest.raises(RuntimeError, match="cannot be called on meta tensors"):
+        inside.best_derivations(rules, torch.rand(6, 2, device="meta"), words, Layout([6], "meta"))
+
+
 def span_gradients(rules, log_probs, add):
     """The log of the sum or maximum over derivations by the reference, and its gradients by log-weights of spans."""
     weights = torch.zeros(len(log_probs), len(log_probs), dtype=torch.float64, requires_grad=True)

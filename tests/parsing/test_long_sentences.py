@@ -6,9 +6,12 @@ import itertools
 
 import numpy as np
 import pytest
+import torch
 
 from syntaxlm.core.errors import InputError, InputWarning
 from syntaxlm.evaluation.perplexity import evaluate_text
+from syntaxlm.models.abilities import ScoresSentences
+from syntaxlm.models.registry import MODELS, build_model
 from syntaxlm.ops.inside import posteriors
 from syntaxlm.parsing import structure
 from syntaxlm.parsing.options import ParseOptions
@@ -156,6 +159,29 @@ def test_charts_of_a_batch_stay_within_the_setting_and_change_nothing(monkeypatc
     assert np.array_equal(found.starts, expected.starts)
     assert np.array_equal(found.ends, expected.ends)
     assert max(sizes) <= 600 < before
+
+
+def test_the_memory_of_a_chart_grows_with_the_factors_of_the_rules(monkeypatch):
+    """A tensor PCFG may have many more factors than nonterminals, and a span has three values of each."""
+    sizes = {"nonterminals": 4, "preterminals": 8, "embedding_size": 6, "rank": 400}
+    model = build_model(MODELS["tensor-pcfg"].config(**sizes), 11)
+    assert isinstance(model, ScoresSentences)
+    chart = 30 * 31 // 2 * 3 * 400 * torch.float32.itemsize
+    monkeypatch.setenv("SYNTAXLM_CHART_MEMORY", str(chart / 2**30))
+    model.check_length(2)
+    with pytest.raises(InputError, match="a sentence of 30 words, whose chart needs about"):
+        model.check_length(30)
+
+
+@pytest.mark.parametrize("name", ["neural-pcfg", "compound-pcfg"])
+def test_the_memory_of_marginals_under_a_full_table_is_that_of_all_splits(name, monkeypatch):
+    model = grammar(name)
+    children = 30 * (30**2 - 1) // 6 * 2 * model.model.nonterminal_count * torch.float32.itemsize
+    monkeypatch.setenv("SYNTAXLM_CHART_MEMORY", str(children / 2**30))
+    assert Scorer.of(model).sentences([LINE.split()]) < 0, "without gradients, they are not in memory together"
+    parse_lines(model, ["the cat sees a dog"])
+    with pytest.raises(InputError, match="a sentence of 30 words, whose chart needs about"):
+        parse_lines(model, [LINE])
 
 
 @pytest.mark.parametrize("value", ["much", "0", "-1", "nan", "1e30"])

@@ -323,6 +323,21 @@ def test_a_parser_without_a_tree_of_a_sentence_does_not_count_for_it(few, tmp_pa
     assert both[1] != pytest.approx(alone[1], rel=1e-3)
 
 
+def test_the_loss_of_a_tree_with_wide_nodes_is_a_negative_log_likelihood(few, tmp_path):
+    """Otherwise lower scores of all spans would lower the loss without end."""
+    text, trees = tmp_path / "text.txt", tmp_path / "trees"
+    text.write_text("a b c d e\n")
+    trees.write_text("(S (X a b) c d e)\n")
+    files = {"focus": [str(trees)], "focus_valid": [str(trees)]}
+    data = few.recipe_data("lstm", text={"train": str(text), "valid": str(text), "test": None} | files)
+    task = TextTask(recipe_from(data | {"model": {"name": "span-parser"}}, "recipe.yaml"), torch.device("cpu"))
+    with torch.no_grad():
+        task.model.score.weight.fill_(-100)
+    loss = task.model.eval().loss(task.batches(0, 1).batch(np.array([0])))
+    assert loss.total > 0
+    assert task.validate().value == pytest.approx(loss.total.item() / 5)
+
+
 ONE_WORD = ["the dog"] * 3 + ["dog"] * 9
 """Sentences as in dialogue: with six tokens to a batch, most batches have only sentences of one word."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import chain
 from pathlib import Path
@@ -22,8 +22,9 @@ from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.data.treebanks import Preprocessing, Treebank, check_tags, read_treebank
 from syntaxlm.text.normaliser import TAG_MARK, Normaliser, split_words
 from syntaxlm.text.vocabulary import Vocabulary
+from syntaxlm.trees.averaging import average
 from syntaxlm.trees.preprocessing import find_preprocessing
-from syntaxlm.trees.spans import SpanSets, offsets_of, span_keys, spans_of_keys
+from syntaxlm.trees.spans import SpanSets, offsets_of, sorted_by_sentence, span_keys, spans_of_keys
 
 # A few sentences may be spelled differently from their trees. If fewer than this share have the words of their trees,
 # text and trees have different preprocessing or are not aligned.
@@ -61,6 +62,23 @@ class Supervision:
     def count(self) -> int:
         """The number of supervised sentences."""
         return int(np.count_nonzero(self.supervised))
+
+    def binary(self) -> Supervision:
+        """Return binary trees with whole sentences, for models whose trees are binary.
+
+        Nodes with more than two children branch to the right. Trees without smaller constituents are left out.
+        """
+        spans, counts = self.spans, np.diff(self.spans.offsets)
+        is_binary = (counts > 0) & (counts >= spans.lengths - 1)
+        is_wide = (counts > 1) & ~is_binary
+        trees = average([spans.select(is_wide)], ties="first")
+        sentences = spans.sentences()
+        kept = is_binary[sentences]
+        groups = [
+            (sentences[kept], spans.starts[kept], spans.ends[kept]),
+            (np.flatnonzero(is_wide)[trees.sentences()], trees.starts, trees.ends),
+        ]
+        return replace(self, spans=sorted_by_sentence(spans.lengths, groups))
 
     def __str__(self) -> str:
         lines = [f"{self.source}: trees of {self.count:,} of {len(self.supervised):,} training sentences"]

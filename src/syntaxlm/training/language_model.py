@@ -28,6 +28,7 @@ from syntaxlm.models.abilities import (
     AnnealsLoss,
     Criterion,
     HasLoss,
+    LearnsFromTrees,
     Model,
     NeedsTextCounts,
     ParsesSentences,
@@ -36,7 +37,7 @@ from syntaxlm.models.abilities import (
     TrainsByGradient,
 )
 from syntaxlm.models.layers import AdaptiveEmbedding
-from syntaxlm.models.registry import build_model
+from syntaxlm.models.registry import MODELS, build_model
 from syntaxlm.models.structures import SpanMarginals
 from syntaxlm.scoring.engine import TOKEN_BUDGET, Scorer, check_labels
 from syntaxlm.scoring.long_sentences import LONG_SENTENCE
@@ -327,8 +328,13 @@ class TextTask(LanguageModelTask):
             )
         self.test = encode(text.test) if text.test else None
         read = partial(read_supervision, normaliser=normaliser, vocabulary=self.vocabulary)
-        # The spans of whole sentences count the parsers that have a tree of a sentence.
-        self.supervision = [read(path, "none", self.train, keep_whole=True) for path in text.focus]
+
+        def predicted(path: str, corpus: EncodedCorpus) -> Supervision:
+            """Return the trees of a parser. Their spans of whole sentences count the parsers with a tree of them."""
+            trees = read(path, "none", corpus, keep_whole=True)
+            return trees.binary() if MODELS[model.name].has(LearnsFromTrees) else trees
+
+        self.supervision = [predicted(path, self.train) for path in text.focus]
         self._learns_whole_trees = self.recipe.model.tree_loss is not None
         if text.trees is not None:
             whole, share = self._learns_whole_trees, text.trees_share
@@ -342,9 +348,7 @@ class TextTask(LanguageModelTask):
                 read_trees = read(trees, text.trees_preprocessing, corpus)
                 _require_all_trees(read_trees)
                 corpus.spans = read_trees.spans
-        valid_trees = [
-            read(path, "none", self.valid, keep_whole=True).spans for path in text.focus_valid if self.valid is not None
-        ]
+        valid_trees = [predicted(path, self.valid).spans for path in text.focus_valid if self.valid is not None]
         self.valid_spans = union(valid_trees) if valid_trees else None
 
     def _copy_embeddings(self, model: Model) -> None:

@@ -251,7 +251,7 @@ class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBe
         shape = len(sentences.lengths), longest, longest
         marginals = self.unigrams.new_zeros(shape)
         labels = torch.full(shape, -1, device=self.device) if labelled else None
-        for index, part in self._groups(sentences, _PROBABILITIES_TOGETHER // 2):
+        for index, part in self._groups(sentences, _PROBABILITIES_TOGETHER // 2, with_marginals=True):
             tables = self._tables(part)
             layout = Layout(part.lengths, self.device)
             chart = posteriors(tables.rules, tables.emissions, tables.words, layout, labels=labelled)
@@ -332,12 +332,12 @@ class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBe
         share = float(self.one_word_share)
         alone = self.unigrams.double().exp().cumsum(0).cpu().numpy()
 
-        def draw() -> SampledSentence:
+        def draw() -> SampledSentence | None:
             if generator.random() < share:
                 return SampledSentence((draw_from(alone, generator, omitted),), ())
-            return draw_short(lambda: self._sampler(generator).draw(maximum_words, generator, omitted), maximum_words)
+            return self._sampler(generator).draw(maximum_words, generator, omitted)
 
-        samples = (draw() for _ in range(count))
+        samples = (draw_short(draw, maximum_words) for _ in range(count))
         return [sample._replace(words=tuple(map(token_of, sample.words))) for sample in samples]
 
     def _sampler(self, generator: np.random.Generator) -> Sampler:
@@ -412,17 +412,28 @@ class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBe
     def check_length(self, words: int) -> None:
         check_chart(words, self._chart_size(words) * _BYTES_PER_PROBABILITY)
 
-    def _chart_size(self, words: int) -> int:
-        """Return the number of inside probabilities of a sentence."""
-        return words * (words + 1) // 2 * self.nonterminal_count
+    def _chart_size(self, words: int, with_marginals: bool = False) -> int:
+        """Return the number of inside probabilities of a sentence, or what takes as much memory as so many.
+
+        Marginals of a full table are gradients, for which both children of each split stay in memory.
+        """
+        spans = words * (words + 1) // 2
+        splits = words * (words**2 - 1) // 6 if with_marginals and self.config.full_table else 0
+        return (spans + splits * 2 * torch.float32.itemsize // _BYTES_PER_PROBABILITY) * self.config.rule_rows
 
     def _groups(
-        self, sentences: Sentences, most: int, shortest: int = 2, longest: int | None = None
+        self,
+        sentences: Sentences,
+        most: int,
+        shortest: int = 2,
+        longest: int | None = None,
+        with_marginals: bool = False,
     ) -> Iterator[tuple[Tensor, Sentences]]:
         """Yield sentences of `shortest` to `longest` words, with their indices, in groups of limited size.
 
         Args:
             most: limit of a group's inside probabilities; fewer if `chart_limit` allows fewer.
+            with_marginals: see `_chart_size`.
 
         Raises:
             InputError: for a sentence too long for the memory.
@@ -435,8 +446,8 @@ class SentencePCFG(Model, AnnealsLoss, NeedsTextCounts, ScoresSentences, FindsBe
         for index, length in enumerate(sentences.lengths):
             if length < shortest or (longest is not None and length > longest):
                 continue
-            self.check_length(length)
-            chart_size = self._chart_size(length)
+            chart_size = self._chart_size(length, with_marginals)
+            check_chart(length, chart_size * _BYTES_PER_PROBABILITY)
             if size + chart_size > most:
                 groups.append([])
                 size = 0

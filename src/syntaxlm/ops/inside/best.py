@@ -84,11 +84,11 @@ def _best_of_independent(rules: FactoredRules, emissions: Tensor) -> tuple[Tenso
 
     Children are independent: the best symbol of a child is found per span, not per pair of spans.
     """
-    n, count = len(emissions), rules.nonterminals
+    n, count, device = len(emissions), rules.nonterminals, emissions.device
     sides = torch.stack([rules.left, rules.right]).log()
-    splits = torch.zeros(n, n, count, dtype=torch.int64)
+    splits = torch.zeros(n, n, count, dtype=torch.int64, device=device)
     children = emissions.new_full((2, n, n, count), -torch.inf)  # as left and as right child, by first and last word
-    symbols = torch.zeros(2, n, n, count, dtype=torch.int64)
+    symbols = torch.zeros(2, n, n, count, dtype=torch.int64, device=device)
 
     def choose(sides: Tensor, values: Tensor, first: Tensor, last: Tensor, offset: int) -> None:
         """Find the best symbols of spans as children, for every parent.
@@ -106,13 +106,13 @@ def _best_of_independent(rules: FactoredRules, emissions: Tensor) -> tuple[Tenso
                 children[side, first[part], last[part]] = best
                 symbols[side, first[part], last[part]] = symbol + offset
 
-    best, diagonal = emissions.new_empty(0), torch.arange(n)
+    best, diagonal = emissions.new_empty(0), torch.arange(n, device=device)
     choose(sides[:, :, count:], emissions, diagonal, diagonal, count)
     # V_A(i, j) = max over k of L_A(i, k) + R_A(k + 1, j), with L_A(i, k) = max over B of left_AB + V_B(i, k)
     for width in range(2, n + 1):
-        first = torch.arange(n - width + 1)
+        first = torch.arange(n - width + 1, device=device)
         last = first + width - 1
-        split = first[:, None] + torch.arange(width - 1)
+        split = first[:, None] + torch.arange(width - 1, device=device)
         best, best_split = (children[0, first[:, None], split] + children[1, split + 1, last[:, None]]).max(1)
         splits[first, last] = best_split + first[:, None]
         if width < n:
