@@ -218,6 +218,16 @@ def test_held_out_rows_are_not_in_their_own_regression():
     assert held_out_log_likelihood(changed, x, folds)[4] > 0 > found[4]
 
 
+@pytest.mark.parametrize("is_binary", [False, True])
+def test_a_predictor_that_is_constant_in_the_other_folds_does_not_change_the_prediction_of_a_fold(generator, is_binary):
+    """Such as a property of passages, of which each is a fold."""
+    folds, x = np.repeat([0, 1], 40), generator.normal(0, 1, 80)
+    trials = np.full(80, 4) if is_binary else None
+    values = generator.binomial(4, 0.4, 80) / 4 if is_binary else generator.normal(300, 30, 80)
+    found = held_out_log_likelihood(values, {"genre": 1.0 + folds, "x": x}, folds, trials)
+    assert found == pytest.approx(held_out_log_likelihood(values, {"x": x}, folds, trials), rel=1e-9)
+
+
 @pytest.mark.parametrize("count", [3, 4, 7])
 def test_spline_terms_span_the_natural_cubic_splines_of_their_knots(count):
     """Natural cubic splines by truncated powers: Harrell 2015, section 2.4.5."""
@@ -477,6 +487,16 @@ def test_the_baseline_of_the_script_has_the_indicators_of_unknown_words_of_the_r
     assert (exported["unknown"] == exported["word"].str.startswith(("walked", "unknowable"))).all()
 
 
+def test_the_script_has_columns_in_backticks_whose_names_r_does_not_read_otherwise(experiment, tmp_path):
+    models, words, times = with_subjects(experiment)
+    words = words.assign(**{"log freq": np.arange(1800.0) ** 0.5})
+    script = evaluate((models, words, times), smooth=0, predictors=["log freq"]).export(tmp_path / "rows.csv")
+    text = script.read_text(encoding="utf-8")
+    assert " + word_in_group_z + `log freq_z`" in text
+    assert "check.names = FALSE" in text
+    assert "log freq_z" in pd.read_csv(tmp_path / "rows.csv").columns
+
+
 def with_subjects(experiment, **columns):
     """The times of two readers, of the n-gram model alone."""
     models, words, times = experiment
@@ -529,7 +549,9 @@ def test_a_numeric_column_can_be_a_predictor_and_logarithms_are_predicted(experi
         evaluate((models, words.assign(tokens=1.0), times), predictors=("tokens",))
 
 
-@pytest.mark.parametrize("name", ["surprisal", "previous_surprisal", "previous_tokens", "unknown", "length_spline_1"])
+@pytest.mark.parametrize(
+    "name", ["surprisal", "previous_surprisal", "previous_tokens", "unknown", "length_spline_1", "intercept"]
+)
 def test_a_predictor_with_the_name_of_a_later_term_is_refused_because_the_term_would_replace_it(experiment, name):
     models, words, times = experiment
     with pytest.raises(InputError, match="the baseline has a predictor of this name; rename the column"):
@@ -542,6 +564,7 @@ def test_a_predictor_with_the_name_of_a_later_term_is_refused_because_the_term_w
         ({"folds": 1}, "folds: found 1; expected an integer, 2 or more"),
         ({"spillover": -1}, "spillover: found -1"),
         ({"unknown": "drop"}, "unknown: found 'drop'; expected exclude or keep"),
+        ({"measures": []}, "measures: found none; expected one or more"),
     ],
 )
 def test_wrong_settings_are_reported(settings, reported):
@@ -555,6 +578,12 @@ def test_too_few_words_are_reported(experiment):
         InputError, match=r"found \d+ words for the regression with 12 predictors; expected at least 65"
     ):
         evaluate((models, words[:20], times[:20]))
+
+
+def test_too_few_words_outside_a_fold_are_reported_because_their_regression_has_no_degrees_of_freedom(experiment):
+    models, words, times = experiment
+    with pytest.raises(InputError, match=r"found 8 words outside the largest fold .* 12 predictors; expected at least"):
+        evaluate((models, words[:310], times[:310]), fold_unit="group", unknown="keep")
 
 
 def test_without_statsmodels_the_extra_is_named(experiment, monkeypatch):

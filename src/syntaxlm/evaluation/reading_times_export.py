@@ -29,6 +29,7 @@ from syntaxlm.scoring.word_table import WordScores, WordTable, score_columns, wi
 
 SUBJECT_NAMES = ("subject", "participant", "WorkerId", "subj")
 _MEASURE = "# Measure, in the column time: "  # at the start of a line of a script
+_R_NAME = re.compile(r"(?:[^\W\d_]|\.(?!\d))[\w.]*")  # R reads other names in backticks only
 _READERS: Mapping[RowFormat, str] = {"csv": "read.csv", "tsv": "read.delim"}
 
 
@@ -209,14 +210,15 @@ def _script(data: Exported, table: str, reader: str, predictors: Mapping[str, Se
         "# The table is in the folder of this script.",
         'script <- sub("^--file=", "", grep("^--file=", commandArgs(FALSE), value = TRUE))',
         'folder <- if (length(script) == 1) dirname(script) else "."',
-        f'data <- {reader}(file.path(folder, "{table}"), na.strings = "", quote = "\\"")',
+        f'data <- {reader}(file.path(folder, "{table}"), na.strings = "", quote = "\\"", check.names = FALSE)',
         "data$subject <- factor(data$subject)",
         "data$word_id <- factor(data$word_id)",
         f'control <- {function}Control(optimizer = "bobyqa", optCtrl = list(maxfun = 1e5))',
     ]
-    for number, (label, own) in enumerate(list(predictors.items())[1:], 1):
+    in_formulas = {label: list(map(_in_formula, names)) for label, names in predictors.items()}
+    for number, (label, own) in enumerate(list(in_formulas.items())[1:], 1):
         of_baseline = [name for name in own if name.removeprefix("previous_").startswith((TOKENS, UNKNOWN))]
-        before = [*predictors[""], *of_baseline]
+        before = [*in_formulas[""], *of_baseline]
         added = [name for name in own if name not in of_baseline]
         measures = [name for name in added if not name.startswith("previous_")] or before[:1]
         lines += [
@@ -232,3 +234,8 @@ def _script(data: Exported, table: str, reader: str, predictors: Mapping[str, Se
             f' (logLik(model{number}) - logLik(baseline{number})) / nrow(data), "\\n")',
         ]
     return "\n".join(lines) + "\n"
+
+
+def _in_formula(name: str) -> str:
+    """Return how a formula of R names a column, such as `log freq_z` in backticks."""
+    return name if _R_NAME.fullmatch(name) else "`" + re.sub(r"[\\`]", r"\\\g<0>", name) + "`"
