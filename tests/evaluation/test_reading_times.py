@@ -138,6 +138,12 @@ def test_a_dependency_tree_model_is_refused():
 # ---- the table of words
 
 
+def test_the_length_of_a_word_depends_neither_on_its_encoding_nor_on_invisible_characters():
+    words = ["caf\u00e9,", "cafe\u0301,", "ca\u00adf\u00e9,", "\u202acaf\u00e9,\u202c"]
+    table = word_table(fresh("lstm"), frame(words, s=[1] * 4), sentence="s")
+    assert table.values["length"] == [5] * 4
+
+
 def test_the_table_has_all_columns_of_the_input_and_values_of_previous_words():
     table = frame(["the", "Cat,", "xyzzy", "dog"], item=["a", "a", "a", "b"], length=[9, 9, 9, 9])
     found = word_table(fresh("ngram"), table, group="item", frequencies=FREQUENCIES, spillover=2)
