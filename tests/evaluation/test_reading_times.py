@@ -21,12 +21,14 @@ from syntaxlm.data.frequencies import Frequencies
 from syntaxlm.data.input_table import InputTable
 from syntaxlm.data.reading_measures import reading_measure, time_columns
 from syntaxlm.drawing.files import check_picture
+from syntaxlm.evaluation.item_plot import NOT_BITS
 from syntaxlm.evaluation.options import RegressionSettings
 from syntaxlm.evaluation.reading_times import evaluate_reading_times
+from syntaxlm.evaluation.reading_times_report import _unit
 from syntaxlm.evaluation.time_regressions import binned_means, smooth_terms
 from syntaxlm.reports.writers import format_rows, write_rows
 from syntaxlm.scoring.options import ScoreOptions
-from syntaxlm.scoring.surprisal import surprisals
+from syntaxlm.scoring.surprisal import MEASURES, surprisals
 from syntaxlm.scoring.word_table import score_words, word_table
 from syntaxlm.statistics.intervals import mean_interval, t_quantile
 from syntaxlm.statistics.regression import (
@@ -660,6 +662,10 @@ def test_words_with_groups_are_read_as_in_training_and_others_sentence_by_senten
     assert default.values["surprisal"] == carried.values["surprisal"]
     assert "context reset" in word_table(stored, table[["word"]]).summary
     assert "context reset" in word_table(fresh("lstm"), table, group="story").summary
+
+
+def test_the_coefficients_of_measures_that_pictures_draw_in_bits_are_per_bit():
+    assert {name for name in MEASURES if _unit(name) == "bit"} == MEASURES.keys() - NOT_BITS - {"next_words"}
 
 
 def test_several_measures_are_in_one_regression_with_what_each_adds(experiment):
