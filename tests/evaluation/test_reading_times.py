@@ -646,6 +646,12 @@ def test_times_that_are_missing_repeated_or_unmatched_are_counted_and_an_outlier
     )
 
 
+def test_times_of_0_of_skipped_words_make_no_other_time_an_outlier():
+    words = displayed_words(InputTable.read(frame(["the"] * 9, zone=range(9))))
+    times = InputTable.read(pd.DataFrame({"zone": range(9), "time": [0] * 5 + [200, 210, 220, 250]}))
+    assert join_times(words, times, "time").outlier == ""
+
+
 def test_many_rows_of_no_word_are_refused_unless_they_are_allowed():
     words = displayed_words(InputTable.read(frame(["the", "cat"], zone=[1, 2])))
     table = InputTable.read(pd.DataFrame({"zone": [1, 2, 3, 9], "time": [1.0, 2.0, 3.0, 4.0]}))
