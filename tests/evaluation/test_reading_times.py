@@ -540,6 +540,13 @@ def test_a_time_without_a_subject_is_not_exported_because_mixed_models_would_lea
     evaluate((models, words, times), smooth=0).export(tmp_path / "rows.csv")
 
 
+def test_spaces_around_the_name_of_a_subject_make_no_other_subject(experiment, tmp_path):
+    models, words, times = with_subjects(experiment)
+    times.loc[times.index % 2 == 0, "subject"] += " "
+    evaluate((models, words, times), smooth=0).export(tmp_path / "rows.csv")
+    assert set(pd.read_csv(tmp_path / "rows.csv")["subject"]) == {"a", "b"}
+
+
 @pytest.mark.long
 def test_a_numeric_column_can_be_a_predictor_and_logarithms_are_predicted(experiment):
     models, words, times = experiment

@@ -137,10 +137,10 @@ def _columns(data: Exported, subject: str | None) -> tuple[dict[str, Sequence[An
             f"{table.source}: no column of subjects; found {listed(table.names)}. Choose one with"
             f" {option_name('--subject')}"
         )
-    subjects = table.column(names[0], "--subject")
+    subjects = [" ".join(cell.split()) for cell in table.column(names[0], "--subject")]  # as cells of --group and --key
     is_analysed = data.analysed[times.places]
     rows, places = times.kept[is_analysed], times.places[is_analysed]
-    if empty := [row for row in rows.tolist() if not subjects[row].strip()]:  # R would leave these rows out
+    if empty := [row for row in rows.tolist() if not subjects[row]]:  # R would leave these rows out
         raise InputError(f"{table.emptiness(empty[0], names[0])}; expected the subject of every reading time")
 
     # Who read which word, and for how long.
