@@ -24,6 +24,7 @@ from syntaxlm.drawing.files import check_picture
 from syntaxlm.evaluation.item_plot import NOT_BITS
 from syntaxlm.evaluation.options import RegressionSettings
 from syntaxlm.evaluation.reading_times import evaluate_reading_times
+from syntaxlm.evaluation.reading_times_export import exported_files
 from syntaxlm.evaluation.reading_times_report import _unit
 from syntaxlm.evaluation.time_regressions import binned_means, smooth_terms
 from syntaxlm.reports.writers import format_rows, write_rows
@@ -538,6 +539,16 @@ def test_a_time_without_a_subject_is_not_exported_because_mixed_models_would_lea
         evaluate((models, words, times), smooth=0).export(tmp_path / "rows.csv")
     times.loc[7, "time"] = np.nan  # is in no regression
     evaluate((models, words, times), smooth=0).export(tmp_path / "rows.csv")
+
+
+def test_models_and_measures_whose_names_differ_only_in_signs_have_columns_and_files_of_their_own(experiment, tmp_path):
+    own, words, times = with_subjects(experiment)
+    report = evaluate(({"kn-1": own["kn"], "kn_1": own["kn"]}, words, times), smooth=0)
+    report.export(tmp_path / "rows.csv")
+    columns = pd.read_csv(tmp_path / "rows.csv").columns
+    assert {"surprisal_kn_1_reset", "surprisal_kn_1_reset_2"} <= set(columns)
+    files = exported_files(tmp_path / "rows.csv", ["RT 1", "RT_1"])
+    assert [file.name for file in files] == ["rows-RT_1.csv", "rows-RT_1.R", "rows-RT_1_2.csv", "rows-RT_1_2.R"]
 
 
 def test_spaces_around_the_name_of_a_subject_make_no_other_subject(experiment, tmp_path):

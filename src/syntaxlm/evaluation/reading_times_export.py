@@ -7,7 +7,7 @@ deviation. A predictor of a previous word stands beside it.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -121,9 +121,17 @@ def exported_files(path: Path, measures: Sequence[str] = ()) -> list[Path]:
             f"{path}: found a name that ends in {path.suffix!r}; expected .csv, .tsv or .txt. The script for R is"
             " written beside the table"
         )
-    in_names = [re.sub(r"[^-.\w]+", "_", name) for name in measures]
-    tables = [path.with_stem(f"{path.stem}-{name}") for name in in_names] or [path]
+    tables = [path.with_stem(f"{path.stem}-{name}") for name in _plain_names(r"[^-.\w]+", measures)] or [path]
     return [file for table in tables for file in (table, table.with_suffix(".R"))]
+
+
+def _plain_names(other: str, names: Iterable[str]) -> list[str]:
+    """Return names with other signs, given by a pattern, replaced; those that are then equal to an earlier one have
+    numbers.
+    """
+    plain = [re.sub(other, "_", name) for name in names]
+    numbers = [plain[: place + 1].count(name) for place, name in enumerate(plain)]
+    return [f"{name}_{number}" if number > 1 else name for name, number in zip(plain, numbers, strict=True)]
 
 
 def _columns(data: Exported, subject: str | None) -> tuple[dict[str, Sequence[Any]], dict[str, list[str]]]:
@@ -155,8 +163,8 @@ def _columns(data: Exported, subject: str | None) -> tuple[dict[str, Sequence[An
     chosen = data.settings.predictors
     of_baseline = {name: values for name, values in data.predictors.items() if "_spline_" not in name or name in chosen}
     predictors = {"": _add(columns, of_baseline, places)}
-    for label in data.scores:
-        predictors[label] = _add(columns, _of_model(data, label), places)
+    for label, name in zip(data.scores, _plain_names(r"\W+", data.scores), strict=True):
+        predictors[label] = _add(columns, _of_model(data, label, f"_{name}" if len(data.scores) > 1 else ""), places)
 
     # The columns that identify words, under another name if the table has other values under theirs.
     present = {*chosen, "subject"} if names[0] == "subject" else {*chosen}
@@ -167,9 +175,12 @@ def _columns(data: Exported, subject: str | None) -> tuple[dict[str, Sequence[An
     return columns, predictors
 
 
-def _of_model(data: Exported, label: str) -> dict[str, Numbers]:
-    """Return what the baseline has of a model, and its measures, of the word and of previous words."""
-    suffix = "" if len(data.scores) == 1 else "_" + re.sub(r"\W+", "_", label)
+def _of_model(data: Exported, label: str, suffix: str) -> dict[str, Numbers]:
+    """Return what the baseline has of a model, and its measures, of the word and of previous words.
+
+    Args:
+        suffix: the end of the names of the columns.
+    """
     scores = data.scores[label]
     values = score_columns(scores)
     own = {f"{UNKNOWN}{suffix}": (~scores.known).astype(float)} if data.settings.unknown == "keep" else {}
