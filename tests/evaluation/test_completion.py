@@ -60,6 +60,10 @@ def test_the_most_probable_candidate_is_chosen_and_equal_ones_earn_a_share():
     assert found.to_dict()["ties_with_correct"] == 2
 
 
+def test_candidates_that_differ_by_a_rounding_error_tie():
+    assert scores([[-30.1, -30.1 - 1e-14], [-math.inf, -1]], [1, 1]).credits.tolist() == [0.5, 1]
+
+
 def test_questions_of_unlike_sizes_share_no_candidates():
     found = scores([[-math.inf, -math.inf], [-1.0, -2.0, -3.0, -4.0]])
     assert found.chosen.tolist() == [[True, True, False, False], [True, False, False, False]]

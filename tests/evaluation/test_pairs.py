@@ -38,6 +38,14 @@ def test_a_pair_is_correct_only_if_the_better_sentence_is_strictly_more_probable
     assert (scores.better.tolist(), scores.worse.tolist()) == ([-1, -2, -2], [-2, -1, -2])
 
 
+def test_sums_that_differ_by_a_rounding_error_are_a_tie(small, spoken):
+    """As under a model of single words, for the same words in another order."""
+    spoken({"the cat sleep": -30.1, "cat the sleep": -30.1 - 1e-14})
+    scores = score_pairs(small, [pair("the cat sleep", "cat the sleep"), pair("cat the sleep", "the cat sleep")])
+    assert scores.ties.tolist() == [True, True]
+    assert scores.correct.tolist() == [False, False]
+
+
 def test_words_are_known_or_not_as_the_model_reads_them(small, spoken):
     asked = spoken(dict.fromkeys(["the cat <unk>", "the cats <unk>", "<unk> cat", "the <unk> <unk>"], -1.0))
     pairs = [

@@ -21,12 +21,15 @@ from syntaxlm.data.frequencies import Frequencies
 from syntaxlm.data.input_table import InputTable
 from syntaxlm.data.reading_measures import reading_measure, time_columns
 from syntaxlm.drawing.files import check_picture
+from syntaxlm.evaluation.item_plot import NOT_BITS
 from syntaxlm.evaluation.options import RegressionSettings
 from syntaxlm.evaluation.reading_times import evaluate_reading_times
+from syntaxlm.evaluation.reading_times_export import exported_files
+from syntaxlm.evaluation.reading_times_report import _unit
 from syntaxlm.evaluation.time_regressions import binned_means, smooth_terms
 from syntaxlm.reports.writers import format_rows, write_rows
 from syntaxlm.scoring.options import ScoreOptions
-from syntaxlm.scoring.surprisal import surprisals
+from syntaxlm.scoring.surprisal import MEASURES, surprisals
 from syntaxlm.scoring.word_table import score_words, word_table
 from syntaxlm.statistics.intervals import mean_interval, t_quantile
 from syntaxlm.statistics.regression import (
@@ -138,6 +141,12 @@ def test_a_dependency_tree_model_is_refused():
 # ---- the table of words
 
 
+def test_the_length_of_a_word_depends_neither_on_its_encoding_nor_on_invisible_characters():
+    words = ["caf\u00e9,", "cafe\u0301,", "ca\u00adf\u00e9,", "\u202acaf\u00e9,\u202c"]
+    table = word_table(fresh("lstm"), frame(words, s=[1] * 4), sentence="s")
+    assert table.values["length"] == [5] * 4
+
+
 def test_the_table_has_all_columns_of_the_input_and_values_of_previous_words():
     table = frame(["the", "Cat,", "xyzzy", "dog"], item=["a", "a", "a", "b"], length=[9, 9, 9, 9])
     found = word_table(fresh("ngram"), table, group="item", frequencies=FREQUENCIES, spillover=2)
@@ -216,6 +225,16 @@ def test_held_out_rows_are_not_in_their_own_regression():
     assert found[4] < found[[0, 1, 2, 3, 5]].min()
     changed = np.where(folds == 2, 5, times)
     assert held_out_log_likelihood(changed, x, folds)[4] > 0 > found[4]
+
+
+@pytest.mark.parametrize("is_binary", [False, True])
+def test_a_predictor_that_is_constant_in_the_other_folds_does_not_change_the_prediction_of_a_fold(generator, is_binary):
+    """Such as a property of passages, of which each is a fold."""
+    folds, x = np.repeat([0, 1], 40), generator.normal(0, 1, 80)
+    trials = np.full(80, 4) if is_binary else None
+    values = generator.binomial(4, 0.4, 80) / 4 if is_binary else generator.normal(300, 30, 80)
+    found = held_out_log_likelihood(values, {"genre": 1.0 + folds, "x": x}, folds, trials)
+    assert found == pytest.approx(held_out_log_likelihood(values, {"x": x}, folds, trials), rel=1e-9)
 
 
 @pytest.mark.parametrize("count", [3, 4, 7])
@@ -477,6 +496,16 @@ def test_the_baseline_of_the_script_has_the_indicators_of_unknown_words_of_the_r
     assert (exported["unknown"] == exported["word"].str.startswith(("walked", "unknowable"))).all()
 
 
+def test_the_script_has_columns_in_backticks_whose_names_r_does_not_read_otherwise(experiment, tmp_path):
+    models, words, times = with_subjects(experiment)
+    words = words.assign(**{"log freq": np.arange(1800.0) ** 0.5})
+    script = evaluate((models, words, times), smooth=0, predictors=["log freq"]).export(tmp_path / "rows.csv")
+    text = script.read_text(encoding="utf-8")
+    assert " + word_in_group_z + `log freq_z`" in text
+    assert "check.names = FALSE" in text
+    assert "log freq_z" in pd.read_csv(tmp_path / "rows.csv").columns
+
+
 def with_subjects(experiment, **columns):
     """The times of two readers, of the n-gram model alone."""
     models, words, times = experiment
@@ -512,6 +541,23 @@ def test_a_time_without_a_subject_is_not_exported_because_mixed_models_would_lea
     evaluate((models, words, times), smooth=0).export(tmp_path / "rows.csv")
 
 
+def test_models_and_measures_whose_names_differ_only_in_signs_have_columns_and_files_of_their_own(experiment, tmp_path):
+    own, words, times = with_subjects(experiment)
+    report = evaluate(({"kn-1": own["kn"], "kn_1": own["kn"]}, words, times), smooth=0)
+    report.export(tmp_path / "rows.csv")
+    columns = pd.read_csv(tmp_path / "rows.csv").columns
+    assert {"surprisal_kn_1_reset", "surprisal_kn_1_reset_2"} <= set(columns)
+    files = exported_files(tmp_path / "rows.csv", ["RT 1", "RT_1"])
+    assert [file.name for file in files] == ["rows-RT_1.csv", "rows-RT_1.R", "rows-RT_1_2.csv", "rows-RT_1_2.R"]
+
+
+def test_spaces_around_the_name_of_a_subject_make_no_other_subject(experiment, tmp_path):
+    models, words, times = with_subjects(experiment)
+    times.loc[times.index % 2 == 0, "subject"] += " "
+    evaluate((models, words, times), smooth=0).export(tmp_path / "rows.csv")
+    assert set(pd.read_csv(tmp_path / "rows.csv")["subject"]) == {"a", "b"}
+
+
 @pytest.mark.long
 def test_a_numeric_column_can_be_a_predictor_and_logarithms_are_predicted(experiment):
     models, words, times = experiment
@@ -529,7 +575,9 @@ def test_a_numeric_column_can_be_a_predictor_and_logarithms_are_predicted(experi
         evaluate((models, words.assign(tokens=1.0), times), predictors=("tokens",))
 
 
-@pytest.mark.parametrize("name", ["surprisal", "previous_surprisal", "previous_tokens", "unknown", "length_spline_1"])
+@pytest.mark.parametrize(
+    "name", ["surprisal", "previous_surprisal", "previous_tokens", "unknown", "length_spline_1", "intercept"]
+)
 def test_a_predictor_with_the_name_of_a_later_term_is_refused_because_the_term_would_replace_it(experiment, name):
     models, words, times = experiment
     with pytest.raises(InputError, match="the baseline has a predictor of this name; rename the column"):
@@ -542,6 +590,7 @@ def test_a_predictor_with_the_name_of_a_later_term_is_refused_because_the_term_w
         ({"folds": 1}, "folds: found 1; expected an integer, 2 or more"),
         ({"spillover": -1}, "spillover: found -1"),
         ({"unknown": "drop"}, "unknown: found 'drop'; expected exclude or keep"),
+        ({"measures": []}, "measures: found none; expected one or more"),
     ],
 )
 def test_wrong_settings_are_reported(settings, reported):
@@ -555,6 +604,12 @@ def test_too_few_words_are_reported(experiment):
         InputError, match=r"found \d+ words for the regression with 12 predictors; expected at least 65"
     ):
         evaluate((models, words[:20], times[:20]))
+
+
+def test_too_few_words_outside_a_fold_are_reported_because_their_regression_has_no_degrees_of_freedom(experiment):
+    models, words, times = experiment
+    with pytest.raises(InputError, match=r"found 8 words outside the largest fold .* 12 predictors; expected at least"):
+        evaluate((models, words[:310], times[:310]), fold_unit="group", unknown="keep")
 
 
 def test_without_statsmodels_the_extra_is_named(experiment, monkeypatch):
@@ -609,6 +664,12 @@ def test_times_that_are_missing_repeated_or_unmatched_are_counted_and_an_outlier
     )
 
 
+def test_times_of_0_of_skipped_words_make_no_other_time_an_outlier():
+    words = displayed_words(InputTable.read(frame(["the"] * 9, zone=range(9))))
+    times = InputTable.read(pd.DataFrame({"zone": range(9), "time": [0] * 5 + [200, 210, 220, 250]}))
+    assert join_times(words, times, "time").outlier == ""
+
+
 def test_many_rows_of_no_word_are_refused_unless_they_are_allowed():
     words = displayed_words(InputTable.read(frame(["the", "cat"], zone=[1, 2])))
     table = InputTable.read(pd.DataFrame({"zone": [1, 2, 3, 9], "time": [1.0, 2.0, 3.0, 4.0]}))
@@ -625,6 +686,10 @@ def test_words_with_groups_are_read_as_in_training_and_others_sentence_by_senten
     assert default.values["surprisal"] == carried.values["surprisal"]
     assert "context reset" in word_table(stored, table[["word"]]).summary
     assert "context reset" in word_table(fresh("lstm"), table, group="story").summary
+
+
+def test_the_coefficients_of_measures_that_pictures_draw_in_bits_are_per_bit():
+    assert {name for name in MEASURES if _unit(name) == "bit"} == MEASURES.keys() - NOT_BITS - {"next_words"}
 
 
 def test_several_measures_are_in_one_regression_with_what_each_adds(experiment):

@@ -160,9 +160,12 @@ def test_the_likelier_sentence_of_a_pair_is_that_of_the_log_probabilities(client
     assert (equal["likelier"], equal["difference"], equal["decisive_column"]) == ("equal", 0, None)
 
 
-def test_of_two_sentences_with_probability_0_none_is_likelier(models, monkeypatch):
+@pytest.mark.parametrize("log_probs", [[-math.inf, -math.inf], [-30.1, -30.1 - 1e-14]])
+def test_of_two_sentences_with_probability_0_or_with_the_same_but_for_rounding_none_is_likelier(
+    models, monkeypatch, log_probs
+):
     served = ServedModel("compound-pcfg", models["compound-pcfg"], Limits())
-    monkeypatch.setattr(type(served.model), "log_prob", lambda model, sentences: [-math.inf] * len(sentences))
+    monkeypatch.setattr(type(served.model), "log_prob", lambda model, sentences: log_probs)
     (found,) = served.pairs([("the cat", "the dog")])
     assert (found["likelier"], found["difference"]) == ("equal", 0)
 

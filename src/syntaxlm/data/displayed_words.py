@@ -233,7 +233,8 @@ class Times:
         unmatched: number of rows whose key is not that of a word.
         missing: number of rows without a time.
         repeated: number of rows that are equal to an earlier row in all cells.
-        outlier: the largest time and its place, if it is more than LARGE_TIME times the median; "" otherwise.
+        outlier: the largest time and its place, if it is more than LARGE_TIME times the median of times above 0; ""
+            otherwise.
         table: the table of the times.
         kept: (m,) the rows of the table whose times count.
         places: (m,) the displayed word of each of these rows.
@@ -440,6 +441,7 @@ def _check_matched(
 
 def _outlier(table: InputTable, column: str, times: Numbers, rows: Integers) -> str:
     """Return the largest time and its place, if it is so large that it is probably a mistake; "" otherwise."""
+    rows = rows[times[rows] > 0]  # without skipped words
     if not len(rows) or times[rows].max() <= LARGE_TIME * np.median(times[rows]):
         return ""
     largest = int(rows[times[rows].argmax()])

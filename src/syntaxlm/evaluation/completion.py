@@ -31,7 +31,7 @@ from syntaxlm.evaluation.significance import Accuracy, Credits, compare_credits
 from syntaxlm.models.abilities import ScoresSentences
 from syntaxlm.reports.report import HasReport, Report
 from syntaxlm.reports.tables import PERCENT, RIGHT, Column, Columns, ReportTable, format_value
-from syntaxlm.scoring.engine import LogProbs, Scorer
+from syntaxlm.scoring.engine import TIE, LogProbs, Scorer
 from syntaxlm.scoring.surprisal import log_probs_of_trees
 from syntaxlm.statistics.bootstrap import BootstrapResult
 from syntaxlm.storage.folder import ModelBundle
@@ -101,7 +101,7 @@ class CompletionScores:
     def chosen(self) -> Flags:
         """(q, k): the candidates with the highest log-probability."""
         is_candidate = np.arange(self.log_probs.shape[1]) < self.sizes[:, None]
-        return (self.log_probs == self.log_probs.max(1, keepdims=True)) & is_candidate
+        return (self.log_probs >= self.log_probs.max(1, keepdims=True) - TIE) & is_candidate
 
     @cached_property
     def credits(self) -> Credits:

@@ -62,6 +62,8 @@ class RegressionSettings(Options):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if not self.measures:
+            raise InputError("measures: found none; expected one or more, such as surprisal")
         for name in ("measures", "predictors"):
             counts = Counter(getattr(self, name))
             if twice := [predictor for predictor, count in counts.items() if count > 1]:

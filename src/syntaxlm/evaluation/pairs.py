@@ -1,8 +1,8 @@
 """Targeted syntactic evaluation: does a model give the better sentence of a minimal pair the higher probability?
 
-A pair is correct if the total log-probability of the better sentence is strictly higher. Each sentence is scored
-independently, from an empty state, and its end is predicted. Marvin & Linzen 2018, section 2; Warstadt et al. 2020,
-section 3.
+A pair is correct if the total log-probability of the better sentence is higher by more than a rounding error. Each
+sentence is scored independently, from an empty state, and its end is predicted. Marvin & Linzen 2018, section 2;
+Warstadt et al. 2020, section 3.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from syntaxlm.evaluation.significance import Accuracy, compare_accuracies, compa
 from syntaxlm.models.abilities import ScoresSentences, ScoresWords
 from syntaxlm.reports.report import HasReport, Report
 from syntaxlm.reports.tables import PERCENT, RIGHT, Column, Columns, ReportTable, format_value
-from syntaxlm.scoring.engine import LogProbs, Scorer
+from syntaxlm.scoring.engine import TIE, LogProbs, Scorer
 from syntaxlm.scoring.word_scores import with_masking
 from syntaxlm.statistics.bootstrap import BootstrapResult
 from syntaxlm.storage.folder import ModelBundle
@@ -111,11 +111,11 @@ class PairScores:
 
     @property
     def correct(self) -> Flags:
-        return self.better > self.worse
+        return self.better > self.worse + TIE
 
     @property
     def ties(self) -> Flags:
-        return self.better == self.worse
+        return ~(self.correct | (self.worse > self.better + TIE))
 
     def accuracies(self, among: Flags) -> dict[str, Accuracy]:
         """Return the accuracy of each set of words.

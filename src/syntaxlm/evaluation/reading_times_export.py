@@ -7,7 +7,7 @@ deviation. A predictor of a previous word stands beside it.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -29,6 +29,7 @@ from syntaxlm.scoring.word_table import WordScores, WordTable, score_columns, wi
 
 SUBJECT_NAMES = ("subject", "participant", "WorkerId", "subj")
 _MEASURE = "# Measure, in the column time: "  # at the start of a line of a script
+_R_NAME = re.compile(r"(?:[^\W\d_]|\.(?!\d))[\w.]*")  # R reads other names in backticks only
 _READERS: Mapping[RowFormat, str] = {"csv": "read.csv", "tsv": "read.delim"}
 
 
@@ -120,9 +121,17 @@ def exported_files(path: Path, measures: Sequence[str] = ()) -> list[Path]:
             f"{path}: found a name that ends in {path.suffix!r}; expected .csv, .tsv or .txt. The script for R is"
             " written beside the table"
         )
-    in_names = [re.sub(r"[^-.\w]+", "_", name) for name in measures]
-    tables = [path.with_stem(f"{path.stem}-{name}") for name in in_names] or [path]
+    tables = [path.with_stem(f"{path.stem}-{name}") for name in _plain_names(r"[^-.\w]+", measures)] or [path]
     return [file for table in tables for file in (table, table.with_suffix(".R"))]
+
+
+def _plain_names(other: str, names: Iterable[str]) -> list[str]:
+    """Return names with other signs, given by a pattern, replaced; those that are then equal to an earlier one have
+    numbers.
+    """
+    plain = [re.sub(other, "_", name) for name in names]
+    numbers = [plain[: place + 1].count(name) for place, name in enumerate(plain)]
+    return [f"{name}_{number}" if number > 1 else name for name, number in zip(plain, numbers, strict=True)]
 
 
 def _columns(data: Exported, subject: str | None) -> tuple[dict[str, Sequence[Any]], dict[str, list[str]]]:
@@ -136,10 +145,10 @@ def _columns(data: Exported, subject: str | None) -> tuple[dict[str, Sequence[An
             f"{table.source}: no column of subjects; found {listed(table.names)}. Choose one with"
             f" {option_name('--subject')}"
         )
-    subjects = table.column(names[0], "--subject")
+    subjects = [" ".join(cell.split()) for cell in table.column(names[0], "--subject")]  # as cells of --group and --key
     is_analysed = data.analysed[times.places]
     rows, places = times.kept[is_analysed], times.places[is_analysed]
-    if empty := [row for row in rows.tolist() if not subjects[row].strip()]:  # R would leave these rows out
+    if empty := [row for row in rows.tolist() if not subjects[row]]:  # R would leave these rows out
         raise InputError(f"{table.emptiness(empty[0], names[0])}; expected the subject of every reading time")
 
     # Who read which word, and for how long.
@@ -154,8 +163,8 @@ def _columns(data: Exported, subject: str | None) -> tuple[dict[str, Sequence[An
     chosen = data.settings.predictors
     of_baseline = {name: values for name, values in data.predictors.items() if "_spline_" not in name or name in chosen}
     predictors = {"": _add(columns, of_baseline, places)}
-    for label in data.scores:
-        predictors[label] = _add(columns, _of_model(data, label), places)
+    for label, name in zip(data.scores, _plain_names(r"\W+", data.scores), strict=True):
+        predictors[label] = _add(columns, _of_model(data, label, f"_{name}" if len(data.scores) > 1 else ""), places)
 
     # The columns that identify words, under another name if the table has other values under theirs.
     present = {*chosen, "subject"} if names[0] == "subject" else {*chosen}
@@ -166,9 +175,12 @@ def _columns(data: Exported, subject: str | None) -> tuple[dict[str, Sequence[An
     return columns, predictors
 
 
-def _of_model(data: Exported, label: str) -> dict[str, Numbers]:
-    """Return what the baseline has of a model, and its measures, of the word and of previous words."""
-    suffix = "" if len(data.scores) == 1 else "_" + re.sub(r"\W+", "_", label)
+def _of_model(data: Exported, label: str, suffix: str) -> dict[str, Numbers]:
+    """Return what the baseline has of a model, and its measures, of the word and of previous words.
+
+    Args:
+        suffix: the end of the names of the columns.
+    """
     scores = data.scores[label]
     values = score_columns(scores)
     own = {f"{UNKNOWN}{suffix}": (~scores.known).astype(float)} if data.settings.unknown == "keep" else {}
@@ -209,14 +221,15 @@ def _script(data: Exported, table: str, reader: str, predictors: Mapping[str, Se
         "# The table is in the folder of this script.",
         'script <- sub("^--file=", "", grep("^--file=", commandArgs(FALSE), value = TRUE))',
         'folder <- if (length(script) == 1) dirname(script) else "."',
-        f'data <- {reader}(file.path(folder, "{table}"), na.strings = "", quote = "\\"")',
+        f'data <- {reader}(file.path(folder, "{table}"), na.strings = "", quote = "\\"", check.names = FALSE)',
         "data$subject <- factor(data$subject)",
         "data$word_id <- factor(data$word_id)",
         f'control <- {function}Control(optimizer = "bobyqa", optCtrl = list(maxfun = 1e5))',
     ]
-    for number, (label, own) in enumerate(list(predictors.items())[1:], 1):
+    in_formulas = {label: list(map(_in_formula, names)) for label, names in predictors.items()}
+    for number, (label, own) in enumerate(list(in_formulas.items())[1:], 1):
         of_baseline = [name for name in own if name.removeprefix("previous_").startswith((TOKENS, UNKNOWN))]
-        before = [*predictors[""], *of_baseline]
+        before = [*in_formulas[""], *of_baseline]
         added = [name for name in own if name not in of_baseline]
         measures = [name for name in added if not name.startswith("previous_")] or before[:1]
         lines += [
@@ -232,3 +245,8 @@ def _script(data: Exported, table: str, reader: str, predictors: Mapping[str, Se
             f' (logLik(model{number}) - logLik(baseline{number})) / nrow(data), "\\n")',
         ]
     return "\n".join(lines) + "\n"
+
+
+def _in_formula(name: str) -> str:
+    """Return how a formula of R names a column, such as `log freq_z` in backticks."""
+    return name if _R_NAME.fullmatch(name) else "`" + re.sub(r"[\\`]", r"\\\g<0>", name) + "`"

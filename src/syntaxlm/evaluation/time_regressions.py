@@ -22,6 +22,7 @@ from syntaxlm.scoring.options import Context
 from syntaxlm.scoring.word_table import WordScores, previous_name, score_columns, with_previous, word_properties
 from syntaxlm.statistics.intervals import Interval, mean_interval
 from syntaxlm.statistics.regression import (
+    INTERCEPT,
     Predictors,
     Regression,
     assigned_folds,
@@ -181,7 +182,7 @@ def baseline_predictors(
     later = {previous_name(name, lag) for name in (TOKENS, UNKNOWN, *settings.measures) for lag in lags}
     splines = tuple(f"{previous_name(name, lag)}_spline_" for name in _SMOOTH for lag in lags)
     for name in settings.predictors:
-        if name in predictors or name in later or name.startswith(splines):
+        if name in predictors or name in later or name == INTERCEPT or name.startswith(splines):
             raise InputError(
                 f"{option_name('--predictor', name)}: the baseline has a predictor of this name; rename the column"
             )
@@ -247,7 +248,7 @@ def regression_data(
         scores: the scores of each model.
 
     Raises:
-        InputError: if there are too few words, or all of them are in one fold.
+        InputError: if there are too few words, or nearly all of them are in one fold.
     """
     analysed, excluded = analysed_words(words, times, predictors, scores, settings)
     predictors = {**predictors, **smooth_terms(predictors, analysed, settings.spillover, settings.smooth)}
@@ -269,6 +270,15 @@ def regression_data(
         raise InputError(
             "too few words for cross-validation: found one fold; expected at least 2 sentences, or 2 groups with"
             f" {option_name('--fold-unit', 'group')}"
+        )
+
+    # The times of the largest fold are predicted from all other words.
+    others = len(units) - int(np.bincount(fold[analysed]).max())
+    if others < 2 * (count + 1):
+        raise InputError(
+            f"found {others:,} words outside the largest fold for the regression with {count} predictors; expected at"
+            f" least {2 * (count + 1)}. Folds consist of whole {settings.fold_unit}s, and one has most of the words."
+            f" Use more {settings.fold_unit}s"
         )
     return RegressionData(words, times, settings, predictors, analysed, excluded, fold)
 

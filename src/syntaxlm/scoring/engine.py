@@ -54,6 +54,7 @@ TOKENS = 1 << 18  # tokens of a part of a text: enough for batches of similar le
 TOKENS_WITH_STATES = 1 << 15  # the same if hidden states or predictions are in memory until they are in order
 SUM_COLUMNS = 32  # of a batch of a stream if only the sum is needed
 SUM_STEPS = 128  # of such a batch
+TIE = 1e-9  # nats by which equal log-probabilities may differ: sums of the same numbers in another order are rounded
 _ROUNDING = 1e-3  # nats by which the logarithm of a rounded probability may exceed 0
 DISTRIBUTIONS = 1 << 24  # probabilities of next tokens that are in memory together
 STREAM_STEPS = 1024  # of a batch of a stream in one column

@@ -70,7 +70,9 @@ MEASURES = {
         ".2f",
     ),
     "entropy_reduction": Column(
-        "number", "entropy of the next token before the word minus entropy after it; missing after the last word", ".2f"
+        "number",
+        "entropy of the next token before the word minus entropy after it, in bits; missing after the last word",
+        ".2f",
     ),
     "rank": Column(
         "integer",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -33,7 +34,7 @@ from syntaxlm.scoring.regions import combined
 from syntaxlm.scoring.surprisal import MEASURES, WordSurprisal, surprisals_of
 from syntaxlm.storage.folder import ModelBundle
 from syntaxlm.text.doubts import has_letters, warn_of_doubts
-from syntaxlm.text.normaliser import is_punctuation
+from syntaxlm.text.normaliser import INVISIBLE, is_punctuation
 from syntaxlm.text.options import Contractions, Punctuation, TextOptions
 from syntaxlm.text.reader import TextReader
 
@@ -482,7 +483,9 @@ def word_properties(words: DisplayedWords, frequencies: Frequencies | None) -> d
 
     How many words have a frequency is announced.
     """
-    properties = {"length": np.array([len(word) for word in words.words], float)}
+    # As displayed: an accent is no character of its own, however it is encoded, nor is what nobody sees.
+    shown = (unicodedata.normalize("NFC", INVISIBLE.sub("", word)) for word in words.words)
+    properties = {"length": np.array([len(word) for word in shown], float)}
     if frequencies is not None:
         _announce_listed(words, frequencies)
         zipf = {word: frequencies.zipf(word) for word in set(words.words)}

@@ -39,6 +39,7 @@ from syntaxlm.models.abilities import (
 )
 from syntaxlm.models.combination import believing_parser
 from syntaxlm.parsing.result import Alternative, Parse
+from syntaxlm.scoring.engine import TIE
 from syntaxlm.scoring.surprisal import WordSurprisal
 from syntaxlm.serve.limits import Limits, with_places
 from syntaxlm.serve.pictures import chart_picture, sentence_picture
@@ -356,7 +357,8 @@ def _pair_values(
     Raises:
         InputError: for a sentence without words.
     """
-    difference = bits[1] - bits[0] if bits[0] != bits[1] else 0.0  # both may be infinite
+    is_equal = math.isclose(*bits, rel_tol=0, abs_tol=TIE)  # both may be infinite
+    difference = 0.0 if is_equal else bits[1] - bits[0]
     likelier = "first" if difference > 0 else "second"
     values: Values = {
         "likelier": likelier if difference else "equal",

@@ -21,6 +21,7 @@ RegressionKind = Literal["linear", "logistic"]
 _TOLERANCE = 1e-5
 _CONSTANT = 1e-12  # share of a predictor's largest value that the variation of a constant does not exceed
 _SMALLEST_SHARE = 1e-4  # weight of a scaled predictor in a linear combination that is no rounding error
+INTERCEPT = "intercept"  # name of the coefficient; no predictor may have it
 
 
 @dataclass(frozen=True)
@@ -92,7 +93,7 @@ def independent(predictors: Predictors) -> tuple[dict[str, Numbers], tuple[str, 
         for (name, values), share in zip(predictors.items(), unexplained.tolist(), strict=True)
         if share > _TOLERANCE
     }
-    return {"intercept": np.ones(len(scaled))} | kept, tuple(name for name in predictors if name not in kept)
+    return {INTERCEPT: np.ones(len(scaled))} | kept, tuple(name for name in predictors if name not in kept)
 
 
 def dependences(predictors: Predictors) -> dict[str, list[str]]:
@@ -165,7 +166,7 @@ def held_out_log_likelihood(
 
     Args:
         values: see `fit`.
-        predictors: see `fit`.
+        predictors: see `fit`. Those that are dependent in the other folds, such as constants, predict nothing.
         folds: (r,) the fold of each row.
         trials: see `fit`; the log-likelihood of a row is then the mean over its observations.
 
@@ -175,18 +176,18 @@ def held_out_log_likelihood(
     regression = require_statsmodels()
     from scipy.stats import norm  # which statsmodels requires
 
-    kept = independent(predictors)[0]
-    design = np.column_stack(list(kept.values()))
+    columns = {INTERCEPT: np.ones(len(values)), **predictors}
     result = np.empty(len(values))
     for fold in np.unique(folds).tolist():
         inside = folds == fold
+        kept = independent({name: column[~inside] for name, column in predictors.items()})[0]
+        design = np.column_stack([columns[name][inside] for name in kept])
         if trials is not None:
-            columns = {name: column[~inside] for name, column in kept.items()}
-            logistic = fit_logistic(columns, values[~inside], trials[~inside].astype(float))
-            result[inside] = log_likelihoods(design[inside] @ logistic.coefficients, values[inside])
+            logistic = fit_logistic(kept, values[~inside], trials[~inside].astype(float))
+            result[inside] = log_likelihoods(design @ logistic.coefficients, values[inside])
             continue
-        fitted = regression(values[~inside], design[~inside]).fit()
-        result[inside] = norm.logpdf(values[inside], fitted.predict(design[inside]), math.sqrt(fitted.scale))
+        fitted = regression(values[~inside], np.column_stack(list(kept.values()))).fit()
+        result[inside] = norm.logpdf(values[inside], fitted.predict(design), math.sqrt(fitted.scale))
     return result
 
 
