@@ -547,8 +547,9 @@ def test_models_and_measures_whose_names_differ_only_in_signs_have_columns_and_f
     report.export(tmp_path / "rows.csv")
     columns = pd.read_csv(tmp_path / "rows.csv").columns
     assert {"surprisal_kn_1_reset", "surprisal_kn_1_reset_2"} <= set(columns)
-    files = exported_files(tmp_path / "rows.csv", ["RT 1", "RT_1"])
-    assert [file.name for file in files] == ["rows-RT_1.csv", "rows-RT_1.R", "rows-RT_1_2.csv", "rows-RT_1_2.R"]
+    files = exported_files(tmp_path / "rows.csv", ["RT_1_2", "RT 1", "RT_1"])
+    names = ["rows-RT_1_2", "rows-RT_1", "rows-RT_1_3"]
+    assert [file.name for file in files] == [f"{name}{suffix}" for name in names for suffix in (".csv", ".R")]
 
 
 def test_spaces_around_the_name_of_a_subject_make_no_other_subject(experiment, tmp_path):

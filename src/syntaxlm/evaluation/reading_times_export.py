@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import count
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -126,12 +126,17 @@ def exported_files(path: Path, measures: Sequence[str] = ()) -> list[Path]:
 
 
 def _plain_names(other: str, names: Iterable[str]) -> list[str]:
-    """Return names with other signs, given by a pattern, replaced; those that are then equal to an earlier one have
-    numbers.
+    """Return names in which an underscore replaces all other signs, with numbers where they would then be equal.
+
+    Args:
+        other: the pattern of these signs.
     """
-    plain = [re.sub(other, "_", name) for name in names]
-    numbers = [plain[: place + 1].count(name) for place, name in enumerate(plain)]
-    return [f"{name}_{number}" if number > 1 else name for name, number in zip(plain, numbers, strict=True)]
+    plain: list[str] = []
+    for name in names:
+        first = re.sub(other, "_", name)
+        candidates = chain([first], (f"{first}_{number}" for number in count(2)))
+        plain.append(next(candidate for candidate in candidates if candidate not in plain))
+    return plain
 
 
 def _columns(data: Exported, subject: str | None) -> tuple[dict[str, Sequence[Any]], dict[str, list[str]]]:
