@@ -43,7 +43,7 @@ _TABLES: tuple[Callable[[], str], ...] = (
     evaluations.compared_parsers, evaluations.languages, seeds.agreeing_seeds, seeds.decoder_gain, seeds.agreement,
     seeds.loss_and_f1,
     evaluations.suites, bundled.ordinary_sentences, bundled.unknown_words, bundled.shipped_choice,
-    bundled.shipped_pairs, bundled.shipped_pairs_by_paradigm, speed.command_speed, speed.job_speed,
+    bundled.shipped_pairs, bundled.shipped_pairs_by_paradigm, speed.command_speed, speed.job_speed, speed.server_load,
     speed.growth, speed.growth_slopes,
     leaderboard.leaderboard, papers.significance,
 )  # fmt: skip

@@ -157,24 +157,20 @@ def items_of_seeds() -> str:
     """
     circuits = ("", "Agreement", "Garden-Path Effects")
     suites, pairs, times = (
-        [
-            model
-            for runs in ("whole-text", "en-weight-0.1")
-            for model in stored_report(TREE_TRANSFORMER, what=what, run=f"{runs}-{data}")["models"]
-        ]
+        _by_run(what, data)
         for what, data in (("suites", "syntaxgym"), ("pairs", "marvin-linzen"), ("reading-times", "natural-stories"))
     )
     lines = []
     for name in _WHOLE_TEXT:
         line = [_title(name)]
         for circuit in circuits:
-            parts = [_suites_with_known_words(model, circuit) for model in _of_run(suites, name)]
+            parts = [_suites_with_known_words(model, circuit) for model in suites[name]]
             accuracies = [statistics.fmean(suite["words_known"]["accuracy"] for suite in part) for part in parts]
             line.append(_mean([100 * accuracy for accuracy in accuracies]))
-        line.append(_mean([100 * model["differing_words_known"]["accuracy"] for model in _of_run(pairs, name)]))
-        line.append(_mean([1000 * model["delta_log_likelihood"]["value"] for model in _of_run(times, name)]))
+        line.append(_mean([100 * model["differing_words_known"]["accuracy"] for model in pairs[name]]))
+        line.append(_mean([1000 * model["delta_log_likelihood"]["value"] for model in times[name]]))
         lines.append(line)
-    parts = [_suites_with_known_words(suites[0], circuit) for circuit in circuits]
+    parts = [_suites_with_known_words(suites["plain"][0], circuit) for circuit in circuits]
     chances = [percent(statistics.fmean(suite["chance"] for suite in part)) for part in parts]
     lines.append(["chance", *chances, percent(0.5), ""])
     heads = ["trees in training", "SyntaxGym, mean over suites", "agreement", "garden-path effects",
@@ -182,9 +178,16 @@ def items_of_seeds() -> str:
     return table(heads, lines)
 
 
-def _of_run(models: Sequence[Mapping[str, Any]], name: str) -> list[Mapping[str, Any]]:
-    """The models of a run, one for each seed."""
-    return [model for model in models if model["model"].split("/")[-2] == name]
+def _by_run(what: str, data: str) -> dict[str, list[Mapping[str, Any]]]:
+    """The models of each run of the whole text, one for each seed, in the stored reports of a kind.
+
+    A report names models by the part of their folders that differs.
+    """
+    models: dict[str, list[Mapping[str, Any]]] = {}
+    for model in stored_report(TREE_TRANSFORMER, what=what, run=f"whole-text-{data}")["models"]:
+        models.setdefault(model["model"].split("/")[-2], []).append(model)
+    later = "en-weight-0.1"
+    return models | {later: stored_report(TREE_TRANSFORMER, what=what, run=f"{later}-{data}")["models"]}
 
 
 def _suites_with_known_words(model: Mapping[str, Any], circuit: str) -> list[Mapping[str, Any]]:

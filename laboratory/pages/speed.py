@@ -87,6 +87,23 @@ def command_speed() -> str:
     return table(["what", "measured", "processes", "threads of each", *COMMANDS.values(), "unit"], rows)
 
 
+def server_load() -> str:
+    """The stored benchmark of the server, in sentences."""
+    report = stored_report("speed", what="server-load")
+    minutes = report["minutes"]
+    errors = sum(report["errors"].values())
+    change = report["growth_percent"]
+    return (
+        f"{report['clients']} clients sent requests to {len(report['models'])} models for {len(minutes)} minutes, each"
+        f" as soon as its last request was answered. The server gave {report['answers']:,} correct answers, which is"
+        f" {report['answers'] / (60 * len(minutes)):.0f} a second, and {errors or 'no'} wrong ones. Half of them took"
+        f" at most {report['median']:.1f} seconds, 95% at most {report['p95']:.1f} and 99% at most"
+        f" {report['p99']:.1f}.\n\nThe memory was {report['memory_before']:,.0f} MiB before the first request and"
+        f" {report['memory_warm']:,.0f} MiB after {len(minutes) - report['minutes_after_warm_up']} minutes. In the"
+        f" minutes after that, it {'grew' if change > 0 else 'shrank'} by {abs(change):.1f}%.\n"
+    )
+
+
 def job_speed() -> str:
     """Stored reports of very large jobs. Those that the benchmark of growth has measured again replace earlier ones."""
     jobs = [(run.report["report"], run.report["model"], run.report["machine"]) for run in select("scale", what="job")]

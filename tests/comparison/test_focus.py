@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
+import subprocess
+import sys
+import time
 from contextlib import nullcontext
 from dataclasses import replace
 
@@ -13,6 +17,8 @@ import torch
 
 from syntaxlm.comparison.focus import AGREEMENT, FocusOptions, _plan_parsers, focus
 from syntaxlm.core.errors import InputError
+from syntaxlm.core.files import locked
+from syntaxlm.core.yaml_files import yaml_text
 from syntaxlm.data.treebanks import read_treebank
 from syntaxlm.evaluation.agreement import Agreement
 from syntaxlm.models.abilities import TextCounts
@@ -25,6 +31,7 @@ from syntaxlm.storage.bundled import bundled_folder
 from syntaxlm.storage.folder import read_model
 from syntaxlm.text.options import AS_WRITTEN
 from syntaxlm.training.recipe import read_recipe, recipe_from
+from syntaxlm.training.result import CHECKPOINT
 from syntaxlm.training.run import train
 from syntaxlm.trees.spans import union
 from syntaxlm.trees.tree import read_brackets
@@ -163,6 +170,45 @@ def test_the_command_goes_from_text_to_a_focused_grammar_and_resumes(recipe, few
     (folder / "focused").rename(tmp_path / "earlier")
     assert focus(recipe, folder, FocusOptions(seeds=2, strength=3.0), watching).focused.valid != result.focused.valid
     assert {path: path.stat().st_mtime_ns for path in folder.rglob("*.mrg")} == made
+
+
+def is_free(folder) -> bool:
+    """Return whether no process trains in a folder."""
+    try:
+        with locked(folder):
+            return True
+    except InputError:
+        return False
+
+
+@pytest.mark.long
+@pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
+@pytest.mark.parametrize("number", [signal.SIGTERM, getattr(signal, "SIGKILL", 0)])
+def test_a_signal_to_the_command_alone_stops_the_trainings_in_its_processes_and_starts_no_further_one(
+    few, tmp_path, number
+):
+    data = few.recipe_data("lstm", batches={"token_budget": 64}, schedule={"epochs": 100_000}) | {"model": PCFG}
+    (tmp_path / "recipe.yaml").write_text(yaml_text(data))
+    options = ["recipe.yaml", "-o", "run", "--seeds", "3", "--jobs", "2"]
+    command = [sys.executable, "-m", "syntaxlm", "focus", *options]
+    first, second, third = (tmp_path / "run" / "parsers" / f"seed-{seed}" for seed in (1, 2, 3))
+
+    def wait_for(condition) -> None:
+        deadline = time.monotonic() + 60
+        while not condition():
+            assert time.monotonic() < deadline, "nothing happened"
+            time.sleep(0.1)
+
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            wait_for(lambda: all((run / CHECKPOINT).exists() for run in (first, second)))
+            process.send_signal(number)
+            assert process.wait(60) == (-number if number == signal.SIGKILL else 128 + number)
+            wait_for(lambda: is_free(first) and is_free(second))
+            assert "Traceback" not in process.stderr.read()
+        finally:
+            process.kill()
+    assert not third.exists()
 
 
 @pytest.mark.long

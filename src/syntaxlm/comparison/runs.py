@@ -10,10 +10,14 @@ from __future__ import annotations
 import dataclasses
 import multiprocessing
 import os
+import signal
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from contextlib import AbstractContextManager, nullcontext
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -189,25 +193,57 @@ def train_all(runs: Mapping[Path, Recipe], watching: Watching, say: Callable[[st
         return False
     threads = max(1, core_count() // jobs)
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(jobs, context, _use_threads, (threads,)) as executor:
+    others = multiprocessing.active_children()
+    with ProcessPoolExecutor(jobs, context, _begin_worker, (threads,)) as executor:
         say(f"training {len(waiting)} models, {min(jobs, len(waiting))} at the same time")
-        trainings = {
-            executor.submit(_train_in_worker, path, recipe, invocation()): path for path, recipe in waiting.items()
-        }
+        next_runs = iter(waiting.items())
+        trainings: dict[Future[TrainingResult], Path] = {}
+
+        def start(count: int) -> None:
+            """Start further runs. None is submitted before a worker is free, because it could not be cancelled."""
+            for path, recipe in islice(next_runs, count):
+                trainings[executor.submit(_train_in_worker, path, recipe, invocation())] = path
+
         try:
-            for future in as_completed(trainings):
-                if future.result().stopped:
-                    raise KeyboardInterrupt
-                say(f"{trainings[future]}: finished")
-        except KeyboardInterrupt:
-            executor.shutdown(wait=True, cancel_futures=True)
+            start(jobs)
+            while trainings:
+                for future in wait(trainings, return_when=FIRST_COMPLETED).done:
+                    path = trainings.pop(future)
+                    if future.result().stopped:
+                        raise KeyboardInterrupt
+                    say(f"{path}: finished")
+                    start(1)
+        except (KeyboardInterrupt, SystemExit) as interruption:
+            # The runs save and stop. Ctrl-C reaches their processes, too, but SIGTERM may reach this one alone.
+            for worker in set(multiprocessing.active_children()).difference(others):
+                worker.terminate()
+            if isinstance(interruption, SystemExit):
+                raise
             return True
+        except BrokenProcessPool:
+            raise InputError(
+                "--jobs: a process that trained ended before its result. Is there enough memory? Start the command again,"
+                " perhaps with fewer jobs: finished runs are kept, and interrupted ones are resumed"
+            ) from None
     return False
 
 
-def _use_threads(count: int) -> None:
-    """Set the threads of torch in a worker, which has imported this module, and so has one."""
-    torch.set_num_threads(count)
+def _begin_worker(threads: int) -> None:
+    """Begin a process that trains: set the threads of torch, and let the run save and stop if its parent is killed."""
+    torch.set_num_threads(threads)  # this module is imported here, which has set one
+    threading.Thread(target=_stop_with_parent, daemon=True).start()
+
+
+def _stop_with_parent() -> None:
+    _parent().join()
+    signal.raise_signal(signal.SIGTERM)
+
+
+def _parent() -> Any:
+    """Return the process that started this one."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    return parent
 
 
 def _train_in_worker(folder: Path, recipe: Recipe, command: Invocation) -> TrainingResult:
@@ -217,7 +253,10 @@ def _train_in_worker(folder: Path, recipe: Recipe, command: Invocation) -> Train
         command: the command of the process that started this one.
     """
     with running(command):
-        return train_or_resume(folder, recipe, _unwatched)
+        result = train_or_resume(folder, recipe, _unwatched)
+    if not _parent().is_alive():
+        os._exit(1)  # it would wait forever for more work
+    return result
 
 
 def _unwatched(recipe: Recipe) -> AbstractContextManager[ProgressCallback]:
