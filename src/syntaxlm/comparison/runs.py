@@ -14,8 +14,8 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from contextlib import AbstractContextManager, nullcontext
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -222,8 +222,8 @@ def train_all(runs: Mapping[Path, Recipe], watching: Watching, say: Callable[[st
             return True
         except BrokenProcessPool:
             raise InputError(
-                "--jobs: a process that trained ended before its result. Is there enough memory? Start the command again,"
-                " perhaps with fewer jobs: finished runs are kept, and interrupted ones are resumed"
+                "--jobs: a process that trained ended before its result. Is there enough memory? Start the command"
+                " again, perhaps with fewer jobs: finished runs are kept, and interrupted ones are resumed"
             ) from None
     return False
 
