@@ -541,7 +541,9 @@ def test_a_time_without_a_subject_is_not_exported_because_mixed_models_would_lea
     evaluate((models, words, times), smooth=0).export(tmp_path / "rows.csv")
 
 
-def test_models_and_measures_whose_names_differ_only_in_signs_have_columns_and_files_of_their_own(experiment, tmp_path):
+def test_models_and_measures_whose_names_differ_only_in_punctuation_have_columns_and_files_of_their_own(
+    experiment, tmp_path
+):
     own, words, times = with_subjects(experiment)
     report = evaluate(({"kn-1": own["kn"], "kn_1": own["kn"]}, words, times), smooth=0)
     report.export(tmp_path / "rows.csv")

@@ -6,6 +6,7 @@ import asyncio
 import math
 import re
 import threading
+from dataclasses import replace
 
 import httpx
 import pytest
@@ -20,6 +21,7 @@ from syntaxlm.serve.models import ServedModel
 from syntaxlm.serve.server import running
 from syntaxlm.storage.bundled import bundled_names, find_model
 from syntaxlm.storage.folder import write_model
+from syntaxlm.storage.hub import CARD
 from tests.api.models import language_model
 from tests.fresh_models import fresh
 from tests.serve.conftest import SENTENCE
@@ -217,6 +219,12 @@ def test_a_slow_computation_of_one_sentence_ends_when_it_is_no_longer_wanted(pat
     model = ServedModel("simple-pcfg", grammar, Limits())
     with abandonable(lambda: next(wanted, False)), pytest.raises(AbandonedError):
         getattr(model, path)(**request_)
+
+
+def test_a_model_of_a_repository_has_the_card_in_its_files():
+    model = replace(load("en-fast"), folder=None)  # as `load("user/name")`
+    assert model.files.is_dir()
+    assert ServedModel("name", model, Limits()).card_text == (model.files / CARD).read_text(encoding="utf-8")
 
 
 def test_trees_are_sampled_from_a_grammar(client, models):

@@ -11,7 +11,6 @@ import dataclasses
 import multiprocessing
 import os
 import signal
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -36,11 +35,12 @@ from syntaxlm.core.files import (
     to_json,
     write_text,
 )
+from syntaxlm.core.option_names import option_name
 from syntaxlm.core.remote_files import address_of
 from syntaxlm.core.run_head import Invocation, invocation, run_head, running, training_recipe
 from syntaxlm.core.settings import LARGEST_SEED, Overrides, check_number
 from syntaxlm.core.text_files import text_files_of
-from syntaxlm.core.threads import core_count
+from syntaxlm.core.threads import core_count, when_parent_ends
 from syntaxlm.data.corpora import EncodedCorpus
 from syntaxlm.data.treebanks import dependency_trees
 from syntaxlm.models.abilities import TrainsByGradient
@@ -222,28 +222,16 @@ def train_all(runs: Mapping[Path, Recipe], watching: Watching, say: Callable[[st
             return True
         except BrokenProcessPool:
             raise InputError(
-                "--jobs: a process that trained ended before its result. Is there enough memory? Start the command"
-                " again, perhaps with fewer jobs: finished runs are kept, and interrupted ones are resumed"
+                f"{option_name('--jobs')}: a process that trained ended before its result. Is there enough memory?"
+                " Start it again, perhaps with fewer jobs: finished runs are kept, and interrupted ones are resumed"
             ) from None
     return False
 
 
 def _begin_worker(threads: int) -> None:
     """Begin a process that trains: set the threads of torch, and let the run save and stop if its parent is killed."""
-    torch.set_num_threads(threads)  # this module is imported here, which has set one
-    threading.Thread(target=_stop_with_parent, daemon=True).start()
-
-
-def _stop_with_parent() -> None:
-    _parent().join()
-    signal.raise_signal(signal.SIGTERM)
-
-
-def _parent() -> Any:
-    """Return the process that started this one."""
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-    return parent
+    torch.set_num_threads(threads)  # the import of this module has set one
+    when_parent_ends(lambda: signal.raise_signal(signal.SIGTERM))
 
 
 def _train_in_worker(folder: Path, recipe: Recipe, command: Invocation) -> TrainingResult:
@@ -254,7 +242,8 @@ def _train_in_worker(folder: Path, recipe: Recipe, command: Invocation) -> Train
     """
     with running(command):
         result = train_or_resume(folder, recipe, _unwatched)
-    if not _parent().is_alive():
+    parent = multiprocessing.parent_process()
+    if parent is not None and not parent.is_alive():
         os._exit(1)  # it would wait forever for more work
     return result
 

@@ -79,6 +79,20 @@ def share_cores() -> None:
         torch.set_num_threads(1)
 
 
+def when_parent_ends(act: Callable[[], object]) -> None:
+    """Call a function, in a thread, when the process ends that started this one by `multiprocessing`, or is killed."""
+    from multiprocessing import parent_process
+
+    parent = parent_process()
+    assert parent is not None
+
+    def wait() -> None:
+        parent.join()
+        act()
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
 def core_count() -> int:
     """Return the number of processor cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

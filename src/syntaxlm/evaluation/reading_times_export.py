@@ -126,10 +126,10 @@ def exported_files(path: Path, measures: Sequence[str] = ()) -> list[Path]:
 
 
 def _plain_names(other: str, names: Iterable[str]) -> list[str]:
-    """Return names in which an underscore replaces all other signs, with numbers where they would then be equal.
+    """Return names with underscores in place of some characters, and with numbers where two would be equal.
 
     Args:
-        other: the pattern of these signs.
+        other: the pattern of the characters that are replaced.
     """
     plain: list[str] = []
     for name in names:

@@ -6,7 +6,6 @@ import multiprocessing
 import os
 import signal
 import sys
-import threading
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
@@ -17,7 +16,7 @@ from typing import Any, Literal, NamedTuple
 
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.option_names import option_name
-from syntaxlm.core.threads import core_count
+from syntaxlm.core.threads import core_count, when_parent_ends
 
 STARTS = 3  # how often a worker may end before it is ready, without another one that is ready
 
@@ -232,7 +231,7 @@ _in_process = InWorker()  # used in worker processes
 
 def _set_up_process(set_up: SetUp, number: int) -> Outcome:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C: the process that runs the job ends its workers
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    when_parent_ends(lambda: os._exit(1))  # it was killed, otherwise it ends its workers
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is imported
     os.environ.setdefault("POLARS_MAX_THREADS", "1")
     with suppress(OSError):  # not Linux
@@ -245,13 +244,6 @@ def _set_up_process(set_up: SetUp, number: int) -> Outcome:
 
 def _do_in_process(task: Any) -> Outcome:
     return _in_process.do(task)
-
-
-def _end_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-    parent.join()  # it was killed, otherwise it ends its workers
-    os._exit(1)
 
 
 class Ray(Engine):

@@ -45,7 +45,6 @@ from syntaxlm.serve.limits import Limits, with_places
 from syntaxlm.serve.pictures import chart_picture, sentence_picture
 from syntaxlm.serve.schemas import AccuracyInfo, AlignedWord, DrawnTree, ModelInfo
 from syntaxlm.serve.threads import Check, Compute, ModelThread, OverloadError
-from syntaxlm.storage.bundled import find_model
 from syntaxlm.storage.cards import card_text, read_card
 from syntaxlm.storage.folder import structure_name
 from syntaxlm.storage.model_index import Result
@@ -104,11 +103,10 @@ class ServedModel:
         self.limits = limits
         self._card = None
         self.card_text: str | None = None
-        if model.folder is not None:
-            folder = find_model(model.folder)
+        if model.files is not None:
             with suppress(InputError):  # damaged; the model can be used without it
-                self._card = read_card(folder)
-                self.card_text = card_text(folder)
+                self._card = read_card(model.files)
+                self.card_text = card_text(model.files)
         self.thread, self.sampler = ModelThread(name, limits.max_waiting), ModelThread(name, limits.max_waiting)
 
     def start(self) -> None:
@@ -357,7 +355,7 @@ def _pair_values(
     Raises:
         InputError: for a sentence without words.
     """
-    is_equal = math.isclose(*bits, rel_tol=0, abs_tol=TIE)  # both may be infinite
+    is_equal = math.isclose(*bits, rel_tol=0, abs_tol=TIE / math.log(2))  # both may be infinite
     difference = 0.0 if is_equal else bits[1] - bits[0]
     likelier = "first" if difference > 0 else "second"
     values: Values = {

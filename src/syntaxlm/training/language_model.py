@@ -330,7 +330,7 @@ class TextTask(LanguageModelTask):
         read = partial(read_supervision, normaliser=normaliser, vocabulary=self.vocabulary)
 
         def predicted(path: str, corpus: EncodedCorpus) -> Supervision:
-            """Return the trees of a parser. Their spans of whole sentences count the parsers with a tree of them."""
+            """Return the trees of a parser. Spans of whole sentences count the parsers that have a tree of them."""
             trees = read(path, "none", corpus, keep_whole=True)
             return trees.binary() if MODELS[model.name].has(LearnsFromTrees) else trees
 
