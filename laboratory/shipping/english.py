@@ -2,7 +2,9 @@
 
 Four grammars with different biases, the teachers, are trained on the whole text and parse short sentences. Three
 parsers learn from the trees of their average: a large grammar, a small grammar, and a span parser. en-fast is the small
-grammar. en averages the smallest of the three that agree well with the teachers; no tree of a treebank is used.
+grammar. The smallest average of these that agrees well with the teachers then parses more sentences, with punctuation
+marks as evidence. A span parser that reads the marks learns from these trees, and takes the place of the span parser.
+No tree of a treebank is used.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ import torch
 import syntaxlm.storage.bundled
 from laboratory.experiment import recipe_of
 from laboratory.shipping.english_text import write_english
+from syntaxlm.cli import main as run
 from syntaxlm.comparison.focus import FocusOptions, focus
 from syntaxlm.core.files import write_text
 from syntaxlm.evaluation.agreement import measure_agreement
@@ -36,8 +39,10 @@ TEACHERS: Mapping[str, Mapping[str, object]] = {  # name, with the seed at the e
     "teacher-4": {},
 }
 LEARNERS, SMALL, SCORER, NGRAMS = "learners", "small", "scorer", "kn5"
+FIRST, READER, FURTHER = "first", "reader", "scorer-further"
 CHOICE = "choice.json"
 PARSED, LONGEST = 100_000, 35  # sentences from whose trees the parsers learn, and their most words and marks
+PARSED_AGAIN = 250_000  # sentences from whose trees the span parser learns that reads punctuation marks
 VALID_PARSED = 1_000
 FOCUS = 2.0  # nats, `model.focus`
 TOLERANCE = 0.005  # F1 by which a smaller average of parsers may agree less with the teachers
@@ -56,6 +61,7 @@ def make_english(data: Path, runs: Path) -> None:
     for name in TEACHERS:
         train_teacher(runs, name)
     train_learners(runs)
+    train_reader(runs)
     train_language_models(runs)
     write_shipped(runs)
 
@@ -70,6 +76,7 @@ def write_texts(data: Path, output: Path) -> None:
     parts = {
         "parsed": _short(train_lines, PARSED, generator),
         "valid-parsed": _short(valid_lines, VALID_PARSED, generator),
+        "parsed-again": _short(train_lines, PARSED_AGAIN, np.random.default_rng(0)),
         "valid-fifth": valid_lines[::5],
     }
     for name, part in parts.items():
@@ -91,8 +98,9 @@ def train_teacher(runs: Path, name: str) -> None:
 
 
 def train_language_models(runs: Path) -> None:
-    """Trains the scorer, and the n-grams that it is compared with, on the whole text."""
+    """Trains the scorer, in two parts, and the n-grams that it is compared with, on the whole text."""
     _train(runs / SCORER, "lstm", _whole_text(runs))
+    _train(runs / FURTHER, "lstm-further", {**_whole_text(runs), "text.weights": str(runs / SCORER)})
     _train(runs / NGRAMS, "kn5", _whole_text(runs))
 
 
@@ -108,19 +116,34 @@ def train_learners(runs: Path) -> None:
     _train(runs / SMALL, "simple-pcfg-fast", {**short, "model.focus": FOCUS, "text.focus": [trees]})
 
 
+def train_reader(runs: Path) -> None:
+    """Trains the span parser that reads punctuation marks, on trees that the chosen average predicts with them."""
+    if not (runs / FIRST).exists():
+        write_model(runs / FIRST, combine(chosen_parsers(runs)))
+    files: dict[str, object] = {}
+    for part, setting in (("parsed-again", "train"), ("valid-parsed", "valid")):
+        text, trees = runs / "data" / f"{part}.txt", runs / f"{part}.mrg"
+        if not trees.exists():
+            run(["parse", str(runs / FIRST), str(text), "--pretokenised", "-o", str(trees), "--quiet"])
+        files[f"text.{setting}"] = str(text)
+        files["text.focus" if setting == "train" else "text.focus_valid"] = [str(trees)]
+    _train(runs / READER, "span-parser-marks", files)
+
+
 def _whole_text(runs: Path) -> Mapping[str, object]:
     return {"text.train": str(runs / "data" / "train.txt"), "text.valid": str(runs / "data" / "valid-fifth.txt")}
 
 
 def write_shipped(runs: Path) -> None:
     """Writes the bundled model folders from the finished runs, with weights in bfloat16."""
-    parsers = chosen_parsers(runs)
-    write_model(SHIPPED / "en", combine(parsers, read_model(runs / SCORER)), torch.bfloat16)
+    reader = read_model(runs / READER)
+    parsers = [*(parser for parser in chosen_parsers(runs) if parser.name != reader.name), reader]
+    write_model(SHIPPED / "en", combine(parsers, read_model(runs / FURTHER)), torch.bfloat16)
     write_model(SHIPPED / "en-fast", read_model(runs / SMALL), torch.bfloat16)
 
 
 def chosen_parsers(runs: Path) -> list[ModelBundle]:
-    """Returns the parsers of `en`: the smallest whose average agrees with that of the teachers as well as the best do.
+    """Returns the smallest parsers whose average agrees with that of the teachers as well as the best do.
 
     All parsers that learned from the teachers' trees are candidates, alone and averaged. Agreement is the F1 between
     the trees of validation sentences, and up to `TOLERANCE` below the best counts as equally good. Sizes and agreements

@@ -31,7 +31,7 @@ from syntaxlm.training.progress import Event, ProgressDisplay
 from syntaxlm.training.recipe import OptimiserSettings, ScheduleSettings, recipe_from
 from syntaxlm.training.result import CHECKPOINT, RESULT
 from syntaxlm.training.run import METRICS, RECIPE, Run, read_run_recipe, resume, train
-from tests.training.runs import metrics
+from tests.training.runs import assert_resumes, metrics
 
 
 @pytest.mark.parametrize("model", ["prpn", "lstm"])
@@ -50,6 +50,70 @@ def test_a_model_of_joined_sentences_reads_them_by_themselves_and_after_others(t
     stored = read_model(tmp_path / "run")
     assert stored.mode.carry_state
     assert stored.vocabulary.begin_id == stored.vocabulary.end_id
+
+
+def test_a_model_is_trained_further_on_another_text_with_its_own_vocabulary(few, tmp_path):
+    train(few.recipe("lstm", schedule={"epochs": 1}), tmp_path / "first")
+    stored = read_model(tmp_path / "first")
+    (tmp_path / "new.txt").write_text("zebra " + (few / "valid.txt").read_text("utf-8"), "utf-8")
+    data = few.recipe_data("lstm", batches={"token_budget": 64}, model={"dropout": 0.0})
+    data["text"] |= {"train": str(tmp_path / "new.txt"), "weights": str(tmp_path / "first")}
+    further = recipe_from(data, "recipe.yaml")
+
+    task = language_model.TextTask(further, torch.device("cpu"))
+    assert task.vocabulary == stored.vocabulary
+    for name, weight in stored.model.state_dict().items():
+        assert torch.equal(task.model.state_dict()[name], weight)
+    before = evaluate_text(stored, data["text"]["valid"]).loss
+    assert task.validate().cost == pytest.approx(before, abs=1e-6)
+
+    finished = train(further, tmp_path / "further")
+    assert read_model(tmp_path / "further").vocabulary == stored.vocabulary
+    assert metrics(tmp_path / "further", "valid")[-1]["train_loss"] < before
+    assert_resumes(finished, further, 2, finished.steps - 1)
+
+
+def test_the_language_model_of_a_combination_is_trained_further(few):
+    data = few.recipe_data("lstm", batches={"joined": 4})
+    data["model"] = {"name": "lstm", **dataclasses.asdict(read_model("en").settings.model.scorer)}
+    data["text"] |= {"weights": "en", "normaliser": {"lower_case": True, "numbers": "whole"}}
+    task = language_model.TextTask(recipe_from(data, "recipe.yaml"), torch.device("cpu"))
+    for name, weight in read_model("en").model.scorer.state_dict().items():
+        assert torch.equal(task.model.state_dict()[name], weight)
+
+
+@pytest.mark.parametrize(
+    ("sections", "fault"),
+    [
+        ({"model": {"hidden_size": 7}}, r"model\.hidden_size: found 7; expected \d+"),
+        ({"text": {"normaliser": {"lower_case": True}}}, r"text\.normaliser\.lower_case: found True; expected False"),
+        (
+            {"batches": {"context": "carry"}},
+            r"batches\.context: found carry; expected reset, as in the training of .*lstm",
+        ),
+        ({"batches": {"joined": 2}}, r"batches\.joined: found 2; expected 1, as in the training of .*lstm"),
+        (
+            {"text": {"embeddings": "en"}},
+            r"text\.embeddings: found en; expected null, because weights, .*lstm, has emb",
+        ),
+    ],
+)
+def test_only_a_model_with_the_settings_of_the_recipe_is_trained_further(toy, trained, sections, fault):
+    data = toy.recipe_data("lstm", **sections)
+    data["text"] |= {"weights": str(trained.lstm)}
+    with pytest.raises(InputError, match=fault):
+        language_model.TextTask(recipe_from(data, "recipe.yaml"), torch.device("cpu"))
+
+
+def test_a_model_of_another_type_is_not_trained_further(toy, trained):
+    for model, fault in (
+        (str(trained.prpn), r"text\.weights: .*prpn is of type prpn; expected lstm, as in model\.name"),
+        ("no-model", "no-model"),
+    ):
+        data = toy.recipe_data("lstm")
+        data["text"] |= {"weights": model}
+        with pytest.raises(InputError, match=fault):
+            language_model.TextTask(recipe_from(data, "recipe.yaml"), torch.device("cpu"))
 
 
 @pytest.mark.parametrize(

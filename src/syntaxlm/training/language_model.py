@@ -16,6 +16,7 @@ import torch
 from syntaxlm.batches import Batches, SentenceBatches, StreamBatches, TreeBatches
 from syntaxlm.core.errors import InputError, warn_caller
 from syntaxlm.core.progress import status
+from syntaxlm.core.tensor_files import refuse
 from syntaxlm.data.corpora import EncodedCorpus, count_tokens
 from syntaxlm.data.dependencies import ROOT, UNKNOWN, DependencyCorpus, count_dependencies, label_vocabulary
 from syntaxlm.data.supervision import Supervision, read_supervision
@@ -36,6 +37,7 @@ from syntaxlm.models.abilities import (
     TextCounts,
     TrainsByGradient,
 )
+from syntaxlm.models.combination import Combination
 from syntaxlm.models.layers import AdaptiveEmbedding
 from syntaxlm.models.registry import MODELS, build_model
 from syntaxlm.models.structures import SpanMarginals
@@ -59,12 +61,48 @@ from syntaxlm.training.result import CriterionValue, TrainingResult, Validation
 from syntaxlm.training.task import NO_REPORT, Task, check_vocabulary
 from syntaxlm.trees.spans import union
 
+MANY_UNKNOWN = 0.1  # share of the words of a text on which a model is trained further, above which a warning says so
 COUNTED_TOKENS = 1 << 15  # tokens per batch for models that are trained by counting
 NO_VALIDATION = Validation(Criterion("no criterion", "none"), 0.0)
 
 
 def _warn(message: str) -> None:
     warn_caller(message)
+
+
+def _initial_model(path: str, recipe: TextRecipe) -> ModelBundle:
+    """Return the model of `text.weights`, which is trained further; of a combination, its language model.
+
+    Raises:
+        InputError: if the recipe has other settings than the model, but for its dropout, or reads text otherwise.
+    """
+    bundle = read_model(path)
+    config: Any = bundle.settings.model
+    if isinstance(bundle.model, Combination):
+        settings = dataclasses.replace(bundle.settings, model=config.scorer)
+        bundle = ModelBundle(bundle.model.scorer, settings, bundle.vocabulary)
+    name, settings = recipe.model.name, bundle.settings
+    if bundle.name != name:
+        raise InputError(f"text.weights: {path} is of type {bundle.name}; expected {name}, as in model.name")
+    if not isinstance(bundle.model, TrainsByGradient):
+        raise InputError(f"text.weights: found {path}; expected null, because {name} models are trained by counting")
+    pairs = {"model": (recipe.model, settings.model), "text.normaliser": (recipe.text.normaliser, settings.normaliser)}
+    faults = [
+        f"{section}.{setting}: found {found}; expected {vars(of_model)[setting]}"
+        for section, (of_recipe, of_model) in pairs.items()
+        for setting, found in vars(of_recipe).items()
+        if found != vars(of_model)[setting] and not setting.endswith("dropout")
+    ]
+    if recipe.reads_context != (bundle.vocabulary.begin == bundle.vocabulary.end):
+        if isinstance(recipe.batches, StreamBatchSettings):
+            faults.append(f"batches.context: found carry; expected reset, as in the training of {path}")
+        else:
+            expected = "1" if recipe.reads_context else "2 or more (or batches.context: carry)"
+            faults.append(
+                f"batches.joined: found {recipe.batches.joined}; expected {expected}, as in the training of {path}"
+            )
+    refuse(f"text.weights, {path}", "the recipe has other settings than the model", faults)
+    return bundle
 
 
 def _require_all_trees(trees: Supervision) -> None:
@@ -115,7 +153,7 @@ class LanguageModelTask(Task):
                 check_labels(model, corpus)
         if isinstance(model, NeedsTextCounts):
             model.setup(self._counts())
-        self._copy_embeddings(model)
+        self._copy_weights(model)
         self.model: Model = self._placed(model)
         self.treebank = self._read_treebank()
         self._warn_of_lengths()
@@ -137,8 +175,8 @@ class LanguageModelTask(Task):
     def _counts(self) -> TextCounts:
         """Return statistics of the training data, for models that need them."""
 
-    def _copy_embeddings(self, model: Model) -> None:
-        """Copy the embeddings of words of another model, if the recipe names one."""
+    def _copy_weights(self, model: Model) -> None:
+        """Copy the weights or the embeddings of another model, if the recipe names one."""
 
     def _read_treebank(self) -> TreebankF1 | None:
         """Return the gold trees on which F1 is measured during training; None if the recipe names none."""
@@ -307,16 +345,27 @@ class TextTask(LanguageModelTask):
     recipe: TextRecipe
     train: EncodedCorpus
     valid: EncodedCorpus | None
+    initial: ModelBundle | None  # the model that is trained further, until its weights are copied
 
     def _read(self) -> None:
         text = self.recipe.text
-        special = ("<eos>", "<eos>") if self.recipe.reads_context else ("<s>", "</s>")
         normaliser = Normaliser(text.normaliser)
-        counts = count_tokens(text.train, normaliser)
-        self.vocabulary = Vocabulary.build(counts, "<unk>", *special, **vars(text.vocabulary))
+        self.initial = None if text.weights is None else _initial_model(text.weights, self.recipe)
+        if self.initial is not None:
+            self.vocabulary = self.initial.vocabulary
+        else:
+            special = ("<eos>", "<eos>") if self.recipe.reads_context else ("<s>", "</s>")
+            counts = count_tokens(text.train, normaliser)
+            self.vocabulary = Vocabulary.build(counts, "<unk>", *special, **vars(text.vocabulary))
         encode = partial(EncodedCorpus.encode, normaliser=normaliser, vocabulary=self.vocabulary)
         model = self.recipe.model
         self.train = encode(text.train, marks=model.reads_marks or model.training_marks is not None)
+        if text.weights is not None and self.train.unknown_count > MANY_UNKNOWN * self.train.word_count:
+            _warn(
+                f"{text.train}: {self.train.unknown_count:,} of {self.train.word_count:,} words are not in the vocabulary"
+                f" of {text.weights}, so the model does not learn them. Its words are split as in {VOCABULARY}. For"
+                " example, syntaxlm data sentences --punctuation split --contractions split splits English text"
+            )
         if isinstance(self.recipe.batches, SentenceBatchSettings) and self.recipe.batches.joined > 1:
             self.train = self.train.joined(self.recipe.batches.joined, self.vocabulary.end_id, self.recipe.run.seed)
         self.valid = encode(text.valid, marks=model.reads_marks) if text.valid is not None else None
@@ -351,12 +400,17 @@ class TextTask(LanguageModelTask):
         valid_trees = [predicted(path, self.valid).spans for path in text.focus_valid if self.valid is not None]
         self.valid_spans = union(valid_trees) if valid_trees else None
 
-    def _copy_embeddings(self, model: Model) -> None:
-        """Copy the embeddings of the words that another model knows, scaled to the size of the new embeddings.
+    def _copy_weights(self, model: Model) -> None:
+        """Copy the weights of the model that is trained further, or the embeddings of the words that another one knows.
+
+        Embeddings are scaled to the size of the new embeddings.
 
         Raises:
             InputError: if a model has no embeddings of words, for another size, and for embeddings of several sizes.
         """
+        if self.initial is not None:
+            model.load_state_dict(self.initial.model.state_dict())
+            self.initial = None  # its memory is free
         path = self.recipe.text.embeddings
         if path is None:
             return

@@ -116,6 +116,8 @@ class TextSettings(DataSettings, section="text"):
         trees_preprocessing: name or file of the gold-tree preprocessing of `treebank`, `trees`, `valid_trees` and
             `test_trees`; the words of the trees that it keeps must be the words of the text
         embeddings: folder of a trained model whose word embeddings are the initial embeddings
+        weights: folder or name of a trained model with the same settings, which is trained further: its weights are the
+            initial weights, and its vocabulary is kept
     """
 
     valid: str | None
@@ -129,6 +131,7 @@ class TextSettings(DataSettings, section="text"):
     treebank: str | None = None
     trees_preprocessing: str = "ptb-keep"
     embeddings: str | None = None
+    weights: str | None = None
 
     _treebanks = ("trees", "valid_trees", "test_trees", "focus", "focus_valid", "treebank")
 
@@ -142,9 +145,15 @@ class TextSettings(DataSettings, section="text"):
             paths["trees_preprocessing"] = self.trees_preprocessing
         for name in ("focus", "focus_valid"):
             paths |= {f"{name}.{number}": path for number, path in enumerate(getattr(self, name))}
-        if self.embeddings is not None:
-            paths["embeddings"] = str(find_model(self.embeddings) / WEIGHTS)
+        for name in ("embeddings", "weights"):
+            if (model := getattr(self, name)) is not None:
+                paths[name] = str(find_model(model) / WEIGHTS)
         return paths
+
+    def contradictions(self) -> list[str]:
+        if self.weights is None or self.embeddings is None:
+            return []
+        return [f"embeddings: found {self.embeddings}; expected null, because weights, {self.weights}, has embeddings"]
 
 
 @dataclass(frozen=True)
