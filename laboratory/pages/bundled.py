@@ -52,8 +52,8 @@ def shipped_choice() -> str:
     for names, f1 in report["f1_with_teachers"].items():
         is_chosen = names == report["chosen"]
         parameters = f"{report['sizes'][names]:,}"
-        rows.append([names.replace(" + ", "; "), "`en`" if is_chosen else "", parameters, percent(f1)])
-    return table(["parsers, averaged", "", "parameters", "F1 with the teachers' trees"], rows)
+        rows.append([names.replace(" + ", "; "), "yes" if is_chosen else "", parameters, percent(f1)])
+    return table(["parsers, averaged", "chosen", "parameters", "F1 with the teachers' trees"], rows)
 
 
 def shipped_pairs() -> str:
