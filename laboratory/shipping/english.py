@@ -101,7 +101,7 @@ def train_teacher(runs: Path, name: str) -> None:
 def train_language_models(runs: Path) -> None:
     """Trains the scorer, in two parts, and the n-grams that it is compared with, on the whole text."""
     _train(runs / SCORER, "lstm", _whole_text(runs))
-    _train(runs / FURTHER, "lstm-further", {**_whole_text(runs), "text.weights": str(runs / SCORER)})
+    _train(runs / FURTHER, "further-lstm", {**_whole_text(runs), "text.weights": str(runs / SCORER)})
     _train(runs / NGRAMS, "kn5", _whole_text(runs))
 
 

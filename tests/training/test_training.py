@@ -73,6 +73,23 @@ def test_a_model_is_trained_further_on_another_text_with_its_own_vocabulary(few,
     assert_resumes(finished, further, 2, finished.steps - 1)
 
 
+def test_words_that_the_model_of_further_training_does_not_know_are_counted_in_a_warning(
+    toy, trained, tmp_path, recwarn
+):
+    data = toy.recipe_data("lstm")
+    lines = (toy / "train.txt").read_text("utf-8").splitlines()[:50]
+    count = sum(len(line.split()) for line in lines)
+    data["text"] |= {"train": str(tmp_path / "new.txt"), "weights": str(trained.lstm)}
+    for line, expected in (("zebra " * (count // 10), []), ("zebra " * (count // 8), [f"{count // 8:,} of "])):
+        (tmp_path / "new.txt").write_text("\n".join([*lines, line]) + "\n", encoding="utf-8")
+        recwarn.clear()
+        language_model.TextTask(recipe_from(data, "recipe.yaml"), torch.device("cpu"))
+        warned = [str(one.message) for one in recwarn if "are not in the vocabulary of" in str(one.message)]
+        assert [
+            message.partition(": ")[2][: len(start)] for message, start in zip(warned, expected, strict=True)
+        ] == expected
+
+
 def test_the_language_model_of_a_combination_is_trained_further(few):
     data = few.recipe_data("lstm", batches={"joined": 4})
     data["model"] = {"name": "lstm", **dataclasses.asdict(read_model("en").settings.model.scorer)}

@@ -362,9 +362,9 @@ class TextTask(LanguageModelTask):
         self.train = encode(text.train, marks=model.reads_marks or model.training_marks is not None)
         if text.weights is not None and self.train.unknown_count > MANY_UNKNOWN * self.train.word_count:
             _warn(
-                f"{text.train}: {self.train.unknown_count:,} of {self.train.word_count:,} words are not in the vocabulary"
-                f" of {text.weights}, so the model does not learn them. Its words are split as in {VOCABULARY}. For"
-                " example, syntaxlm data sentences --punctuation split --contractions split splits English text"
+                f"{text.train}: {self.train.unknown_count:,} of {self.train.word_count:,} words are not in the"
+                f" vocabulary of {text.weights}, so the model does not learn them. Split words as in the training text"
+                " of the model. For en, syntaxlm data sentences --punctuation split --contractions split does this"
             )
         if isinstance(self.recipe.batches, SentenceBatchSettings) and self.recipe.batches.joined > 1:
             self.train = self.train.joined(self.recipe.batches.joined, self.vocabulary.end_id, self.recipe.run.seed)
