@@ -179,6 +179,19 @@ def chosen_parsers(runs: Path) -> list[ModelBundle]:
     return candidates[chosen]
 
 
+def agreement_with_average(runs: Path) -> Mapping[str, object]:
+    """Returns the F1 between the trees of the bundled models and of the average that the span parser learned from.
+
+    The trees are of validation sentences, and all models use their punctuation marks.
+    """
+    names = "en", "en-fast"
+    models = [read_model(name) for name in (*names, runs / AVERAGE)]
+    text = str(runs / "data" / "valid-parsed.txt")
+    matrix = measure_agreement(models, text, [*names, AVERAGE]).matrix
+    f1 = dict(zip(names, matrix.values[:-1, -1].round(4).tolist(), strict=True))
+    return {"sentences": matrix.sentences, "f1_with_average": f1}
+
+
 def _train(folder: Path, name: str, settings: Mapping[str, object]) -> None:
     """Train a run of the experiment `english`, or resume it."""
     if (folder / RESULT).exists():
