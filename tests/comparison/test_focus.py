@@ -267,6 +267,12 @@ def test_options_that_train_the_same_or_nothing_are_refused(recipe, tmp_path, op
     assert not (tmp_path / "run").exists()
 
 
+def test_parsers_that_are_trained_further_are_refused(recipe, tmp_path):
+    further = replace(recipe, text=replace(recipe.text, weights="en-fast"))
+    with pytest.raises(InputError, match=r"text\.weights: found en-fast; expected null, because the parsers of focus"):
+        focus(further, tmp_path / "run", FocusOptions(), watching)
+
+
 @pytest.mark.long
 def test_very_long_sentences_get_a_flat_tree(recipe, few, tmp_path):
     lines = (few / "train.txt").read_text(encoding="utf-8").splitlines()

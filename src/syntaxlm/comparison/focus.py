@@ -220,6 +220,11 @@ def focus(
 
 def _check_texts(recipe: TextRecipe) -> None:
     """Raise InputError for missing files and for texts without words, before anything is trained."""
+    if (weights := recipe.text.weights) is not None:
+        raise InputError(
+            f"text.weights: found {weights}; expected null, because the parsers of focus have different settings. Train"
+            " the parsers further by syntaxlm train, and name their folders with --also"
+        )
     fingerprints_of(recipe)
     normaliser = Normaliser(recipe.data.normaliser)
     for text in (recipe.data.train, str(recipe.data.valid)):

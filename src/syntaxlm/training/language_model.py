@@ -15,8 +15,8 @@ import torch
 
 from syntaxlm.batches import Batches, SentenceBatches, StreamBatches, TreeBatches
 from syntaxlm.core.errors import InputError, warn_caller
+from syntaxlm.core.files import to_json
 from syntaxlm.core.progress import status
-from syntaxlm.core.tensor_files import refuse
 from syntaxlm.data.corpora import EncodedCorpus, count_tokens
 from syntaxlm.data.dependencies import ROOT, UNKNOWN, DependencyCorpus, count_dependencies, label_vocabulary
 from syntaxlm.data.supervision import Supervision, read_supervision
@@ -49,6 +49,8 @@ from syntaxlm.storage.folder import (
     VOCABULARY,
     ModelBundle,
     ModelSettings,
+    distinct_tensors,
+    load_weights,
     read_model,
     write_settings,
     write_weights,
@@ -61,6 +63,13 @@ from syntaxlm.training.result import CriterionValue, TrainingResult, Validation
 from syntaxlm.training.task import NO_REPORT, Task, check_vocabulary
 from syntaxlm.trees.spans import union
 
+TRAINING_SETTINGS = frozenset(  # of models; a model that is trained further may have others than before
+    {
+        "dropout", "layer_dropout", "input_dropout", "embedding_dropout", "recurrent_dropout", "attention_dropout",
+        "marks_dropout", "weight_drop", "init_range", "supervision", "focus", "end_bias", "start_bias",
+        "end_bias_epochs",
+    }
+)  # fmt: skip
 MANY_UNKNOWN = 0.1  # share of the words of a text on which a model is trained further, above which a warning says so
 COUNTED_TOKENS = 1 << 15  # tokens per batch for models that are trained by counting
 NO_VALIDATION = Validation(Criterion("no criterion", "none"), 0.0)
@@ -74,7 +83,8 @@ def _initial_model(path: str, recipe: TextRecipe) -> ModelBundle:
     """Return the model of `text.weights`, which is trained further; of a combination, its language model.
 
     Raises:
-        InputError: if the recipe has other settings than the model, but for its dropout, or reads text otherwise.
+        InputError: if the recipe has other settings than the model, except for `TRAINING_SETTINGS`, or reads text
+            otherwise.
     """
     bundle = read_model(path)
     config: Any = bundle.settings.model
@@ -87,22 +97,37 @@ def _initial_model(path: str, recipe: TextRecipe) -> ModelBundle:
     if not isinstance(bundle.model, TrainsByGradient):
         raise InputError(f"text.weights: found {path}; expected null, because {name} models are trained by counting")
     pairs = {"model": (recipe.model, settings.model), "text.normaliser": (recipe.text.normaliser, settings.normaliser)}
-    faults = [
-        f"{section}.{setting}: found {found}; expected {vars(of_model)[setting]}"
+    differing = {
+        f"{section}.{setting}": (found, vars(of_model)[setting])
         for section, (of_recipe, of_model) in pairs.items()
         for setting, found in vars(of_recipe).items()
-        if found != vars(of_model)[setting] and not setting.endswith("dropout")
-    ]
-    if recipe.reads_context != (bundle.vocabulary.begin == bundle.vocabulary.end):
+        if found != vars(of_model)[setting] and setting not in TRAINING_SETTINGS
+    }
+    joins_sentences = bundle.vocabulary.begin == bundle.vocabulary.end  # the end of one is the beginning of the next
+    if recipe.mode.predict_eos != settings.predict_eos:
+        differing["batches.predict_eos"] = (recipe.mode.predict_eos, settings.predict_eos)
+    elif recipe.reads_context != joins_sentences:
         if isinstance(recipe.batches, StreamBatchSettings):
-            faults.append(f"batches.context: found carry; expected reset, as in the training of {path}")
+            differing["batches.context"] = (recipe.batches.context, "reset")
         else:
-            expected = "1" if recipe.reads_context else "2 or more (or batches.context: carry)"
-            faults.append(
-                f"batches.joined: found {recipe.batches.joined}; expected {expected}, as in the training of {path}"
-            )
-    refuse(f"text.weights, {path}", "the recipe has other settings than the model", faults)
+            differing["batches.joined"] = (recipe.batches.joined, 4 if joins_sentences else 1)
+    if differing:
+        lines = [
+            f"  {name}: found {to_json(found)}; expected {to_json(expected)}"
+            for name, (found, expected) in differing.items()
+        ]
+        raise InputError("\n".join([f"text.weights: the recipe has other settings than the model {path}", *lines]))
     return bundle
+
+
+def _warn_of_unknown_words(corpus: EncodedCorpus, model: str) -> None:
+    """Warn of a text that has many words which the model that is trained further does not know."""
+    if corpus.unknown_count > MANY_UNKNOWN * corpus.word_count:
+        _warn(
+            f"{corpus.source}: {corpus.unknown_count:,} of {corpus.word_count:,} words are not in the vocabulary of"
+            f" {model}, so the model does not learn them. Split words as in the training text of the model. For en,"
+            " syntaxlm data sentences --punctuation split --contractions split does this"
+        )
 
 
 def _require_all_trees(trees: Supervision) -> None:
@@ -360,15 +385,13 @@ class TextTask(LanguageModelTask):
         encode = partial(EncodedCorpus.encode, normaliser=normaliser, vocabulary=self.vocabulary)
         model = self.recipe.model
         self.train = encode(text.train, marks=model.reads_marks or model.training_marks is not None)
-        if text.weights is not None and self.train.unknown_count > MANY_UNKNOWN * self.train.word_count:
-            _warn(
-                f"{text.train}: {self.train.unknown_count:,} of {self.train.word_count:,} words are not in the"
-                f" vocabulary of {text.weights}, so the model does not learn them. Split words as in the training text"
-                " of the model. For en, syntaxlm data sentences --punctuation split --contractions split does this"
-            )
+        if text.weights is not None:
+            _warn_of_unknown_words(self.train, text.weights)
         if isinstance(self.recipe.batches, SentenceBatchSettings) and self.recipe.batches.joined > 1:
             self.train = self.train.joined(self.recipe.batches.joined, self.vocabulary.end_id, self.recipe.run.seed)
         self.valid = encode(text.valid, marks=model.reads_marks) if text.valid is not None else None
+        if text.weights is not None and self.valid is not None:
+            _warn_of_unknown_words(self.valid, text.weights)
         if self.train.marks is not None and not self.train.marks.any():
             setting, unset = ("model.reads_marks", "false") if model.reads_marks else ("model.marks", "0")
             raise InputError(
@@ -409,7 +432,7 @@ class TextTask(LanguageModelTask):
             InputError: if a model has no embeddings of words, for another size, and for embeddings of several sizes.
         """
         if self.initial is not None:
-            model.load_state_dict(self.initial.model.state_dict())
+            load_weights(model, distinct_tensors(self.initial.model), str(self.recipe.text.weights))
             self.initial = None  # its memory is free
         path = self.recipe.text.embeddings
         if path is None:

@@ -86,6 +86,11 @@ class DataSettings(Settings):
         paths = {name: getattr(self, name) for name in ("train", "valid", "test")}
         return {name: path for name, path in paths.items() if path is not None}
 
+    @property
+    def models(self) -> list[str]:
+        """The trained models from which training starts."""
+        return []
+
     _treebanks: ClassVar[tuple[str, ...]] = ()
     read_again: ClassVar[tuple[str, ...]] = ("train",)  # those of `files` that are read several times
 
@@ -149,6 +154,10 @@ class TextSettings(DataSettings, section="text"):
             if (model := getattr(self, name)) is not None:
                 paths[name] = str(find_model(model) / WEIGHTS)
         return paths
+
+    @property
+    def models(self) -> list[str]:
+        return [model for model in (self.embeddings, self.weights) if model is not None]
 
     def contradictions(self) -> list[str]:
         if self.weights is None or self.embeddings is None:

@@ -42,6 +42,7 @@ from syntaxlm.core.text_files import STANDARD_INPUT, open_raw, text_files_of
 from syntaxlm.core.yaml_files import parse_yaml, yaml_text
 from syntaxlm.data.treebank_files import treebank_files
 from syntaxlm.models.abilities import TrainsByCounting
+from syntaxlm.storage.bundled import check_folder, find_model
 from syntaxlm.storage.folder import WEIGHTS
 from syntaxlm.training.checkpoint import read_trainer_state
 from syntaxlm.training.classifiers import PairTask
@@ -331,10 +332,12 @@ def fingerprints_of(recipe: Recipe, folder: Path | None = None) -> Fingerprints:
         folder: the folder of the run, if it is known.
 
     Raises:
-        InputError: for a file that cannot be read, for data that is read again but can be read only once, and for a
-            pattern that matches a folder, or the files of a run.
+        InputError: for a file that cannot be read, for a model that does not exist, for data that is read again but can
+            be read only once, and for a pattern that matches a folder, or the files of a run.
     """
     section = recipe.data_section
+    for name in recipe.data.models:
+        check_folder(find_model(name))
     paths = {f"{section}.{name}": path for name, path in recipe.data.files.items()}
     treebanks = [f"{section}.{name}" for name in recipe.data.treebanks]
     for setting, path in paths.items():
