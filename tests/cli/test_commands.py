@@ -111,6 +111,10 @@ def test_the_parses_of_an_empty_text_are_empty_so_that_a_build_of_many_files_con
         ("train --resume .", "no run to resume"),
         ("train RECIPE --output run --model.hiden_size 3", "Did you mean model.hidden_size?"),
         ("train RECIPE --output run --model.layers", "--model.layers: the value is missing"),
+        (
+            "train RECIPE --output run --text.weights=",
+            "--text.weights: the value is empty; expected a value, or null for none",
+        ),
         ("train RECIPE --output run --model.layers 1 --model.layers=2", "--model.layers: is given twice"),
         ("train RECIPE --output run --text.train nothing.txt", "nothing.txt: cannot be read"),
         (

@@ -255,7 +255,7 @@ def all_commands() -> Mapping[str, Command]:
 def split_overrides(arguments: Sequence[str]) -> tuple[list[str], list[tuple[str, str]]]:
     """Separate arguments of the form --a.b 1 or --c.d=2 from the others. Returns the others, and these as pairs.
 
-    Raises InputError for an argument without a value, and for one that is given twice.
+    Raises InputError for an argument without a value or with an empty one, and for one that is given twice.
     """
     rest: list[str] = []
     pairs: list[tuple[str, str]] = []
@@ -270,6 +270,8 @@ def split_overrides(arguments: Sequence[str]) -> tuple[list[str], list[tuple[str
             if following is None:
                 raise InputError(f"{word}: the value is missing; expected {word} VALUE")
             value = following
+        if not value.strip():  # it would be read as null, for instance if a variable of the shell is not set
+            raise InputError(f"{name}: the value is empty; expected a value, or null for none")
         setting = name.removeprefix("--")
         if setting in dict(pairs):
             raise InputError(f"{name}: is given twice; expected one value")
