@@ -2,9 +2,7 @@
 
 Four grammars with different biases, the teachers, are trained on the whole text and parse short sentences. Three
 parsers learn from the trees of their average: a large grammar, a small grammar, and a span parser. en-fast is the small
-grammar. The smallest average of the three that agrees well with the teachers is chosen. Together with a fifth teacher,
-it parses more sentences, with punctuation marks as evidence. A span parser that reads the marks learns from these
-trees, and replaces the first span parser in en. No tree of a treebank is used.
+grammar. en averages the smallest of the three that agree well with the teachers; no tree of a treebank is used.
 """
 
 from __future__ import annotations
@@ -21,7 +19,6 @@ import torch
 import syntaxlm.storage.bundled
 from laboratory.experiment import recipe_of
 from laboratory.shipping.english_text import write_english
-from syntaxlm.cli import main as run
 from syntaxlm.comparison.focus import FocusOptions, focus
 from syntaxlm.core.files import write_text
 from syntaxlm.evaluation.agreement import measure_agreement
@@ -38,12 +35,9 @@ TEACHERS: Mapping[str, Mapping[str, object]] = {  # name, with the seed at the e
     "teacher-3": _MARKS,
     "teacher-4": {},
 }
-FURTHER_TEACHER: Mapping[str, Mapping[str, object]] = {"teacher-5": _MARKS}  # of the second round
-LEARNERS, SMALL, SCORER, NGRAMS = "learners", "small", "scorer", "kn5"
-AVERAGE, READER, FURTHER = "average", "reader", "scorer-further"
+LEARNERS, SMALL, SCORER, FURTHER, NGRAMS = "learners", "small", "scorer", "scorer-further", "kn5"
 CHOICE = "choice.json"
 PARSED, LONGEST = 100_000, 35  # sentences from whose trees the parsers learn, and their most words and marks
-PARSED_AGAIN = 150_000  # sentences from whose trees the span parser learns that reads punctuation marks
 VALID_PARSED = 1_000
 FOCUS = 2.0  # nats, `model.focus`
 TOLERANCE = 0.005  # F1 by which a smaller average of parsers may agree less with the teachers
@@ -59,10 +53,9 @@ def make_english(data: Path, runs: Path) -> None:
         runs: a folder for text and runs; interrupted runs are resumed, finished ones are kept.
     """
     write_texts(data, runs / "data")
-    for name in (*TEACHERS, *FURTHER_TEACHER):
+    for name in TEACHERS:
         train_teacher(runs, name)
     train_learners(runs)
-    train_reader(runs)
     train_language_models(runs)
     write_shipped(runs)
 
@@ -77,7 +70,6 @@ def write_texts(data: Path, output: Path) -> None:
     parts = {
         "parsed": _short(train_lines, PARSED, generator),
         "valid-parsed": _short(valid_lines, VALID_PARSED, generator),
-        "parsed-again": _short(train_lines, PARSED_AGAIN, np.random.default_rng(0)),
         "valid-fifth": valid_lines[::5],
     }
     for name, part in parts.items():
@@ -94,8 +86,8 @@ def _short(lines: Sequence[str], count: int, generator: np.random.Generator) -> 
 
 def train_teacher(runs: Path, name: str) -> None:
     """Trains a grammar on the whole text."""
-    seed, settings = int(name.rpartition("-")[2]), {**TEACHERS, **FURTHER_TEACHER}[name]
-    _train(runs / name, "simple-pcfg", {**_whole_text(runs), "run.seed": seed, **settings})
+    seed = int(name.rpartition("-")[2])
+    _train(runs / name, "simple-pcfg", {**_whole_text(runs), "run.seed": seed, **TEACHERS[name]})
 
 
 def train_language_models(runs: Path) -> None:
@@ -117,35 +109,19 @@ def train_learners(runs: Path) -> None:
     _train(runs / SMALL, "simple-pcfg-fast", {**short, "model.focus": FOCUS, "text.focus": [trees]})
 
 
-def train_reader(runs: Path) -> None:
-    """Trains a span parser that reads punctuation marks, on trees of the chosen parsers and another teacher."""
-    if not (runs / AVERAGE).exists():
-        teachers = (read_model(runs / name) for name in FURTHER_TEACHER)
-        write_model(runs / AVERAGE, combine([*chosen_parsers(runs), *teachers]))
-    files: dict[str, object] = {}
-    for part, setting in (("parsed-again", "train"), ("valid-parsed", "valid")):
-        text, trees = runs / "data" / f"{part}.txt", runs / f"{part}.mrg"
-        if not trees.exists():
-            run(["parse", str(runs / AVERAGE), str(text), "--pretokenised", "-o", str(trees), "--quiet"])
-        files[f"text.{setting}"] = str(text)
-        files["text.focus" if setting == "train" else "text.focus_valid"] = [str(trees)]
-    _train(runs / READER, "span-parser-marks", files)
-
-
 def _whole_text(runs: Path) -> Mapping[str, object]:
     return {"text.train": str(runs / "data" / "train.txt"), "text.valid": str(runs / "data" / "valid-fifth.txt")}
 
 
 def write_shipped(runs: Path) -> None:
     """Writes the bundled model folders from the finished runs, with weights in bfloat16."""
-    reader = read_model(runs / READER)
-    parsers = [*(parser for parser in chosen_parsers(runs) if parser.name != reader.name), reader]
+    parsers = chosen_parsers(runs)
     write_model(SHIPPED / "en", combine(parsers, read_model(runs / FURTHER)), torch.bfloat16)
     write_model(SHIPPED / "en-fast", read_model(runs / SMALL), torch.bfloat16)
 
 
 def chosen_parsers(runs: Path) -> list[ModelBundle]:
-    """Returns the smallest parsers whose average agrees with that of the teachers as well as the best do.
+    """Returns the parsers of `en`: the smallest whose average agrees with that of the teachers as well as the best do.
 
     All parsers that learned from the teachers' trees are candidates, alone and averaged. Agreement is the F1 between
     the trees of validation sentences, and up to `TOLERANCE` below the best counts as equally good. Sizes and agreements
@@ -177,19 +153,6 @@ def chosen_parsers(runs: Path) -> list[ModelBundle]:
     write_text(json.dumps(choice, indent=2) + "\n", runs / CHOICE)
     print(choice)
     return candidates[chosen]
-
-
-def agreement_with_average(runs: Path) -> Mapping[str, object]:
-    """Returns the F1 between the trees of the bundled models and of the average that the span parser learned from.
-
-    The trees are of validation sentences, and all models use their punctuation marks.
-    """
-    names = "en", "en-fast"
-    models = [read_model(name) for name in (*names, runs / AVERAGE)]
-    text = str(runs / "data" / "valid-parsed.txt")
-    matrix = measure_agreement(models, text, [*names, AVERAGE]).matrix
-    f1 = dict(zip(names, matrix.values[:-1, -1].round(4).tolist(), strict=True))
-    return {"sentences": matrix.sentences, "f1_with_average": f1}
 
 
 def _train(folder: Path, name: str, settings: Mapping[str, object]) -> None:

@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from laboratory.results.store import What, add, with_head
-from laboratory.shipping.english import CHOICE, agreement_with_average
+from laboratory.shipping.english import CHOICE
 from laboratory.shipping.english_text import tokenised
 from syntaxlm.cli import main as run
 from syntaxlm.core.errors import InputError
@@ -67,8 +67,7 @@ def measure(data: Path, runs: Path) -> None:
         _time(model, "parse", lambda stored, lines: parse_lines(stored, lines))
     _time("en", "score", lambda stored, lines: list(surprisals(stored, lines)))
     _store_ordinary()
-    _store(json.loads((runs / CHOICE).read_text("utf-8")), "agreement", "en", "validation", {"round": "first"})
-    _store(agreement_with_average(runs), "agreement", "en", "validation", {"round": "second"})
+    _store(json.loads((runs / CHOICE).read_text("utf-8")), "agreement", "en", "validation")
     _perplexities(runs)
     compared = "--also", "en-fast", "--also", str(runs / "kn5")
     store_report("", "blimp", "evaluate", "pairs", "en", "blimp", *compared)
