@@ -66,8 +66,8 @@ from syntaxlm.trees.spans import union
 TRAINING_SETTINGS = frozenset(  # of models; a model that is trained further may have others than before
     {
         "dropout", "layer_dropout", "input_dropout", "embedding_dropout", "recurrent_dropout", "attention_dropout",
-        "marks_dropout", "weight_drop", "init_range", "supervision", "focus", "end_bias", "start_bias",
-        "end_bias_epochs",
+        "marks_dropout", "weight_drop", "ar", "tar", "init_range", "initial_weights", "supervision", "mask_rate",
+        "focus", "end_bias", "start_bias", "end_bias_epochs",
     }
 )  # fmt: skip
 MANY_UNKNOWN = 0.1  # share of the words of a text on which a model is trained further, above which a warning says so
