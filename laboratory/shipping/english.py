@@ -35,7 +35,7 @@ TEACHERS: Mapping[str, Mapping[str, object]] = {  # name, with the seed at the e
     "teacher-3": _MARKS,
     "teacher-4": {},
 }
-LEARNERS, SMALL, SCORER, FURTHER, NGRAMS = "learners", "small", "scorer", "scorer-further", "kn5"
+LEARNERS, SMALL, SCORER, NGRAMS = "learners", "small", "scorer", "kn5"
 CHOICE = "choice.json"
 PARSED, LONGEST = 100_000, 35  # sentences from whose trees the parsers learn, and their most words and marks
 VALID_PARSED = 1_000
@@ -91,9 +91,8 @@ def train_teacher(runs: Path, name: str) -> None:
 
 
 def train_language_models(runs: Path) -> None:
-    """Trains the scorer, in two parts, and the n-grams that it is compared with, on the whole text."""
+    """Trains the scorer, and the n-grams that it is compared with, on the whole text."""
     _train(runs / SCORER, "lstm", _whole_text(runs))
-    _train(runs / FURTHER, "further-lstm", {**_whole_text(runs), "text.weights": str(runs / SCORER)})
     _train(runs / NGRAMS, "kn5", _whole_text(runs))
 
 
@@ -116,7 +115,7 @@ def _whole_text(runs: Path) -> Mapping[str, object]:
 def write_shipped(runs: Path) -> None:
     """Writes the bundled model folders from the finished runs, with weights in bfloat16."""
     parsers = chosen_parsers(runs)
-    write_model(SHIPPED / "en", combine(parsers, read_model(runs / FURTHER)), torch.bfloat16)
+    write_model(SHIPPED / "en", combine(parsers, read_model(runs / SCORER)), torch.bfloat16)
     write_model(SHIPPED / "en-fast", read_model(runs / SMALL), torch.bfloat16)
 
 
