@@ -247,7 +247,7 @@ def test_every_file_of_a_treebank_counts_those_that_are_new_or_gone_too(tmp_path
     message = str(caught.value)
     assert f"{tmp_path / 'd.conllu'}: added since the run started (text.train)" in message
     assert "a.conllu: changed since the run started (text.valid)" in message
-    assert "b.conllu: changed" in message
+    assert "b.conllu: removed since the run started (text.valid)" in message
     assert "c.conllu" not in message
 
 

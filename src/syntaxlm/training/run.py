@@ -448,10 +448,15 @@ def check_fingerprints(folder: Path, fingerprints: Fingerprints) -> None:
     for setting in before | fingerprints:
         then = before.get(setting, {})
         now = fingerprints.get(setting, {})
-        faults += [f"{file}: changed since the run started ({setting})" for file in then if then[file] != now.get(file)]
+        changes = {file: "changed" if file in now else "removed" for file in then if then[file] != now.get(file)}
+        faults += [f"{file}: {change} since the run started ({setting})" for file, change in changes.items()]
         faults += [f"{file}: added since the run started ({setting})" for file in now if file not in then]
     if faults:
-        raise InputError("\n".join([*faults, f"{folder}: restore the files to resume the run, or start a new run."]))
+        raise InputError(
+            "\n".join(
+                [*faults, f"{folder}: restore the files and their settings to resume the run, or start a new run."]
+            )
+        )
 
 
 def _fixed_settings(recipe: Recipe) -> dict[str, Any]:
