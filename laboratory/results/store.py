@@ -7,7 +7,9 @@ version, machine, ...), and its report. A table selects lines by their fields. W
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
+import os
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
@@ -23,6 +25,8 @@ from syntaxlm.core.files import write_text
 from syntaxlm.core.run_head import RunHead, run_head
 
 RESULTS = Path(__file__).parent
+_NOT_STORED = ("induced_labels",)  # in no table, and longer than the rest of a report
+_MANY_FILES = 20  # of one folder, whose hashes would be longer than the report
 
 What = Literal[
     "training", "comparison", "trees", "untrained", "attachment", "agreement", "boundaries", "splits",
@@ -164,11 +168,12 @@ def add(
     head = written.get("run")
     if not isinstance(head, Mapping):
         raise ValueError('the report has no head: expected the key "run", which commands write into their JSON')
-    report = {name: value for name, value in written.items() if name != "run"}
+    report = {name: value for name, value in written.items() if name not in ("run", *_NOT_STORED)}
     if seed is None and not report.get("counted"):  # nothing is random in training by counting
         seed = head["seed"]
     fields = {
-        **head, "what": what or _measured_by(head["command"], report), "run": run, "data": data, "factors": factors,
+        **head, "sha256": hashes_by_folder(head.get("sha256")),
+        "what": what or _measured_by(head["command"], report), "run": run, "data": data, "factors": factors,
         "seed": seed, "training": training,
         "parameters": report.get("parameters") if parameters is None else parameters,
         "epoch_tokens": report.get("epoch_tokens") if epoch_tokens is None else epoch_tokens,
@@ -184,6 +189,26 @@ def add(
             raise ValueError(f"{path}: a run with the same facts is stored: {stored.identity}")
         write_text("".join(map(_line, (*others, stored))), path)
     return stored
+
+
+def hashes_by_folder(hashes: Mapping[str, str | None] | None) -> dict[str, str | None] | None:
+    """Return the hashes of files, with one hash for a folder of which many were read.
+
+    It is the hash of the lines that `sha256sum` prints for these files, without their folder, in the order of names.
+    """
+    if hashes is None:
+        return None
+    folders: dict[str, list[str]] = {}
+    for file in hashes:
+        folders.setdefault(os.path.dirname(file), []).append(file)
+    kept: dict[str, str | None] = {}
+    for folder, files in folders.items():
+        if len(files) <= _MANY_FILES or any(hashes[file] is None for file in files):
+            kept |= {file: hashes[file] for file in files}
+            continue
+        lines = "".join(f"{hashes[file]}  {os.path.basename(file)}\n" for file in sorted(files))
+        kept[f"{folder}, {len(files)} files"] = hashlib.sha256(lines.encode()).hexdigest()
+    return kept
 
 
 def with_head(report: Mapping[str, Any]) -> dict[str, Any]:

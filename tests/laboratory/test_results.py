@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import shlex
+import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
@@ -37,6 +40,21 @@ def test_a_run_with_the_facts_of_another_replaces_it_only_if_asked_to(folder):
         add("some", with_head({"perplexity": 3}), what="perplexity", run="model-1")
     add("some", with_head({"perplexity": 3, "folder": "other"}), what="perplexity", run="model-1", replace=True)
     assert [run.report["perplexity"] for run in stored_runs("some")] == [2, 3]
+
+
+def test_many_files_of_a_folder_have_one_hash_which_sha256sum_gives_too(tmp_path):
+    files = [tmp_path / f"wsj_{number:04}.mrg" for number in range(30)]
+    for number, file in enumerate(files):
+        file.write_text(f"(S {number})\n")
+    hashes = {str(file): hashlib.sha256(file.read_bytes()).hexdigest() for file in reversed(files)}
+    head = with_head({})["run"] | {"sha256": hashes | {"text.txt": "ab"}}
+    run = add("some", {"f1": 1, "induced_labels": [3], "run": head}, what="trees")
+    command = f"cd {shlex.quote(str(tmp_path))} && sha256sum *.mrg | sha256sum"
+    printed = subprocess.run(command, shell=True, capture_output=True, text=True, check=True).stdout
+    assert run.sha256 == {f"{tmp_path}, 30 files": printed.split()[0], "text.txt": "ab"}
+    assert run.report == {"f1": 1}
+    few = dict(list(hashes.items())[:20])
+    assert add("other", {"run": head | {"sha256": few}}, what="trees").sha256 == few
 
 
 def test_reports_that_are_stored_at_the_same_time_are_all_kept(folder):
