@@ -199,11 +199,15 @@ def _stop_at(number: int, stop: Callable[[str, str], None], folder: Path) -> Non
     sys.addaudithook(hook)
 
 
-_TIMES = re.compile(rb'"(date|minutes|seconds)": ("[^"]*"|[\d.]+)|\d{4}-\d\d-\d\d \d\d:\d\d UTC')
+_TIMES = re.compile(
+    rb'"(date|minutes|seconds|worker_seconds|lines_per_second|largest_worker_memory)": ("[^"]*"|[\d.]+)'
+    rb"|\d{4}-\d\d-\d\d \d\d:\d\d UTC"
+    rb"|(?<=\], )[\d.]+, \d+(?=, \d+, \"[0-9a-f]{64}\")"  # seconds and memory of a shard, in done.jsonl
+)
 
 
 def snapshot(folder: Path) -> dict[str, bytes]:
-    """Return the contents of all files below a folder, without dates and times, by their names in it."""
+    """Return the contents of all files below a folder, without dates, times and memory, by their names in it."""
     files = (path for path in sorted(folder.rglob("*")) if path.is_file())
     return {str(path.relative_to(folder)): _TIMES.sub(b"", path.read_bytes()) for path in files}
 

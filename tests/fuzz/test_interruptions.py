@@ -6,6 +6,7 @@ that was not interrupted.
 
 from __future__ import annotations
 
+import csv
 import random
 import shlex
 import shutil
@@ -134,8 +135,9 @@ def _write_inputs(folder: Path) -> None:
     write_model(folder / "pcfg", grammar("simple-pcfg"))
     sentences = (STORED / "inputs" / "sentences.txt").read_text().splitlines()
     words = [(word, place) for place, line in enumerate(sentences) for word in line.split()]
-    rows = "".join(f"{code},{word},{place}\n" for code, (word, place) in enumerate(words))
-    (folder / "words.csv").write_text("code,word,sentence\n" + rows)
+    with open(folder / "words.csv", "w", newline="") as file:
+        rows = [(code, word, place) for code, (word, place) in enumerate(words)]
+        csv.writer(file).writerows([("code", "word", "sentence"), *rows])
     times = (
         (code, reader, 300 + 5 * len(word) + 7 * ((code * 31 + ord(reader)) % 11))
         for code, (word, _) in enumerate(words)
@@ -145,6 +147,9 @@ def _write_inputs(folder: Path) -> None:
     (folder / "book.txt").write_text("\n\n".join(f"The {line}. A {line}." for line in sentences))
     (folder / "short.txt").write_text("the old cat sees a dog .\ncats see the older dogs !\n")
     assert run(["ngram", "to-arpa", str(STORED / "models" / "ngram"), "-o", "model.arpa"], folder).code == 0
+
+
+GROWING = ("done.jsonl",)  # files of jobs to which a line is added for each shard
 
 
 class Place(NamedTuple):
@@ -192,11 +197,14 @@ class Place(NamedTuple):
         """
         files = self.files()
         for name, content in files.items():
-            assert content in (earlier.get(name), whole.get(name)), f"{name}: neither the earlier file nor complete"
+            is_begun = Path(name).name in GROWING and whole.get(name, b"").startswith(content)
+            is_left = is_begun or content in (earlier.get(name), whole.get(name))
+            assert is_left, f"{name}: neither the earlier file nor complete"
         assert earlier.keys() <= files.keys(), "an earlier file is lost"
         if cleans:
             assert snapshot(self.folder).keys() == files.keys(), "a half-written file remains"
-            assert not list((self.folder.parent / TEMPORARY).iterdir()), "a temporary file remains"
+            left = [path.name for path in (self.folder.parent / TEMPORARY).iterdir()]
+            assert all(name.startswith("torchinductor_") for name in left), left  # torch makes this empty folder
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=() if name in QUICK else LONG) for name in CASES])

@@ -58,7 +58,10 @@ OTHERS = {
     "transformer with a short window": ("transformer", {"heads": 1, "window": 3}),
     "lstm that learns from trees": ("lstm", {"supervision": 1.0}),
     "transformer that learns from trees": ("transformer", {"heads": 1, "embedding_size": 16, "supervision": 1.0}),
-    "awd-lstm that learns from trees": ("on-lstm", {"cell": "lstm", "supervision": 1.0}),
+    "awd-lstm that learns from trees": (
+        "on-lstm",
+        {"cell": "lstm", "supervision": 1.0, "embedding_size": 16, "layer_sizes": (16, 16)},
+    ),
     "recurrent highway network": ("on-lstm", {"cell": "highway", "highway_depth": 3}),
     "nas cell": ("on-lstm", {"cell": "nas"}),
     "awd-lstm with skip connections": ("on-lstm", {"cell": "lstm", "skip": True, "layer_sizes": (6, 6)}),

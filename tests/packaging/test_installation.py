@@ -115,7 +115,7 @@ def test_commands_and_recipes_are_found_outside_the_repository(run, environment)
     place = run("python", "-c", "import syntaxlm; print(syntaxlm.__file__)").strip()
     assert Path(place).is_relative_to(environment)
     assert run("syntaxlm", "--version").startswith("syntaxlm 0.")
-    assert "usage: syntaxlm" in run("syntaxlm", "--help")
+    assert "Usage: syntaxlm" in run("syntaxlm", "--help")
     names = {one["name"] for one in json.loads(run("syntaxlm", "recipes", "list", "--json"))["recipes"]}
     recipes = ROOT / "recipes"
     assert names == {path.relative_to(recipes).with_suffix("").as_posix() for path in recipes.rglob("*.yaml")}
@@ -151,7 +151,7 @@ def test_the_quickstart_writes_its_report_from_the_files_of_the_wheel(run, tmp_p
 
 
 def test_an_extra_that_is_not_installed_is_named(run):
-    error = run("syntaxlm", "parse", "en-fast", "The cat sleeps.", "-o", "tree.png", code=2)
+    error = run("syntaxlm", "draw", "en-fast", "The cat sleeps.", "-o", "tree.png", code=2)
     assert "pip install 'syntaxlm[draw]'" in error
 
 

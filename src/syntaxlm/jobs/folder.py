@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from datetime import datetime
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -263,16 +264,17 @@ class JobFolder:
     def write_bad_lines(self, bad_lines: Iterable[BadLine]) -> tuple[int, list[BadLine]]:
         """Write the file of bad lines; without any, it is removed. Returns their number, and the first ones."""
         path = self.path / BAD_LINES
-        count = 0
-        first: list[BadLine] = []
+        lines = iter(bad_lines)
+        first = list(islice(lines, BAD_LINES_NAMED))
+        if not first:
+            path.unlink(missing_ok=True)
+            return 0, first
         with replaced(path, stored=True) as temporary, open(temporary, "w", encoding="utf-8", newline="\n") as file:
             file.write(format_cells(BadLine._fields) + "\n")
-            for count, line in enumerate(bad_lines, 1):
+            count = 0
+            for line in chain(first, lines):
+                count += 1
                 file.write(format_cells([line.file, str(line.line), line.reason.replace("\n", " ")]) + "\n")
-                if count <= BAD_LINES_NAMED:
-                    first.append(line)
-        if not count:
-            path.unlink()
         return count, first
 
     def write_report(self, report: Mapping[str, Any]) -> None:

@@ -10,6 +10,7 @@ import importlib
 import math
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -218,22 +219,39 @@ def write_parquet(
     stored: list[polars.LazyFrame] = []
     count = 0
 
-    # Windows cannot remove a part that polars has still mapped.
-    with replaced(Path(path)) as temporary, TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+    with replaced(Path(path)) as temporary, ExitStack() as stack:
+        folder = None
         for block in blocks:
             waiting.append(polars.DataFrame(block, schema))
             count += len(waiting[-1])
 
             # The memory holds a limited number of rows.
             if sum(map(len, waiting)) >= rows_in_memory:
+                if folder is None:  # Windows cannot remove a part that polars has still mapped
+                    folder = stack.enter_context(TemporaryDirectory(ignore_cleanup_errors=True))
                 part = Path(folder) / f"{len(stored)}.parquet"
-                polars.concat(waiting).write_parquet(part)
+                with _told_why(part):
+                    polars.concat(waiting).write_parquet(part)
                 stored.append(polars.scan_parquet(part))
                 waiting = []
 
         frames = [*stored, *(frame.lazy() for frame in waiting)]
-        polars.concat(frames).sink_parquet(temporary, row_group_size=rows_per_group, metadata=metadata)
+        with _told_why(temporary):
+            polars.concat(frames).sink_parquet(temporary, row_group_size=rows_per_group, metadata=metadata)
     return count
+
+
+@contextmanager
+def _told_why(file: Path) -> Iterator[None]:
+    """Raise the OSError for which polars could not write a file, because it sometimes raises an error without it."""
+    import polars
+
+    try:
+        yield
+    except polars.exceptions.ComputeError:
+        with open(file, "ab") as opened:  # a disk without space, or a limit of the size of files, is found again
+            opened.write(bytes(1 << 20))
+        raise
 
 
 def _schema(columns: Columns) -> dict[str, polars.DataType]:
