@@ -199,17 +199,18 @@ def _stop_at(number: int, stop: Callable[[str, str], None], folder: Path) -> Non
     sys.addaudithook(hook)
 
 
-_TIMES = re.compile(
-    rb'"(date|minutes|seconds|worker_seconds|lines_per_second|largest_worker_memory)": ("[^"]*"|[\d.]+)'
+_OF_ONE_RUN = re.compile(  # dates, times, memory, and what the last run of a job did
+    rb'"(date|minutes|seconds|worker_seconds|lines_per_second|largest_worker_memory)": (null|"[^"]*"|[\d.]+)'
+    rb'|"(done_before|done_now|lines_now)": \d+'
     rb"|\d{4}-\d\d-\d\d \d\d:\d\d UTC"
     rb"|(?<=\], )[\d.]+, \d+(?=, \d+, \"[0-9a-f]{64}\")"  # seconds and memory of a shard, in done.jsonl
 )
 
 
 def snapshot(folder: Path) -> dict[str, bytes]:
-    """Return the contents of all files below a folder, without dates, times and memory, by their names in it."""
+    """Return the contents of all files below a folder, without what differs between runs, by their names in it."""
     files = (path for path in sorted(folder.rglob("*")) if path.is_file())
-    return {str(path.relative_to(folder)): _TIMES.sub(b"", path.read_bytes()) for path in files}
+    return {str(path.relative_to(folder)): _OF_ONE_RUN.sub(b"", path.read_bytes()) for path in files}
 
 
 def is_unfinished(name: str) -> bool:

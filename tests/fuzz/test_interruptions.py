@@ -248,9 +248,10 @@ def test_an_interrupted_command_loses_nothing_and_can_be_repeated(tmp_path, monk
         number = moments.randrange(half) if how.limits else 1 + moments.randrange(len(states))
         code, errors = place.run(how, number)
         place.check(earlier, whole, how.cleans)
-        assert code == how.code or (how is FULL and code == 0), (how.name, number, errors)
+        goes_on = "--workers" in case.words  # from what earlier runs have done, so little may be left to write
+        assert code == how.code or ((how is FULL or goes_on) and code == 0), (how.name, number, errors)
         assert how is not FULL or not code or "No space left on device. Free some space" in errors
-        assert how is not LIMIT or "File too large" in errors
+        assert how is not LIMIT or not code or "File too large" in errors
     code, errors = place.run()
     assert (code, place.files()) == (0, whole), errors
 
