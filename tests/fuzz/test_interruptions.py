@@ -203,8 +203,13 @@ class Place(NamedTuple):
         assert earlier.keys() <= files.keys(), "an earlier file is lost"
         if cleans:
             assert snapshot(self.folder).keys() == files.keys(), "a half-written file remains"
-            left = [path.name for path in (self.folder.parent / TEMPORARY).iterdir()]
-            assert all(name.startswith("torchinductor_") for name in left), left  # torch makes this empty folder
+            left = [path for path in (self.folder.parent / TEMPORARY).iterdir() if not _is_of_torch(path)]
+            assert not left, "a temporary file remains"
+
+
+def _is_of_torch(path: Path) -> bool:
+    """Return whether this is the empty folder that torch makes for its compiler when transformers is imported."""
+    return path.name.startswith("torchinductor_") and not any(path.iterdir())
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=() if name in QUICK else LONG) for name in CASES])
@@ -248,8 +253,9 @@ def test_an_interrupted_command_loses_nothing_and_can_be_repeated(tmp_path, monk
         number = moments.randrange(half) if how.limits else 1 + moments.randrange(len(states))
         code, errors = place.run(how, number)
         place.check(earlier, whole, how.cleans)
-        goes_on = "--workers" in case.words  # from what earlier runs have done, so little may be left to write
-        assert code == how.code or ((how is FULL or goes_on) and code == 0), (how.name, number, errors)
+        # A job goes on from what earlier runs have done, so the rest may be below the limit.
+        is_done = how.limits and "--workers" in case.words and place.files() == whole
+        assert code == how.code or ((how is FULL or is_done) and code == 0), (how.name, number, errors)
         assert how is not FULL or not code or "No space left on device. Free some space" in errors
         assert how is not LIMIT or not code or "File too large" in errors
     code, errors = place.run()

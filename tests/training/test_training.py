@@ -22,7 +22,9 @@ from syntaxlm.comparison.runs import SeedsResult, train_seeds
 from syntaxlm.core.errors import InputError
 from syntaxlm.core.files import locked
 from syntaxlm.evaluation.perplexity import evaluate_text
+from syntaxlm.models.config import TRAINING_SETTINGS
 from syntaxlm.models.layers import AdaptiveEmbedding
+from syntaxlm.models.registry import MODELS
 from syntaxlm.storage.folder import read_model
 from syntaxlm.training import language_model, loop, task
 from syntaxlm.training.checkpoint import Plateau, TrainerState, read_trainer_state
@@ -123,6 +125,11 @@ def test_only_a_model_with_the_settings_of_the_recipe_is_trained_further(toy, tr
     data["text"] |= {"weights": str(trained.lstm)}
     with pytest.raises(InputError, match=fault):
         language_model.TextTask(recipe_from(data, "recipe.yaml"), torch.device("cpu"))
+
+
+def test_settings_that_may_differ_in_further_training_are_those_of_model_types():
+    settings = {name for model in MODELS.values() for name in model.config.__dataclass_fields__}
+    assert settings >= TRAINING_SETTINGS
 
 
 def test_a_model_of_another_type_is_not_trained_further(toy, trained, tmp_path):

@@ -219,7 +219,7 @@ def focus(
 
 
 def _check_texts(recipe: TextRecipe) -> None:
-    """Raise InputError for missing files and for texts without words, before anything is trained."""
+    """Raise InputError for missing files, texts without words and text.weights, before anything is trained."""
     if (weights := recipe.text.weights) is not None:
         raise InputError(
             f"text.weights: found {weights}; expected null, because the parsers of focus have different settings. Train"

@@ -12,6 +12,16 @@ TreeLoss = Literal["states", "distances", "decisions"]
 """How a model learns from given trees: by TreeReg on its hidden states, by a ranking loss on its distances, or by the
 probability of the decisions that build them."""
 
+TRAINING_SETTINGS = frozenset(
+    {
+        "dropout", "layer_dropout", "input_dropout", "embedding_dropout", "recurrent_dropout", "attention_dropout",
+        "marks_dropout", "weight_drop", "ar", "tar", "init_range", "initial_weights", "supervision", "mask_rate",
+        "focus", "end_bias", "start_bias", "end_bias_epochs",
+    }
+)  # fmt: skip
+"""Settings of any model type that give its weights no other meaning: how they are initialised, regularised and trained.
+A model that is trained further may have others than before."""
+
 
 class BaseConfig(Settings, section="model"):
     """Base class of the settings of a model type, which are a frozen dataclass.

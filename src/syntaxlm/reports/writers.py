@@ -227,29 +227,31 @@ def write_parquet(
 
             # The memory holds a limited number of rows.
             if sum(map(len, waiting)) >= rows_in_memory:
-                if folder is None:  # Windows cannot remove a part that polars has still mapped
+                if folder is None:
+                    # Windows cannot remove a part that polars has still mapped.
                     folder = stack.enter_context(TemporaryDirectory(ignore_cleanup_errors=True))
                 part = Path(folder) / f"{len(stored)}.parquet"
-                with _told_why(part):
+                with _raising_os_errors(part):
                     polars.concat(waiting).write_parquet(part)
                 stored.append(polars.scan_parquet(part))
                 waiting = []
 
         frames = [*stored, *(frame.lazy() for frame in waiting)]
-        with _told_why(temporary):
+        with _raising_os_errors(temporary):
             polars.concat(frames).sink_parquet(temporary, row_group_size=rows_per_group, metadata=metadata)
     return count
 
 
 @contextmanager
-def _told_why(file: Path) -> Iterator[None]:
-    """Raise the OSError for which polars could not write a file, because it sometimes raises an error without it."""
+def _raising_os_errors(file: Path) -> Iterator[None]:
+    """Raise an OSError if polars cannot write a file. Polars sometimes raises an error that does not say why."""
     import polars
 
     try:
         yield
     except polars.exceptions.ComputeError:
-        with open(file, "ab") as opened:  # a disk without space, or a limit of the size of files, is found again
+        # If the disk is full, or the size of files is limited, writing fails again, with the cause.
+        with open(file, "ab") as opened:
             opened.write(bytes(1 << 20))
         raise
 

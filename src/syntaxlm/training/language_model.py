@@ -38,6 +38,7 @@ from syntaxlm.models.abilities import (
     TrainsByGradient,
 )
 from syntaxlm.models.combination import Combination
+from syntaxlm.models.config import TRAINING_SETTINGS
 from syntaxlm.models.layers import AdaptiveEmbedding
 from syntaxlm.models.registry import MODELS, build_model
 from syntaxlm.models.structures import SpanMarginals
@@ -63,13 +64,6 @@ from syntaxlm.training.result import CriterionValue, TrainingResult, Validation
 from syntaxlm.training.task import NO_REPORT, Task, check_vocabulary
 from syntaxlm.trees.spans import union
 
-TRAINING_SETTINGS = frozenset(  # of models; a model that is trained further may have others than before
-    {
-        "dropout", "layer_dropout", "input_dropout", "embedding_dropout", "recurrent_dropout", "attention_dropout",
-        "marks_dropout", "weight_drop", "ar", "tar", "init_range", "initial_weights", "supervision", "mask_rate",
-        "focus", "end_bias", "start_bias", "end_bias_epochs",
-    }
-)  # fmt: skip
 MANY_UNKNOWN = 0.1  # share of the words of a text on which a model is trained further, above which a warning says so
 COUNTED_TOKENS = 1 << 15  # tokens per batch for models that are trained by counting
 NO_VALIDATION = Validation(Criterion("no criterion", "none"), 0.0)
@@ -89,13 +83,16 @@ def _initial_model(path: str, recipe: TextRecipe) -> ModelBundle:
     bundle = read_model(path)
     config: Any = bundle.settings.model
     if isinstance(bundle.model, Combination):
-        settings = dataclasses.replace(bundle.settings, model=config.scorer)
-        bundle = ModelBundle(bundle.model.scorer, settings, bundle.vocabulary)
-    name, settings = recipe.model.name, bundle.settings
+        of_scorer = dataclasses.replace(bundle.settings, model=config.scorer)
+        bundle = ModelBundle(bundle.model.scorer, of_scorer, bundle.vocabulary)
+    name = recipe.model.name
+    settings = bundle.settings
     if bundle.name != name:
         raise InputError(f"text.weights: {path} is of type {bundle.name}; expected {name}, as in model.name")
     if not isinstance(bundle.model, TrainsByGradient):
         raise InputError(f"text.weights: found {path}; expected null, because {name} models are trained by counting")
+
+    # Settings that give the weights another meaning need not change their shapes, so all are compared.
     pairs = {"model": (recipe.model, settings.model), "text.normaliser": (recipe.text.normaliser, settings.normaliser)}
     differing = {
         f"{section}.{setting}": (found, vars(of_model)[setting])
@@ -103,7 +100,9 @@ def _initial_model(path: str, recipe: TextRecipe) -> ModelBundle:
         for setting, found in vars(of_recipe).items()
         if found != vars(of_model)[setting] and setting not in TRAINING_SETTINGS
     }
-    joins_sentences = bundle.vocabulary.begin == bundle.vocabulary.end  # the end of one is the beginning of the next
+
+    # The vocabulary has one token for ends and beginnings if sentences were read after others.
+    joins_sentences = bundle.vocabulary.begin == bundle.vocabulary.end
     if recipe.mode.predict_eos != settings.predict_eos:
         differing["batches.predict_eos"] = (recipe.mode.predict_eos, settings.predict_eos)
     elif recipe.reads_context != joins_sentences:
@@ -125,8 +124,8 @@ def _warn_of_unknown_words(corpus: EncodedCorpus, model: str) -> None:
     if corpus.unknown_count > MANY_UNKNOWN * corpus.word_count:
         _warn(
             f"{corpus.source}: {corpus.unknown_count:,} of {corpus.word_count:,} words are not in the vocabulary of"
-            f" {model}, so the model does not learn them. Split words as in the training text of the model. For en,"
-            " syntaxlm data sentences --punctuation split --contractions split does this"
+            f" {model}, and are read as unknown words. Split words as in the training text of the model. For en, syntaxlm"
+            " data sentences --punctuation split --contractions split does this"
         )
 
 
@@ -385,20 +384,20 @@ class TextTask(LanguageModelTask):
         encode = partial(EncodedCorpus.encode, normaliser=normaliser, vocabulary=self.vocabulary)
         model = self.recipe.model
         self.train = encode(text.train, marks=model.reads_marks or model.training_marks is not None)
+        self.valid = encode(text.valid, marks=model.reads_marks) if text.valid is not None else None
+        self.test = encode(text.test) if text.test else None
         if text.weights is not None:
-            _warn_of_unknown_words(self.train, text.weights)
+            for corpus in (self.train, self.valid, self.test):
+                if corpus is not None:
+                    _warn_of_unknown_words(corpus, text.weights)
         if isinstance(self.recipe.batches, SentenceBatchSettings) and self.recipe.batches.joined > 1:
             self.train = self.train.joined(self.recipe.batches.joined, self.vocabulary.end_id, self.recipe.run.seed)
-        self.valid = encode(text.valid, marks=model.reads_marks) if text.valid is not None else None
-        if text.weights is not None and self.valid is not None:
-            _warn_of_unknown_words(self.valid, text.weights)
         if self.train.marks is not None and not self.train.marks.any():
             setting, unset = ("model.reads_marks", "false") if model.reads_marks else ("model.marks", "0")
             raise InputError(
                 f"{text.train}: found no punctuation mark that text.normaliser drops; expected some for {setting}."
                 f" Use a text with punctuation and text.normaliser.drop_punctuation true, or set {setting} {unset}"
             )
-        self.test = encode(text.test) if text.test else None
         read = partial(read_supervision, normaliser=normaliser, vocabulary=self.vocabulary)
 
         def predicted(path: str, corpus: EncodedCorpus) -> Supervision:
