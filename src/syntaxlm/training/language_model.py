@@ -124,8 +124,8 @@ def _warn_of_unknown_words(corpus: EncodedCorpus, model: str) -> None:
     if corpus.unknown_count > MANY_UNKNOWN * corpus.word_count:
         _warn(
             f"{corpus.source}: {corpus.unknown_count:,} of {corpus.word_count:,} words are not in the vocabulary of"
-            f" {model}, and are read as unknown words. Split words as in the training text of the model. For en, syntaxlm"
-            " data sentences --punctuation split --contractions split does this"
+            f" {model}, and are read as unknown words. Split words as in the training text of the model. For en,"
+            " syntaxlm data sentences --punctuation split --contractions split does this"
         )
 
 
